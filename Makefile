@@ -1,0 +1,47 @@
+# Everything a clone needs: Python 3.11+ and make. Every target prepares .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SPARK_STAMP := $(VENV)/.installed-spark
+BENCH_STAMP := $(VENV)/.installed-bench
+
+.PHONY: venv test test-all lint typecheck bench docs clean
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; assert sys.version_info >= (3, 11), "streamactors needs Python 3.11 or newer, this is " + sys.version'
+	@echo "installing streamactors and its development tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	@echo "installing the peers that the benchmarks run beside"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	@touch $@
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
+
+typecheck: $(STAMP)
+	$(BIN)/mypy
+
+test: lint typecheck
+	$(BIN)/python -m pytest -m "not slow and not compat and not differential" --cov --cov-report=term:skip-covered
+
+test-all: lint typecheck
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(BIN)/python tools/newest_python.py
+
+bench: $(BENCH_STAMP)
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)
+	$(BIN)/python -m docs.generate
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

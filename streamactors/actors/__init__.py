@@ -1,0 +1,1 @@
+"""Thespian actors on an in-process system base: dispatchers, an elastic pool, timers and supervision."""

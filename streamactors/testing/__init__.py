@@ -1,0 +1,1 @@
+"""The test kit: probes, virtual time, leak checks, pytest fixtures."""
