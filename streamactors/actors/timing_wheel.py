@@ -1,0 +1,228 @@
+"""Hierarchical timing wheel: the timers of every dispatcher, and the broker's purgatory.
+
+Owner: whoever made it. A wheel has no thread, no clock of its own and no lock: its owner calls `advance` and serialises
+the calls. After Varghese & Lauck (1987) and Kafka's `kafka.utils.timer.TimingWheel`, with three differences:
+
+* A level is a dict of buckets by slot instead of an array, and a bucket a dict of timers: C containers are twice as
+  fast here.
+* Levels are aligned blocks (as the digits of a number in base 1024 are) instead of windows sliding with the time. A
+  slot of level k is opened when time enters it, before anything can be put on a finer level of the same span, so timers
+  of equal deadline never overtake each other on their way down.
+* A slot's timers keep their exact deadlines and are sorted when it fires, so timers fire in order of deadline even
+  within a tick, and never before their deadline.
+
+Cost: schedule and cancel O(1); a timer moves down at most three times in its life; `len` O(1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from heapq import heappop, heappush
+from operator import attrgetter
+from typing import Final
+
+_BITS: Final = 10
+_SLOTS: Final = 1 << _BITS
+_LEVELS: Final = 4  # of 1 ms ticks: 1 s, 17 min, 12 days, and the last level without an end
+_EXACT_UP_TO: Final = 64
+_deadline_of: Final[Callable[[Timer], float]] = attrgetter("deadline_ms")
+
+
+class Timer:
+    """A callback waiting for its deadline (in milliseconds of the wheel's clock)."""
+
+    __slots__ = ("_bucket", "callback", "deadline_ms")
+
+    def __init__(self, deadline_ms: float, callback: Callable[[], object], bucket: _Bucket | None) -> None:
+        self.deadline_ms = deadline_ms
+        self.callback = callback
+        self._bucket = bucket
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is neither fired nor cancelled."""
+        return self._bucket is not None
+
+    def cancel(self) -> bool:
+        """Forget the timer; return whether it was still pending. O(1)."""
+        bucket = self._bucket
+        if bucket is None:
+            return False
+        self._bucket = None
+        del bucket[self]
+        bucket.wheel._pending -= 1
+        return True
+
+    def __repr__(self) -> str:
+        state = "pending" if self._bucket is not None else "done"
+        return f"<Timer at {self.deadline_ms:.3f} ms, {state}>"
+
+
+class _Bucket(dict[Timer, None]):
+    """The timers of one slot, in the order they were set."""
+
+    __slots__ = ("wheel",)
+
+    def __init__(self, wheel: TimingWheel) -> None:
+        self.wheel = wheel
+
+
+class TimingWheel:
+    """Timers ordered by (deadline, order of setting).
+
+    `clock_now_ms` gives the time from which the wheel starts; after that only `advance` moves it. `tick_ms` is the
+    width of a slot of the finest level: it changes the cost, never the order or the time at which a timer is due.
+    """
+
+    def __init__(self, clock_now_ms: Callable[[], float], tick_ms: float = 1.0) -> None:
+        if not (tick_ms > 0 and math.isfinite(tick_ms)):
+            raise ValueError(f"TimingWheel: tick_ms must be a positive number of milliseconds, not {tick_ms!r}")
+        now_ms = clock_now_ms()
+        if now_ms < 0:
+            raise ValueError(f"TimingWheel: the clock must not be negative, it says {now_ms!r} ms")
+        self._tick_ms = tick_ms
+        self._ticks_per_ms = 1.0 / tick_ms
+        self._current = int(now_ms * self._ticks_per_ms)
+        self._block_end = (self._current | (_SLOTS - 1)) + 1
+        self._buckets: list[dict[int, _Bucket]] = [{} for _ in range(_LEVELS)]
+        self._slots: list[list[int]] = [[] for _ in range(_LEVELS)]  # heaps of the slots in use, per level
+        self._near = self._buckets[0]
+        self._due = _Bucket(self)
+        self._pending = 0
+
+    def __len__(self) -> int:
+        """The exact number of timers that are neither fired nor cancelled."""
+        return self._pending
+
+    def schedule(self, deadline_ms: float, callback: Callable[[], object]) -> Timer:
+        """Call `callback` at the first `advance` to `deadline_ms` or later. A deadline in the past is due at once."""
+        timer = Timer(deadline_ms, callback, None)
+        self.add(timer)
+        return timer
+
+    def add(self, timer: Timer) -> None:
+        """Schedule a timer that the caller made (a subclass with more to it). It must not be pending already."""
+        try:
+            tick = int(timer.deadline_ms * self._ticks_per_ms)
+        except (OverflowError, ValueError):
+            raise ValueError(f"TimingWheel: a deadline must be a finite number, not {timer.deadline_ms!r}") from None
+        if tick < self._current:
+            tick = self._current
+        if tick < self._block_end:
+            bucket = self._near.get(tick)
+            if bucket is None:
+                bucket = self._open(0, tick)
+        else:
+            bucket = self._far_bucket(tick)
+        timer._bucket = bucket
+        bucket[timer] = None
+        self._pending += 1
+
+    def advance(self, now_ms: float) -> int:
+        """Fire every timer due at `now_ms`, in order; return how many fired.
+
+        What a callback sets fires at the next call at the earliest, so a callback that re-arms itself never spins here.
+        If a callback raises, the error goes to the caller and the rest stays due for the next call.
+        """
+        fired = 0
+        for timer in self.collect(now_ms):
+            if self.claim(timer):
+                fired += 1
+                timer.callback()
+        return fired
+
+    def collect(self, now_ms: float) -> list[Timer]:
+        """Return the due timers in order; each still has to be claimed and may be cancelled until then."""
+        target = int(now_ms * self._ticks_per_ms)
+        if target < self._current:
+            target = self._current
+        while True:
+            self._collect_near(target, now_ms)
+            start = self._enter_next_block(target)
+            if start is None:
+                break
+        self._current = target
+        self._block_end = (target | (_SLOTS - 1)) + 1
+        return list(self._due) if self._due else []
+
+    def claim(self, timer: Timer) -> bool:
+        """Take a collected timer out of the wheel in order to run it; False if it was cancelled meanwhile."""
+        if timer._bucket is not self._due:
+            return False
+        timer._bucket = None
+        del self._due[timer]
+        self._pending -= 1
+        return True
+
+    def next_deadline_ms(self) -> float | None:
+        """When `advance` is next needed; None if nothing is pending.
+
+        The exact next deadline, or (where many distant timers share a coarse slot) the earlier time at which that slot
+        opens.
+        """
+        if self._due:
+            return next(iter(self._due)).deadline_ms
+        for level, (slots, buckets) in enumerate(zip(self._slots, self._buckets, strict=True)):
+            while slots:
+                bucket = buckets[slots[0]]
+                if bucket:
+                    if level == 0 or len(bucket) <= _EXACT_UP_TO:
+                        return min(map(_deadline_of, bucket))
+                    return (slots[0] << (_BITS * level)) * self._tick_ms
+                del buckets[heappop(slots)]
+        return None
+
+    def _open(self, level: int, slot: int) -> _Bucket:
+        bucket = self._buckets[level][slot] = _Bucket(self)
+        heappush(self._slots[level], slot)
+        return bucket
+
+    def _far_bucket(self, tick: int) -> _Bucket:
+        """The bucket of a tick outside the current block: on the finest level whose block it shares with the current
+        time."""
+        level = min((tick ^ self._current).bit_length() - 1, _BITS * (_LEVELS - 1)) // _BITS
+        slot = tick >> (_BITS * level)
+        bucket = self._buckets[level].get(slot)
+        return self._open(level, slot) if bucket is None else bucket
+
+    def _collect_near(self, target: int, now_ms: float) -> None:
+        slots, near = self._slots[0], self._near
+        while slots and slots[0] <= target:
+            slot = slots[0]
+            bucket = near[slot]
+            timers = sorted(bucket, key=_deadline_of) if len(bucket) > 1 else list(bucket)
+            if slot == target and timers and timers[-1].deadline_ms > now_ms:
+                for timer in timers:
+                    if timer.deadline_ms > now_ms:
+                        break
+                    del bucket[timer]
+                    self._make_due(timer)
+                return
+            for timer in timers:
+                self._make_due(timer)
+            del near[heappop(slots)]
+
+    def _make_due(self, timer: Timer) -> None:
+        timer._bucket = self._due
+        self._due[timer] = None
+
+    def _enter_next_block(self, target: int) -> int | None:
+        """Move the time to the first coarse slot that starts by `target` and spread its timers over the finer
+        levels."""
+        for level in range(1, _LEVELS):
+            slots = self._slots[level]
+            if slots:
+                # A finer level lies wholly before the next slot of a coarser one, so the first level in use has the
+                # next slot.
+                start = slots[0] << (_BITS * level)
+                if start > target:
+                    return None
+                bucket = self._buckets[level].pop(heappop(slots))
+                self._current = start
+                self._block_end = start + _SLOTS
+                self._pending -= len(bucket)
+                for timer in bucket:
+                    self.add(timer)
+                return start
+        return None

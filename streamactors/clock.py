@@ -1,0 +1,201 @@
+"""Clocks: the system's, and a virtual one that tests move by hand.
+
+Everything that waits takes its time from a Clock, so a test replaces hours by microseconds. Durations are milliseconds
+unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import time
+from datetime import timedelta
+from typing import Final, Protocol
+
+from streamactors.errors import StreamActorsError
+
+Duration = float | int | str | timedelta
+"""A time span: a number of milliseconds, a timedelta, or a text such as "250ms", "1.5s", "2m", "1h30m", "7d"."""
+
+_UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
+
+
+def duration_ms(value: Duration) -> float:
+    """Return the duration in milliseconds. Raises ValueError or TypeError, naming the value, if it is none."""
+    if isinstance(value, timedelta):
+        return value.total_seconds() * 1000.0
+    if isinstance(value, str):
+        return _parse_ms(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f'not a duration: {value!r}; give milliseconds, a timedelta, or a text such as "1.5s"')
+    if not math.isfinite(value):
+        raise ValueError(f"not a duration: {value!r}; it must be finite")
+    return float(value)
+
+
+def _parse_ms(text: str) -> float:
+    total, position = 0.0, 0
+    while position < len(text):
+        part = _PART.match(text, position)
+        if part is None:
+            break
+        total += float(part[1]) * _UNIT_MS[part[2]]
+        position = part.end()
+    if position == 0 or position < len(text):
+        raise ValueError(f'not a duration: {text!r}; write for instance "250ms", "1.5s", "2m", "1h30m" or "7d"')
+    return total
+
+
+class Clock(Protocol):
+    """What gives the time."""
+
+    def now_ms(self) -> float:
+        """Milliseconds that only grow; the origin means nothing."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970-01-01 UTC."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks: monotonic and wall."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> float:
+        return time.monotonic() * 1000.0
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def __repr__(self) -> str:
+        return "SystemClock()"
+
+
+class ClockMember(Protocol):
+    """Something that runs by a virtual clock: a dispatcher, a pool."""
+
+    @property
+    def name(self) -> str: ...
+
+    def next_deadline_ms(self) -> float | None:
+        """When its next timer is due; None without timers."""
+        ...
+
+    def clock_moved(self) -> None:
+        """The time has changed: run what has become due. Must not wait."""
+        ...
+
+    def quiet_since(self) -> int | None:
+        """A number that changes with every piece of work taken up; None while there is work queued or running."""
+        ...
+
+
+class NotQuiescent(StreamActorsError, TimeoutError):
+    """Virtual time could not move because work went on without an end."""
+
+
+class VirtualClock:
+    """A clock that moves only by `advance`.
+
+    `advance` goes from one due timer to the next, in order, over all dispatchers and pools that run by this clock, and
+    waits after each step until none of them has anything queued or running. What a step set in motion is therefore
+    complete before the time moves on, and an hour of timers costs only the work done in it.
+    """
+
+    def __init__(self, start_ms: float = 0.0, wall_start_ms: int = 1_600_000_000_000) -> None:
+        self._now_ms = float(start_ms)
+        self._wall_offset_ms = wall_start_ms - self._now_ms
+        self._members: list[ClockMember] = []
+        self._lock = threading.Lock()
+        self._advancing = threading.Lock()
+        self._progress = threading.Event()
+
+    def now_ms(self) -> float:
+        return self._now_ms
+
+    def wall_ms(self) -> int:
+        return int(self._now_ms + self._wall_offset_ms)
+
+    def __repr__(self) -> str:
+        return f"VirtualClock({self._now_ms:g} ms)"
+
+    def attach(self, member: ClockMember) -> None:
+        """Let `advance` drive and await this member."""
+        with self._lock:
+            self._members.append(member)
+
+    def detach(self, member: ClockMember) -> None:
+        """Forget the member. Unknown ones are ignored."""
+        with self._lock:
+            self._members = [other for other in self._members if other is not member]
+        self._progress.set()
+
+    def notify(self) -> None:
+        """Called by a member that has run out of work."""
+        self._progress.set()
+
+    def advance(self, duration: Duration = 0, *, patience_s: float = 30.0) -> None:
+        """Move the time forward by `duration` (milliseconds, a timedelta or a text such as "1h"); fire what comes due.
+
+        With 0 it only waits until everything has come to rest. Raises NotQuiescent if a member stays busy for
+        `patience_s` real seconds at one moment of virtual time, and ValueError for a negative duration. Not for use on
+        a thread that it waits for.
+        """
+        length_ms = duration_ms(duration)
+        if length_ms < 0:
+            raise ValueError(f"VirtualClock.advance: time does not go back; {duration!r} is negative")
+        with self._advancing:
+            target_ms = self._now_ms + length_ms
+            self._settle(patience_s)
+            while True:
+                due_ms = self._next_deadline_ms()
+                if due_ms is None or due_ms > target_ms:
+                    break
+                self._move_to(due_ms, patience_s)
+            self._move_to(target_ms, patience_s)
+
+    def settle(self, *, patience_s: float = 30.0) -> None:
+        """Wait until everything that runs by this clock has come to rest; the time stands still."""
+        self.advance(0, patience_s=patience_s)
+
+    def _next_deadline_ms(self) -> float | None:
+        deadlines = [due for member in self._members if (due := member.next_deadline_ms()) is not None]
+        return min(deadlines, default=None)
+
+    def _move_to(self, when_ms: float, patience_s: float) -> None:
+        self._now_ms = max(self._now_ms, when_ms)
+        for member in self._members:
+            member.clock_moved()
+        self._settle(patience_s)
+
+    def _settle(self, patience_s: float) -> None:
+        give_up = time.monotonic() + patience_s
+        while True:
+            self._progress.clear()
+            before = self._quiet_numbers()
+            # Two equal looks with everybody quiet in both: nobody worked in between, so at that moment all were quiet
+            # together.
+            if before is not None and before == self._quiet_numbers():
+                return
+            if time.monotonic() > give_up:
+                busy = [member.name for member in self._members if member.quiet_since() is None]
+                raise NotQuiescent(
+                    f"virtual time {self._now_ms:g} ms: still busy after {patience_s:g} s: "
+                    f"{', '.join(busy) or 'everything on and off'}; a stream that never waits cannot come to rest: "
+                    "throttle it, or stop it first"
+                )
+            if before is None:
+                self._progress.wait(0.05)
+
+    def _quiet_numbers(self) -> list[int] | None:
+        numbers = []
+        for member in self._members:
+            number = member.quiet_since()
+            if number is None:
+                return None
+            numbers.append(number)
+        return numbers

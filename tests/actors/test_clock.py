@@ -1,0 +1,126 @@
+"""The clocks alone: durations, and the virtual clock over members that do their work on other threads."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from streamactors.actors.timing_wheel import TimingWheel
+from streamactors.clock import NotQuiescent, SystemClock, VirtualClock, duration_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("250ms", 250),
+        ("1.5s", 1_500),
+        ("2m", 120_000),
+        ("1h30m", 5_400_000),
+        ("7d", 604_800_000),
+        (" 1 s ", 1_000),
+        (12, 12),
+    ],
+)
+def test_durations(text: str, ms: float) -> None:
+    assert duration_ms(text) == ms
+
+
+def test_a_timedelta_is_a_duration() -> None:
+    assert duration_ms(timedelta(seconds=1, microseconds=500)) == 1_000.5
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "1x", "1s,", "-1s", float("inf"), float("nan")])
+def test_what_is_no_duration_is_refused_by_name(text: object) -> None:
+    with pytest.raises(ValueError, match="not a duration"):
+        duration_ms(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [None, True, [1]])
+def test_what_cannot_be_a_duration_is_a_type_error(value: object) -> None:
+    with pytest.raises(TypeError, match="not a duration"):
+        duration_ms(value)  # type: ignore[arg-type]
+
+
+def test_the_system_clock_only_grows() -> None:
+    clock = SystemClock()
+    readings = [clock.now_ms() for _ in range(100)]
+    assert readings == sorted(readings)
+    assert clock.wall_ms() > 1_700_000_000_000
+
+
+class Member:
+    """Runs its wheel's timers on the advancing thread."""
+
+    def __init__(self, clock: VirtualClock, name: str) -> None:
+        self.name = name
+        self.clock = clock
+        self.wheel = TimingWheel(clock.now_ms)
+        self.turns = 0
+        clock.attach(self)
+
+    def next_deadline_ms(self) -> float | None:
+        return self.wheel.next_deadline_ms()
+
+    def clock_moved(self) -> None:
+        self.turns += self.wheel.advance(self.clock.now_ms())
+
+    def quiet_since(self) -> int | None:
+        return self.turns
+
+
+def test_advance_goes_through_every_timer_of_every_member_in_order() -> None:
+    clock = VirtualClock()
+    seen: list[tuple[str, float]] = []
+    a, b = Member(clock, "a"), Member(clock, "b")
+    for member, deadline in [(a, 30.0), (b, 10.0), (a, 20.5), (b, 40.0)]:
+        member.wheel.schedule(deadline, lambda m=member: seen.append((m.name, clock.now_ms())))
+    clock.advance(35)
+    assert seen == [("b", 10.0), ("a", 20.5), ("a", 30.0)]
+    assert clock.now_ms() == 35
+    clock.detach(b)
+    clock.advance("1h")
+    assert len(seen) == 3
+
+
+def test_a_timer_set_on_the_way_fires_at_its_own_time() -> None:
+    clock = VirtualClock()
+    member = Member(clock, "m")
+    times: list[float] = []
+
+    def tick() -> None:
+        times.append(clock.now_ms())
+        member.wheel.schedule(clock.now_ms() + 1_000, tick)
+
+    member.wheel.schedule(1_000, tick)
+    clock.advance("1h")
+    assert times == [1_000.0 * k for k in range(1, 3_601)]
+
+
+def test_the_wall_clock_moves_along() -> None:
+    clock = VirtualClock(wall_start_ms=1_000)
+    clock.advance(timedelta(seconds=2))
+    assert clock.wall_ms() == 3_000
+
+
+def test_advance_waits_for_work_on_other_threads_and_names_what_never_rests() -> None:
+    clock = VirtualClock()
+    resting = threading.Event()
+
+    class Busy(Member):
+        def quiet_since(self) -> int | None:
+            return 0 if resting.is_set() else None
+
+    Busy(clock, "the busy one")
+    with pytest.raises(NotQuiescent, match="the busy one"):
+        clock.advance(1, patience_s=0.02)
+    helper = threading.Timer(0.02, lambda: (resting.set(), clock.notify()))
+    helper.start()
+    clock.advance(1)
+    assert resting.is_set()
+    helper.join()
+
+
+def test_time_does_not_go_back() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        VirtualClock().advance(-1)
