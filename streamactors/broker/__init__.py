@@ -1,0 +1,1 @@
+"""A Kafka-compatible broker made of actors."""
