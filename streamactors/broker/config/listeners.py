@@ -1,0 +1,122 @@
+"""Listeners: where the broker listens and what it tells clients to connect to.
+
+Owner: the server. Syntax: Apache Kafka's `listeners` and `advertised.listeners`, `NAME://host:port` by comma; the name
+may be left out for PLAINTEXT.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Final, NamedTuple
+
+from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.node_settings import NO_TLS
+from streamactors.broker.config.setting import InvalidSetting
+
+_ADDRESS: Final = re.compile(
+    r"(?:(?P<name>[A-Za-z][A-Za-z0-9_.-]*)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:/\[\]\s]*)):(?P<port>[0-9]{1,5})"
+)
+_WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, never a default
+
+
+class ListenerSpec(NamedTuple):
+    """One listener as configured. Port 0 asks for a free one; an advertised port of 0 means the one that was bound."""
+
+    name: str
+    host: str  # "" means every interface
+    port: int
+    advertised_host: str
+    advertised_port: int
+
+
+class _Address(NamedTuple):
+    name: str
+    host: str
+    port: int
+
+
+def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
+    """Return the listeners to open, in the order given; the controller's own are left out.
+
+    Raises InvalidSetting: an address that is none, a name given twice, an advertised name that does not listen.
+    """
+    protocols = _protocols(config)
+    controllers = {name.strip().upper() for name in (config.controller_listener_names or "").split(",")} - {""}
+    listening = [a for a in _addresses("listeners", config.listeners) if a.name not in controllers]
+    advertised = {a.name: a for a in _addresses("advertised.listeners", config.advertised_listeners or "")}
+    if not listening:
+        raise _refuse(
+            "listeners", config.listeners, "there is no listener for clients; give one like PLAINTEXT://localhost:9092"
+        )
+    for address in listening:
+        protocol = protocols.get(address.name)
+        if protocol is None:
+            raise _refuse(
+                "listeners",
+                config.listeners,
+                f"listener {address.name} has no protocol; add {address.name}:PLAINTEXT to listener.security.protocol.map",
+            )
+    unheard = advertised.keys() - {a.name for a in listening} - controllers
+    if unheard:
+        raise _refuse(
+            "advertised.listeners", str(config.advertised_listeners), f"{min(unheard)} is not among the listeners"
+        )
+    inter_broker = config.inter_broker_listener_name
+    if inter_broker is not None and inter_broker.upper() not in {a.name for a in listening}:
+        raise _refuse("inter.broker.listener.name", inter_broker, "it is not among the listeners")
+    return tuple(_spec(address, advertised.get(address.name)) for address in listening)
+
+
+def parse_address(setting: str, text: str) -> tuple[str, str, int]:
+    """Return (name, host, port) of one address. Raises InvalidSetting naming `setting`."""
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None or int(match["port"]) > 65535:
+        raise _refuse(setting, text, "an address is host:port or NAME://host:port, as in localhost:9092")
+    return _Address((match["name"] or "PLAINTEXT").upper(), match["v6"] or match["host"] or "", int(match["port"]))
+
+
+def _addresses(setting: str, text: str) -> list[_Address]:
+    found = [_Address(*parse_address(setting, part)) for part in text.split(",") if part.strip()]
+    names = [address.name for address in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise _refuse(setting, text, f"listener {name} is there twice; give each a name of its own")
+    return found
+
+
+def _protocols(config: BrokerConfig) -> dict[str, str]:
+    protocols = {"PLAINTEXT": "PLAINTEXT"}
+    text = config.listener_security_protocol_map
+    for part in text.split(","):
+        name, _, protocol = part.strip().upper().partition(":")
+        if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+            raise _refuse("listener.security.protocol.map", text, "its form is NAME:PLAINTEXT by comma")
+        protocols[name] = protocol
+    for address in _addresses("listeners", config.listeners):
+        if protocols.get(address.name, "PLAINTEXT") != "PLAINTEXT" or address.name in (
+            "SSL",
+            "SASL_PLAINTEXT",
+            "SASL_SSL",
+        ):
+            raise _refuse("listeners", config.listeners, NO_TLS)
+    return protocols
+
+
+def _spec(listening: _Address, advertised: _Address | None) -> ListenerSpec:
+    name, host, port = listening
+    if advertised is not None:
+        if advertised.host in _WILDCARDS:
+            raise _refuse(
+                "advertised.listeners",
+                f"{name}://{advertised.host}:{advertised.port}",
+                "clients cannot connect to every interface; name one host",
+            )
+        return ListenerSpec(name, host, port, advertised.host, advertised.port)
+    # as Kafka: a wildcard listener is told to clients by the name of this machine
+    told = socket.gethostname() if host in _WILDCARDS else host
+    return ListenerSpec(name, host, port, told, port)
+
+
+def _refuse(setting: str, text: str, way_out: str) -> InvalidSetting:
+    return InvalidSetting(f"{setting}={text}: {way_out}", name=setting, value=text)

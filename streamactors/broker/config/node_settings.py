@@ -1,0 +1,75 @@
+"""Who this broker is, where it listens and where it keeps its files.
+
+Owner: the server. Names and defaults: Apache Kafka's broker configs for KRaft. Until there is a quorum, the settings of
+one accept what describes a single node that is its own controller.
+"""
+
+from __future__ import annotations
+
+from streamactors.broker.config.checks import at_least, each_of, only
+from streamactors.broker.config.declare import boolean, integer, optional_text, short, text, words
+from streamactors.broker.config.setting import Settings
+
+ONE_NODE = "brokers form no quorum yet, this node is its own controller"
+NO_TLS = "TLS and SASL are not there yet, use PLAINTEXT on an interface you trust"
+
+
+class NodeSettings(Settings):
+    """Identity, listeners, folders and topic creation."""
+
+    __slots__ = ()
+
+    advertised_listeners = optional_text(
+        "Addresses that clients are told to use, as NAME://host:port by comma; unset: the addresses of `listeners`. "
+        "Needed when clients reach the broker by another name: containers, WSL, port forwarding."
+    )
+    auto_create_topics_enable = boolean(
+        True, "Create a topic when a producer or consumer asks for one that does not exist."
+    )
+    broker_id = integer(-1, "Old name of node.id; -1 means unset.", at_least(-1))
+    broker_rack = optional_text("Rack (availability zone) of this broker, told to clients.")
+    controller_listener_names = optional_text(
+        "Names of listeners that are the controller's; they are not opened, since this node is its own controller."
+    )
+    controller_quorum_bootstrap_servers = words((), "Controllers to join; at most one, this node.")
+    controller_quorum_voters = words((), "Voters of the metadata quorum as id@host:port; at most one, this node.")
+    default_replication_factor = integer(1, "Replicas of a topic that is created without saying how many.")
+    delete_topic_enable = boolean(True, "Allow topics to be deleted.")
+    inter_broker_listener_name = optional_text("Name of the listener that brokers use among themselves.")
+    listener_security_protocol_map = text(
+        "PLAINTEXT:PLAINTEXT",
+        "Security protocol of each listener name, as NAME:PROTOCOL by comma. PLAINTEXT is the only protocol for now.",
+    )
+    listeners = text(
+        "PLAINTEXT://localhost:9092",
+        "Addresses to listen on, as NAME://host:port by comma. `localhost` means 127.0.0.1 and ::1, an empty host or "
+        "0.0.0.0 every interface, port 0 a free one. Apache Kafka's default listens on every interface.",
+    )
+    log_dir = optional_text("Data folder, when log.dirs is not set.")
+    log_dirs = optional_text("Data folder. One only; unset: log.dir, and without that a temporary folder.")
+    max_request_partition_size_limit = integer(
+        2000, "Most partitions that one DescribeTopicPartitions answer holds.", at_least(1)
+    )
+    metadata_log_dir = optional_text("Folder of the metadata log.", only(None, "metadata lives in the data folder"))
+    node_id = integer(1, "Id of this node in the cluster. Apache Kafka has no default.", at_least(0))
+    num_partitions = integer(1, "Partitions of a topic that is created without saying how many.", at_least(1))
+    num_recovery_threads_per_data_dir = integer(2, "Threads that recover logs after an unclean stop.", at_least(1))
+    offsets_topic_num_partitions = integer(50, "Partitions of __consumer_offsets.", at_least(1))
+    offsets_topic_replication_factor = short(
+        3, "Replicas of __consumer_offsets; fewer while fewer brokers are alive.", at_least(1)
+    )
+    offsets_topic_segment_bytes = integer(104_857_600, "Segment size of __consumer_offsets.", at_least(1))
+    process_roles = words(
+        ("broker", "controller"),
+        "Roles of this node. Apache Kafka has no default.",
+        each_of("broker", "controller"),
+    )
+    security_inter_broker_protocol = text("PLAINTEXT", "Protocol between brokers.", only("PLAINTEXT", NO_TLS))
+    transaction_state_log_min_isr = integer(
+        2, "min.insync.replicas of __transaction_state; never more than its replicas.", at_least(1)
+    )
+    transaction_state_log_num_partitions = integer(50, "Partitions of __transaction_state.", at_least(1))
+    transaction_state_log_replication_factor = short(
+        3, "Replicas of __transaction_state; fewer while fewer brokers are alive.", at_least(1)
+    )
+    transaction_state_log_segment_bytes = integer(104_857_600, "Segment size of __transaction_state.", at_least(1))

@@ -1,0 +1,72 @@
+"""Reading of `.properties` files, the format of server.properties.
+
+Rules of java.util.Properties: `#` and `!` begin comments, `=`, `:` or white space ends the name, a backslash escapes
+and joins lines, later lines win.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from streamactors.broker.config.setting import InvalidSetting
+
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE: Final = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_NAME: Final = re.compile(r"(?:[^\\=:\s]|\\.)*")
+MAX_BYTES: Final = 1 << 20
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Return the settings in a file. Raises InvalidSetting when it cannot be read as one, naming the file."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise InvalidSetting(f"{path}: larger than {MAX_BYTES} bytes, this is no settings file", name="config")
+        return parse_properties(content.decode("utf-8"))
+    except OSError as error:
+        raise InvalidSetting(f"{path}: {error.strerror}; give a server.properties file", name="config") from error
+    except UnicodeDecodeError as error:
+        raise InvalidSetting(
+            f"{path}: not text (byte {error.start}); give a server.properties file", name="config"
+        ) from error
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Return the names and values of a properties text."""
+    settings: dict[str, str] = {}
+    for line in _logical_lines(text):
+        name = _NAME.match(line).group()  # type: ignore[union-attr]  # matches the empty text too
+        rest = line[len(name) :].lstrip(" \t\f")
+        if rest[:1] in ("=", ":"):
+            rest = rest[1:].lstrip(" \t\f")
+        settings[_unescape(name)] = _unescape(rest)
+    return settings
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    joined = ""
+    for line in text.splitlines():
+        stripped = line.lstrip(" \t\f")
+        if not joined and (not stripped or stripped[0] in "#!"):
+            continue
+        joined += stripped
+        trailing = len(joined) - len(joined.rstrip("\\"))
+        if trailing % 2:  # an odd number of backslashes: the last one joins the next line
+            joined = joined[:-1]
+            continue
+        yield joined
+        joined = ""
+    if joined:
+        yield joined
+
+
+def _unescape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPES.get(code, code)
+
+    return _ESCAPE.sub(replace, text)

@@ -1,0 +1,174 @@
+"""What one topic can be told, and the broker settings that give it its defaults.
+
+Owner: the controller (it checks and stores overrides). Names, types, defaults and limits: Apache Kafka's topic configs.
+A setting whose feature is not there yet accepts the value that asks for nothing and refuses the others by name.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from streamactors.broker.config.checks import Check, at_least, between, each_of, one_of, only
+from streamactors.broker.config.declare import boolean, double, integer, long, text, words
+from streamactors.broker.config.setting import LONG_MAX, Settings
+
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+WEEK_MS: Final = 7 * DAY_MS
+
+NO_RECOMPRESSION: Final = "this broker stores batches as the producer compressed them"
+NO_TIERED_STORAGE: Final = "there is no tiered storage"
+NO_THROTTLING: Final = "there is no replication to throttle"
+NO_PREALLOCATION: Final = "segments grow as they are written"
+GZIP_LEVELS: Final = Check(
+    "1 to 9, or -1",
+    lambda level: None if level == -1 or 1 <= level <= 9 else "Value must be between 1 and 9 or equal to -1",
+)
+CODECS: Final = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+
+class TopicSettings(Settings):
+    """The settings of one topic, resolved: its own overrides over the broker's settings over Kafka's defaults."""
+
+    __slots__ = ()
+
+    cleanup_policy = words(
+        ("delete",),
+        "What happens to old segments: `delete` drops them by age and size, `compact` keeps the latest record of each "
+        "key, both together do both. Empty keeps everything.",
+        each_of("compact", "delete"),
+    )
+    compression_gzip_level = integer(
+        -1, "Level for gzip; without effect while compression.type is `producer`.", GZIP_LEVELS
+    )
+    compression_lz4_level = integer(
+        9, "Level for lz4; without effect while compression.type is `producer`.", between(1, 17)
+    )
+    compression_type = text(
+        "producer",
+        "Compression of stored batches. `producer` keeps what the producer chose.",
+        only("producer", NO_RECOMPRESSION, CODECS),
+    )
+    compression_zstd_level = integer(
+        3, "Level for zstd; without effect while compression.type is `producer`.", between(-131072, 22)
+    )
+    delete_retention_ms = long(
+        DAY_MS, "How long a compacted topic keeps a tombstone after the pass that first saw it.", at_least(0)
+    )
+    file_delete_delay_ms = long(
+        60_000, "How long a deleted segment's files stay on disk under another name.", at_least(0)
+    )
+    flush_messages = long(
+        LONG_MAX, "Force data to disk after so many records; 1 means before every answer.", at_least(1)
+    )
+    flush_ms = long(LONG_MAX, "Force data to disk when the oldest unflushed record is this old.", at_least(0))
+    follower_replication_throttled_replicas = words(
+        (), "Replicas whose followers are throttled.", only((), NO_THROTTLING)
+    )
+    index_interval_bytes = integer(4096, "One index entry per so many bytes of log.", at_least(0))
+    leader_replication_throttled_replicas = words((), "Replicas whose leaders are throttled.", only((), NO_THROTTLING))
+    local_retention_bytes = long(
+        -2,
+        "Bytes to keep locally under tiered storage; -2 means retention.bytes.",
+        only(-2, NO_TIERED_STORAGE, at_least(-2)),
+    )
+    local_retention_ms = long(
+        -2,
+        "Time to keep locally under tiered storage; -2 means retention.ms.",
+        only(-2, NO_TIERED_STORAGE, at_least(-2)),
+    )
+    max_compaction_lag_ms = long(
+        LONG_MAX, "The longest a record may wait to become eligible for compaction.", at_least(1)
+    )
+    max_message_bytes = integer(
+        1_048_588, "Largest record batch accepted, as it arrives (after compression).", at_least(0)
+    )
+    message_timestamp_after_max_ms = long(
+        HOUR_MS, "How far a record's timestamp may be ahead of the broker's clock.", at_least(0)
+    )
+    message_timestamp_before_max_ms = long(
+        LONG_MAX, "How far a record's timestamp may be behind the broker's clock.", at_least(0)
+    )
+    message_timestamp_type = text(
+        "CreateTime",
+        "Whose clock a record's timestamp shows: the producer's (CreateTime) or the broker's (LogAppendTime).",
+        one_of("CreateTime", "LogAppendTime"),
+    )
+    min_cleanable_dirty_ratio = double(
+        0.5, "Compact a log when this share of its bytes has not been compacted yet.", between(0, 1)
+    )
+    min_compaction_lag_ms = long(0, "The time a record stays out of compaction.", at_least(0))
+    min_insync_replicas = integer(1, "Replicas that must have a record before acks=all is answered.", at_least(1))
+    preallocate = boolean(False, "Reserve a segment's space on disk when it is created.", only(False, NO_PREALLOCATION))
+    record_validation = text(
+        "header",
+        "How far produced batches are checked: `header` (batch header, CRC, counts, producer sequence) or `full` (every "
+        "record too). "
+        "Compacted topics are always checked in full. Apache Kafka has no such setting and always checks in full.",
+        one_of("header", "full"),
+    )
+    remote_log_copy_disable = boolean(False, "Stop copying to tiered storage.", only(False, NO_TIERED_STORAGE))
+    remote_log_delete_on_disable = boolean(
+        False, "Delete tiered data when tiered storage is disabled.", only(False, NO_TIERED_STORAGE)
+    )
+    remote_storage_enable = boolean(False, "Use tiered storage.", only(False, NO_TIERED_STORAGE))
+    retention_bytes = long(-1, "Delete the oldest segments while a partition is larger than this; -1 means no limit.")
+    retention_ms = long(
+        WEEK_MS, "Delete segments whose newest record is older than this; -1 means never.", at_least(-1)
+    )
+    segment_bytes = integer(1_073_741_824, "Size at which a segment is closed and the next begun.", at_least(1_048_576))
+    segment_index_bytes = integer(
+        10_485_760, "Largest size of a segment's index; a full one closes the segment.", at_least(4)
+    )
+    segment_jitter_ms = long(
+        0, "Most that is taken off segment.ms at random, so that logs do not all roll together.", at_least(0)
+    )
+    segment_ms = long(WEEK_MS, "Age at which a segment is closed even if it is not full.", at_least(1))
+    unclean_leader_election_enable = boolean(
+        False, "Whether a replica that is not in sync may lead when no other is left, which loses records."
+    )
+
+
+class Synonym(NamedTuple):
+    """A broker setting that a topic setting falls back to, and the factor from its unit to the topic's."""
+
+    name: str
+    factor: int = 1
+
+
+# in the order in which Kafka looks: the finer unit wins
+BROKER_SYNONYMS: Final[dict[str, tuple[Synonym, ...]]] = {
+    "cleanup.policy": (Synonym("log.cleanup.policy"),),
+    "compression.gzip.level": (Synonym("compression.gzip.level"),),
+    "compression.lz4.level": (Synonym("compression.lz4.level"),),
+    "compression.type": (Synonym("compression.type"),),
+    "compression.zstd.level": (Synonym("compression.zstd.level"),),
+    "delete.retention.ms": (Synonym("log.cleaner.delete.retention.ms"),),
+    "file.delete.delay.ms": (Synonym("log.segment.delete.delay.ms"),),
+    "flush.messages": (Synonym("log.flush.interval.messages"),),
+    "flush.ms": (Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
+    "index.interval.bytes": (Synonym("log.index.interval.bytes"),),
+    "local.retention.bytes": (Synonym("log.local.retention.bytes"),),
+    "local.retention.ms": (Synonym("log.local.retention.ms"),),
+    "max.compaction.lag.ms": (Synonym("log.cleaner.max.compaction.lag.ms"),),
+    "max.message.bytes": (Synonym("message.max.bytes"),),
+    "message.timestamp.after.max.ms": (Synonym("log.message.timestamp.after.max.ms"),),
+    "message.timestamp.before.max.ms": (Synonym("log.message.timestamp.before.max.ms"),),
+    "message.timestamp.type": (Synonym("log.message.timestamp.type"),),
+    "min.cleanable.dirty.ratio": (Synonym("log.cleaner.min.cleanable.ratio"),),
+    "min.compaction.lag.ms": (Synonym("log.cleaner.min.compaction.lag.ms"),),
+    "min.insync.replicas": (Synonym("min.insync.replicas"),),
+    "preallocate": (Synonym("log.preallocate"),),
+    "record.validation": (Synonym("record.validation"),),
+    "retention.bytes": (Synonym("log.retention.bytes"),),
+    "retention.ms": (
+        Synonym("log.retention.ms"),
+        Synonym("log.retention.minutes", 60_000),
+        Synonym("log.retention.hours", HOUR_MS),
+    ),
+    "segment.bytes": (Synonym("log.segment.bytes"),),
+    "segment.index.bytes": (Synonym("log.index.size.max.bytes"),),
+    "segment.jitter.ms": (Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", HOUR_MS)),
+    "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", HOUR_MS)),
+    "unclean.leader.election.enable": (Synonym("unclean.leader.election.enable"),),
+}
