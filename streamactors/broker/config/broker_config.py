@@ -6,7 +6,6 @@ this broker's dynamic settings, the cluster's dynamic defaults, what it was star
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -97,6 +96,8 @@ def unknown_setting(name: str, value: str | None = None) -> InvalidSetting:
     refused = why_refused(name)
     if refused is not None:
         return InvalidSetting(f"{name}: {refused}", name=name, value=value)
+    import difflib  # only for a mistake: it costs a start 3 ms
+
     near = difflib.get_close_matches(name, BrokerConfig.declared(), n=1, cutoff=0.8)
     hint = f"did you mean {near[0]}?" if near else "docs/broker.md lists them all"
     return InvalidSetting(f"unknown setting {name}: {hint}", name=name, value=value)

@@ -55,7 +55,7 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
             raise _refuse(
                 "listeners",
                 config.listeners,
-                f"listener {address.name} has no protocol; add {address.name}:PLAINTEXT to listener.security.protocol.map",
+                f"{address.name} has no protocol; add {address.name}:PLAINTEXT to listener.security.protocol.map",
             )
     unheard = advertised.keys() - {a.name for a in listening} - controllers
     if unheard:

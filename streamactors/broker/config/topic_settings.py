@@ -102,8 +102,8 @@ class TopicSettings(Settings):
     preallocate = boolean(False, "Reserve a segment's space on disk when it is created.", only(False, NO_PREALLOCATION))
     record_validation = text(
         "header",
-        "How far produced batches are checked: `header` (batch header, CRC, counts, producer sequence) or `full` (every "
-        "record too). "
+        "How far produced batches are checked: `header` (batch header, CRC, counts, producer sequence) or `full` "
+        "(every record too). "
         "Compacted topics are always checked in full. Apache Kafka has no such setting and always checks in full.",
         one_of("header", "full"),
     )

@@ -1,0 +1,112 @@
+"""What DescribeConfigs says about a setting: its value, where the value came from, and what it would fall back to.
+
+Owner: the DescribeConfigs and CreateTopics handlers. Rules: Apache Kafka's ConfigHelper; the first synonym is the one
+in force, a setting with no synonyms at all has its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.setting import Setting
+from streamactors.broker.config.topic_settings import BROKER_SYNONYMS, TopicSettings
+
+
+class ConfigSource(IntEnum):
+    """Where a value came from, as numbered on the wire."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class SynonymEntry(NamedTuple):
+    """One layer that gives a value to a setting."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """A setting as it stands."""
+
+    setting: Setting[Any]
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    synonyms: tuple[SynonymEntry, ...]
+
+
+# broker settings that say the same in coarser units: Kafka lists them behind the finest one
+_COARSER: Final[dict[str, tuple[str, ...]]] = {
+    fallbacks[0].name: tuple(synonym.name for synonym in fallbacks[1:]) for fallbacks in BROKER_SYNONYMS.values()
+}
+
+
+def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
+    """Yield every setting of a topic that has these overrides."""
+    for name, setting in TopicSettings.declared().items():
+        layers: list[SynonymEntry] = []
+        if name in overrides:
+            own = setting.format(setting.parse(overrides[name]))
+            layers.append(SynonymEntry(name, own, ConfigSource.DYNAMIC_TOPIC))
+        fallbacks = BROKER_SYNONYMS.get(name, ())
+        if fallbacks:
+            layers += _layers(config, fallbacks[0].name)
+        value = setting.format(resolve_topic_setting(config, overrides, setting))
+        yield ConfigEntry(setting, value, layers[0].source if layers else ConfigSource.DEFAULT, False, tuple(layers))
+
+
+def describe_broker(config: BrokerConfig) -> Iterator[ConfigEntry]:
+    """Yield every setting of a running broker."""
+    for name, setting in config.declared().items():
+        layers = tuple(_layers(config, name))
+        value = setting.format(config.values.get(name, setting.default))
+        source = layers[0].source if layers else ConfigSource.DEFAULT
+        yield ConfigEntry(setting, value, source, not setting.dynamic, layers)
+
+
+def describe_cluster_defaults(config: BrokerConfig) -> Iterator[ConfigEntry]:
+    """Yield the dynamic settings that hold for all brokers, and no others."""
+    for name, text in config.cluster_dynamic.items():
+        setting = config.setting(name)
+        value = setting.format(setting.parse(text))
+        layer = SynonymEntry(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        yield ConfigEntry(setting, value, layer.source, False, (layer,))
+
+
+def resolve_topic_setting(config: BrokerConfig, overrides: Mapping[str, str], setting: Setting[Any]) -> Any:
+    """Return a topic setting's value: its override, the first broker setting behind it, the default."""
+    if setting.name in overrides:
+        return setting.parse(overrides[setting.name])
+    fallbacks = BROKER_SYNONYMS.get(setting.name, ())
+    for given in (True, False):  # what someone set comes before any default
+        for synonym in fallbacks:
+            value = config.values.get(synonym.name) if given else config.setting(synonym.name).default
+            if value is not None:
+                return value if synonym.factor == 1 else max(value * synonym.factor, -1)  # -1: no limit, in any unit
+    return setting.default
+
+
+def _layers(config: BrokerConfig, name: str) -> list[SynonymEntry]:
+    declared = config.declared()
+    names = (name, *_COARSER.get(name, ()))
+    layers: list[SynonymEntry] = []
+    for source, given in (
+        (ConfigSource.DYNAMIC_BROKER, config.node_dynamic),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, config.cluster_dynamic),
+        (ConfigSource.STATIC_BROKER, config.static),
+    ):
+        layers += [
+            SynonymEntry(n, declared[n].format(declared[n].parse(given[n])), source) for n in names if n in given
+        ]
+    default = declared[name].format(declared[name].default)
+    if default is not None:
+        layers.append(SynonymEntry(name, default, ConfigSource.DEFAULT))
+    return layers
