@@ -1,7 +1,7 @@
 """Timers: the timing wheel beside heapq with lazy deletion, the same load in the same process.
 
-Load: a request every 1/density seconds sets a timer of 200 ms and cancels it when it completes, after a log-normal time (median 20
-or 200 ms); those slower than 200 ms let it fire. Virtual time, so only the structures cost. Figures: requests per CPU-second.
+A request every 1/density seconds sets a timer of 200 ms and cancels it when it completes, after a log-normal time with
+a median of 50 or 200 ms; one slower than 200 ms lets it fire. Time is virtual, so only the structures cost.
 """
 
 from __future__ import annotations

@@ -1,0 +1,136 @@
+"""One actor's mailbox and its turns: the unit that dispatchers and pools run.
+
+Owner: any thread may `tell`; one thread at a time runs the turns. At rest a cell is its mailbox and nothing else: no
+thread, no queue entry. Lock-free under the interpreter lock: `_token` is the right to schedule the cell, and deleting
+an attribute is atomic, so exactly one of several simultaneous tellers gets it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+_log = logging.getLogger("streamactors.actors")
+
+MESSAGES_PER_TURN: Final = 64
+
+Receive = Callable[[Any], object]
+OnError = Callable[["Cell", BaseException], object]
+OnDeadLetter = Callable[["Cell", Any], object]
+
+
+class Executor(Protocol):
+    """What runs cells: a dispatcher or a pool."""
+
+    @property
+    def name(self) -> str: ...
+
+    def submit(self, cell: Cell) -> None:
+        """Give the cell a turn soon. Thread-safe. The cell must not be queued or running already."""
+        ...
+
+
+def log_error(cell: Cell, error: BaseException) -> None:
+    """What happens to an error of `receive` unless the cell's owner says otherwise: logged, and the next message is
+    served."""
+    _log.error("%s: receive raised %s: %s", cell.name, type(error).__name__, error, exc_info=error)
+
+
+def log_dead_letter(cell: Cell, message: Any) -> None:
+    """What happens to a message for a stopped cell unless its owner says otherwise."""
+    _log.debug("%s: stopped, message of type %s dropped", cell.name, type(message).__name__)
+
+
+class Cell:
+    """A mailbox, and a function that gets its messages one by one, in order, on one thread at a time."""
+
+    __slots__ = ("_executor", "_idle", "_token", "mailbox", "name", "on_dead_letter", "on_error", "receive")
+
+    def __init__(
+        self,
+        executor: Executor,
+        receive: Receive,
+        name: str,
+        on_error: OnError = log_error,
+        on_dead_letter: OnDeadLetter = log_dead_letter,
+    ) -> None:
+        self.mailbox: deque[Any] = deque()
+        self.receive = receive
+        self.name = name
+        self.on_error = on_error
+        self.on_dead_letter = on_dead_letter
+        self._executor = executor
+        self._token = True
+        self._idle = True
+
+    def tell(self, message: Any) -> None:
+        """Put a message into the mailbox; thread-safe, never waits. After `stop` it goes to the dead letters."""
+        self.mailbox.append(message)
+        if self._idle:
+            self._schedule()
+
+    def stop(self) -> None:
+        """From now on every message, those already waiting included, goes to `on_dead_letter`. Thread-safe,
+        idempotent."""
+        self.receive = self._refuse
+
+    @property
+    def stopped(self) -> bool:
+        return self.receive == self._refuse
+
+    def _refuse(self, message: Any) -> None:
+        self.on_dead_letter(self, message)
+
+    def _schedule(self) -> None:
+        try:
+            del self._token
+        except AttributeError:
+            return  # another teller has it
+        # Before submit: the turn that ends by setting it again can only begin after that.
+        self._idle = False
+        self._executor.submit(self)
+
+    def run_turn(self) -> bool:
+        """Deliver the messages that are waiting now, up to a limit; return whether the cell wants another turn.
+
+        For executors only. Messages that arrive during the turn wait for the next one, so a cell that tells itself to
+        go on leaves room for others.
+        """
+        mailbox = self.mailbox
+        waiting = len(mailbox)
+        for _ in range(waiting if waiting < MESSAGES_PER_TURN else MESSAGES_PER_TURN):
+            message = mailbox.popleft()
+            try:
+                self.receive(message)
+            except BaseException as error:  # noqa: BLE001 - the thread belongs to everybody, also after SystemExit
+                self._report(error)
+        if mailbox:
+            return True
+        self._token = True
+        self._idle = True
+        if mailbox:
+            # A message came in between the two looks; its teller may have seen _idle unset, or may take the token
+            # before us.
+            try:
+                del self._token
+            except AttributeError:
+                return False
+            self._idle = False
+            return True
+        return False
+
+    def __call__(self) -> None:
+        """Take one turn and queue up for the next if there is one: how a dispatcher's loop runs a cell."""
+        if self.run_turn():
+            self._executor.submit(self)
+
+    def _report(self, error: BaseException) -> None:
+        try:
+            self.on_error(self, error)
+        except BaseException:  # noqa: BLE001
+            _log.exception("%s: its error handler raised", self.name)
+
+    def __repr__(self) -> str:
+        return f"<Cell {self.name!r}, {len(self.mailbox)} waiting>"

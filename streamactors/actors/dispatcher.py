@@ -1,0 +1,387 @@
+"""A dispatcher: one thread with a mailbox, a selector and a timing wheel.
+
+Owner: the loop thread. From other threads only `execute`, `submit`, `call_later`, `call_at`, `Timer.cancel`, `start`
+and `stop` may be called. Sockets, the broker's network and every timer of a system live here; whatever blocks needs a
+dispatcher of its own.
+
+A round of the loop: due timers, then up to 1,000 queued functions, then whatever file descriptors are ready. The loop
+is woken through a file descriptor only while it sleeps.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from threading import get_ident
+from typing import Final, Protocol
+
+from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_dead_letter, log_error
+from streamactors.actors.poller import BROKEN, READABLE, WRITABLE, Waker, new_poller
+from streamactors.actors.threads import add_current_thread, remove_current_thread
+from streamactors.actors.timing_wheel import Timer, TimingWheel
+from streamactors.clock import Clock, SystemClock, VirtualClock
+from streamactors.errors import ActorError
+
+_log = logging.getLogger("streamactors.actors")
+
+_FUNCTIONS_PER_ROUND: Final = 1_000
+_NEVER: Final = float("inf")
+
+Callback = Callable[[], object]
+
+
+class DispatcherStopped(ActorError):
+    """Something was given to a dispatcher that has ended."""
+
+
+class HasFileno(Protocol):
+    """A socket, a pipe, a file."""
+
+    def fileno(self) -> int: ...
+
+
+class _Registration:
+    __slots__ = ("fd", "fileobj", "on_readable", "on_writable", "since_round")
+
+    def __init__(self, fileobj: int | HasFileno, fd: int, since_round: int) -> None:
+        self.fileobj = fileobj
+        self.fd = fd
+        self.since_round = since_round
+        self.on_readable: Callback | None = None
+        self.on_writable: Callback | None = None
+
+
+class _DispatcherTimer(Timer):
+    __slots__ = ("_lock",)
+
+    def __init__(self, deadline_ms: float, callback: Callback, lock: threading.RLock) -> None:
+        super().__init__(deadline_ms, callback, None)
+        self._lock = lock
+
+    def cancel(self) -> bool:
+        """Forget the timer; return whether it was still pending. Thread-safe, O(1)."""
+        with self._lock:
+            return super().cancel()
+
+
+class Dispatcher:
+    """One loop thread. It starts by itself when it first gets something to do, or by `start`."""
+
+    def __init__(self, name: str, clock: Clock | None = None, *, daemon: bool = True) -> None:
+        self.name = name
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self._virtual = self.clock if isinstance(self.clock, VirtualClock) else None
+        self._daemon = daemon
+        self._thread: threading.Thread | None = None
+        self._ident = 0
+        self._stopping = False
+        self._ended = False
+        self._life = threading.RLock()
+        self._inbox: deque[Callback] = deque()
+        # True while the loop may have to be woken: asleep, not yet started, or ended (then waking raises).
+        self._asleep = True
+        self._rounds = 0
+        self._timer_lock = threading.RLock()  # re-entrant: a finalizer may cancel a timer at any moment
+        self._wheel = TimingWheel(self.clock.now_ms)
+        self._next_timer_ms = _NEVER
+        self._poller = new_poller()
+        self._waker = Waker()
+        self._registrations: dict[int, _Registration] = {}
+        self._poller.register(self._waker.fd, READABLE)
+
+    # ---- life ----
+
+    def start(self) -> Dispatcher:
+        """Start the loop thread; does nothing if it runs already. Raises DispatcherStopped after `stop`."""
+        with self._life:
+            if self._ended or self._stopping:
+                raise DispatcherStopped(f"dispatcher {self.name!r} is stopped; make a new one")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self.name, daemon=self._daemon)
+                self._asleep = False
+                if self._virtual is not None:
+                    self._virtual.attach(self)
+                self._thread.start()
+        return self
+
+    def stop(self, timeout: float | None = 5.0) -> bool:
+        """Run what is queued, then end the thread and forget timers and registrations.
+
+        Waits up to `timeout` seconds and returns whether the thread has ended; False means that a callback does not
+        return. On the loop thread itself it returns at once (True) and the loop ends after the current round.
+        """
+        with self._life:
+            thread, self._stopping = self._thread, True
+            if thread is None and not self._ended:
+                self._end()
+        if thread is None or self.in_thread():
+            return True
+        with self._life:
+            if not self._ended:
+                self._waker.wake()
+        thread.join(timeout)
+        return not thread.is_alive()
+
+    @property
+    def running(self) -> bool:
+        """Whether the loop thread lives."""
+        return self._thread is not None and not self._ended
+
+    def in_thread(self) -> bool:
+        """Whether the caller is on the loop thread."""
+        return get_ident() == self._ident
+
+    # ---- functions and cells ----
+
+    def execute(self, fn: Callback) -> None:
+        """Run `fn()` on the loop, after everything given before it. Thread-safe. Raises DispatcherStopped if it never
+        can."""
+        self._inbox.append(fn)
+        if self._asleep:
+            self._wake()
+
+    def submit(self, cell: Cell) -> None:
+        """Give a cell a turn."""
+        self.execute(cell)
+
+    def spawn(
+        self,
+        receive: Receive,
+        name: str,
+        on_error: OnError = log_error,
+        on_dead_letter: OnDeadLetter = log_dead_letter,
+    ) -> Cell:
+        """Make a cell whose messages are delivered on the loop thread."""
+        return Cell(self, receive, name, on_error, on_dead_letter)
+
+    # ---- timers ----
+
+    def call_later(self, delay_ms: float, fn: Callback) -> Timer:
+        """Run `fn()` on the loop in `delay_ms` milliseconds. Thread-safe, and so is the timer's `cancel`."""
+        return self.call_at(self.clock.now_ms() + delay_ms, fn)
+
+    def call_at(self, deadline_ms: float, fn: Callback) -> Timer:
+        """Run `fn()` on the loop when the dispatcher's clock shows `deadline_ms`; equal deadlines run in the order
+        set."""
+        timer = _DispatcherTimer(deadline_ms, fn, self._timer_lock)
+        with self._timer_lock:
+            self._wheel.add(timer)
+            earlier = deadline_ms < self._next_timer_ms
+            if earlier:
+                self._next_timer_ms = deadline_ms
+        if earlier and self._asleep:
+            self._wake()
+        return timer
+
+    @property
+    def pending_timers(self) -> int:
+        """The exact number of timers that are neither fired nor cancelled."""
+        return len(self._wheel)
+
+    # ---- file descriptors ----
+
+    def register(
+        self,
+        fileobj: int | HasFileno,
+        on_readable: Callback | None = None,
+        on_writable: Callback | None = None,
+    ) -> None:
+        """Call `on_readable()` while `fileobj` is readable, closed or broken, and `on_writable()` while it is writable.
+
+        On the loop thread (or before the start) only. The registration stays until `unregister`; with both None the
+        descriptor is kept but only watched for errors. Raises ValueError if it is registered already.
+        """
+        self._check_thread("register")
+        fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        if fd in self._registrations:
+            raise ValueError(f"dispatcher {self.name!r}: file descriptor {fd} is registered already; use modify")
+        registration = _Registration(fileobj, fd, self._rounds)
+        registration.on_readable, registration.on_writable = on_readable, on_writable
+        self._poller.register(fd, _events(on_readable, on_writable))
+        self._registrations[fd] = registration
+
+    def modify(
+        self,
+        fileobj: int | HasFileno,
+        on_readable: Callback | None = None,
+        on_writable: Callback | None = None,
+    ) -> None:
+        """Replace both callbacks of a registered descriptor. Loop thread only. Raises KeyError if it is not
+        registered."""
+        self._check_thread("modify")
+        registration = self._registration(fileobj)
+        before = _events(registration.on_readable, registration.on_writable)
+        registration.on_readable, registration.on_writable = on_readable, on_writable
+        after = _events(on_readable, on_writable)
+        if after != before:
+            self._poller.modify(registration.fd, after)
+
+    def unregister(self, fileobj: int | HasFileno) -> None:
+        """Forget a registered descriptor (before it is closed). Loop thread only. Raises KeyError if it is not
+        registered."""
+        self._check_thread("unregister")
+        registration = self._registration(fileobj)
+        del self._registrations[registration.fd]
+        try:
+            self._poller.unregister(registration.fd)
+        except (OSError, KeyError, ValueError):
+            pass  # closed before it was unregistered: the kernel has forgotten it
+
+    def _registration(self, fileobj: int | HasFileno) -> _Registration:
+        fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        registration = self._registrations.get(fd)
+        if registration is None:  # closed already: its number is gone
+            for other in self._registrations.values():
+                if other.fileobj is fileobj:
+                    return other
+            raise KeyError(f"dispatcher {self.name!r}: {fileobj!r} is not registered")
+        return registration
+
+    def _check_thread(self, what: str) -> None:
+        if get_ident() != self._ident and self._thread is not None:
+            raise ActorError(f"dispatcher {self.name!r}: {what} belongs on the loop thread; use execute(lambda: …)")
+
+    # ---- the loop ----
+
+    def _wake(self) -> None:
+        with self._life:
+            if self._thread is None or self._ended:
+                self.start()
+            else:
+                self._asleep = False
+                self._waker.wake()  # under the lock: once closed, its number may belong to somebody else's file
+
+    def _run(self) -> None:
+        self._ident = get_ident()
+        add_current_thread(self.name)
+        try:
+            while not self._stopping:
+                self._round()
+            self._run_functions(len(self._inbox))
+        finally:
+            self._end()
+            remove_current_thread()
+
+    def _round(self) -> None:
+        self._rounds += 1
+        if self._next_timer_ms <= self.clock.now_ms():
+            self._fire_timers()
+        self._run_functions()
+        timeout_s: float | None = 0.0
+        if not self._inbox:
+            self._asleep = True
+            # execute: append, then look at _asleep; here: set _asleep, then look at the inbox. One of the two sees the
+            # other.
+            if not self._inbox and not self._stopping:
+                timeout_s = self._sleep_s()
+        for fd, events in self._poller.poll(timeout_s):
+            self._asleep = False
+            registration = self._registrations.get(fd)
+            if registration is None:
+                if fd == self._waker.fd:
+                    self._waker.drain()
+                continue
+            if registration.since_round == self._rounds:
+                continue  # the event belongs to an earlier descriptor of the same number
+            if events & (READABLE | BROKEN) and registration.on_readable is not None:
+                self._call(registration.on_readable)
+            if events & (WRITABLE | BROKEN) and registration.on_writable is not None:
+                if self._registrations.get(fd) is registration:
+                    self._call(registration.on_writable)
+            elif events & BROKEN and registration.on_readable is None:
+                self._drop_broken(registration)
+        self._asleep = False
+
+    def _sleep_s(self) -> float | None:
+        """How long to sleep, in seconds; None for as long as nothing happens. Virtual time never passes in sleep."""
+        if self._virtual is not None:
+            if self._next_timer_ms <= self._virtual.now_ms():
+                return 0.0
+            self._virtual.notify()
+            return None
+        if self._next_timer_ms == _NEVER:
+            return None
+        return max(0.0, (self._next_timer_ms - self.clock.now_ms()) / 1000.0)
+
+    def _run_functions(self, at_most: int = _FUNCTIONS_PER_ROUND) -> None:
+        inbox = self._inbox
+        for _ in range(at_most):
+            try:
+                fn = inbox.popleft()
+            except IndexError:
+                return
+            try:
+                fn()
+            except BaseException as error:  # noqa: BLE001 - the loop serves everybody, also after SystemExit
+                self._log_error(fn, error)
+
+    def _fire_timers(self) -> None:
+        now_ms = self.clock.now_ms()
+        with self._timer_lock:
+            due = self._wheel.collect(now_ms)
+        for timer in due:
+            with self._timer_lock:
+                claimed = self._wheel.claim(timer)
+            if claimed:
+                self._call(timer.callback)
+        with self._timer_lock:
+            next_ms = self._wheel.next_deadline_ms()
+            self._next_timer_ms = _NEVER if next_ms is None else next_ms
+
+    def _call(self, fn: Callback) -> None:
+        try:
+            fn()
+        except BaseException as error:  # noqa: BLE001
+            self._log_error(fn, error)
+
+    def _log_error(self, fn: Callback, error: BaseException) -> None:
+        what = getattr(fn, "__qualname__", None) or repr(fn)
+        _log.error("dispatcher %r: %s raised %s: %s", self.name, what, type(error).__name__, error, exc_info=error)
+
+    def _drop_broken(self, registration: _Registration) -> None:
+        """Nobody reads or writes it, and its error would be reported for ever."""
+        _log.warning("dispatcher %r: %r is broken and nobody looks; unregistered", self.name, registration.fileobj)
+        self.unregister(registration.fileobj)
+
+    def _end(self) -> None:
+        with self._life:
+            self._ended = True
+            self._asleep = True
+            self._registrations.clear()
+            self._poller.close()
+            self._waker.close()
+        if self._virtual is not None:
+            self._virtual.detach(self)
+        if self._inbox:
+            _log.warning("dispatcher %r: stopped with %d functions not run", self.name, len(self._inbox))
+
+    # ---- virtual time ----
+
+    def next_deadline_ms(self) -> float | None:
+        """When the next timer is due; None without timers. Thread-safe."""
+        with self._timer_lock:
+            return self._wheel.next_deadline_ms()
+
+    def clock_moved(self) -> None:
+        """Virtual time has moved: fire what is due."""
+        if self._next_timer_ms <= self.clock.now_ms():
+            with self._life:
+                if not self._ended:
+                    self._asleep = False
+                    self._waker.wake()
+
+    def quiet_since(self) -> int | None:
+        """The number of the round before this sleep; None while there is something to do."""
+        if not self._asleep or self._inbox or self._next_timer_ms <= self.clock.now_ms():
+            return None
+        return self._rounds
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._ended else "running" if self._thread is not None else "not started"
+        return f"<Dispatcher {self.name!r}, {state}>"
+
+
+def _events(on_readable: Callback | None, on_writable: Callback | None) -> int:
+    return (READABLE if on_readable is not None else 0) | (WRITABLE if on_writable is not None else 0)

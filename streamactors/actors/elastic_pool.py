@@ -1,0 +1,341 @@
+"""An elastic pool of threads on which cells (stream islands, actors) take turns.
+
+Owner: an actor system. One queue of cells that want a turn; an idle cell costs no thread. A worker that makes cells
+runnable serves them itself when its turn ends, so busy cells hand over without a thread switch; any other thread wakes
+a parked worker.
+
+What blocks inside a turn is found by the watch: while cells wait and nobody has taken one for 3 ms, it wakes or starts
+workers, twice as many each time, and for the next second every worker that leaves cells waiting wakes another.
+(Starting a thread whenever none is idle would be a race: a worker that has been woken but does not run yet counts as
+idle, and a dozen sleeping cells end up on one thread.)
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from threading import get_ident
+from typing import Final
+
+from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_dead_letter, log_error
+from streamactors.actors.threads import add_current_thread, remove_current_thread
+from streamactors.clock import Clock, SystemClock, VirtualClock
+from streamactors.errors import ActorError
+
+_log = logging.getLogger("streamactors.actors")
+
+WATCH_INTERVAL_MS: Final = 3.0
+_WATCH_RESTS_AFTER: Final = 30  # ticks without any work, about 0.1 s
+_EAGER_FOR: Final = 300  # ticks after the last starvation, about 1 s
+_WORKER_IDLE_S: Final = 5.0
+
+
+class PoolStopped(ActorError):
+    """A cell wanted a turn on a pool that has been stopped."""
+
+
+class _Worker:
+    """A thread of the pool. `wake_up` is a lock used as a binary semaphore; it is held except while somebody wakes the
+    worker."""
+
+    __slots__ = ("cell", "ident", "wake_up")
+
+    def __init__(self) -> None:
+        self.wake_up = threading.Lock()
+        self.wake_up.acquire()
+        self.cell: Cell | None = None
+        self.ident = 0
+
+
+class WatchHandle:
+    """Returned by `ElasticPool.watch`; `cancel()` ends the calls."""
+
+    __slots__ = ("_pool", "callback")
+
+    def __init__(self, pool: ElasticPool, callback: Callable[[], object]) -> None:
+        self._pool = pool
+        self.callback = callback
+
+    def cancel(self) -> None:
+        self._pool._unwatch(self)
+
+
+class ElasticPool:
+    """Runs cells on as few threads as keep everything moving, at most `max_threads`."""
+
+    def __init__(self, name: str, clock: Clock | None = None, *, max_threads: int = 256) -> None:
+        if max_threads < 1:
+            raise ValueError(f"pool {name!r}: max_threads must be at least 1, not {max_threads!r}")
+        self.name = name
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.max_threads = max_threads
+        self._virtual = self.clock if isinstance(self.clock, VirtualClock) else None
+        self._queue: deque[Cell] = deque()
+        self._parked: list[_Worker] = []
+        self._workers: dict[int, _Worker] = {}
+        self._starting = 0
+        self._taken = 0
+        self._lock = threading.RLock()  # guards starting and ending of threads; never taken on the way of a message
+        self._stopping = False
+        self._watch_thread: threading.Thread | None = None
+        self._watch_wake_up = threading.Event()
+        self._watch_rests = True
+        self._hooks: tuple[WatchHandle, ...] = ()
+        self._warned_full = False
+        self._eager = False  # turns have been blocking lately: do not leave cells to the end of somebody's turn
+        if self._virtual is not None:
+            self._virtual.attach(self)
+
+    # ---- cells ----
+
+    def spawn(
+        self,
+        receive: Receive,
+        name: str,
+        on_error: OnError = log_error,
+        on_dead_letter: OnDeadLetter = log_dead_letter,
+    ) -> Cell:
+        """Make a cell; it takes its turns on this pool whenever it has messages."""
+        return Cell(self, receive, name, on_error, on_dead_letter)
+
+    def submit(self, cell: Cell) -> None:
+        """Queue a cell for a turn. Thread-safe. Raises PoolStopped after `stop`."""
+        self._queue.append(cell)
+        # A worker looks at the queue when its turn ends; if the turn blocks, the watch does.
+        if get_ident() not in self._workers or (self._eager and self._parked):
+            self._wake_one()
+
+    def in_thread(self) -> bool:
+        """Whether the caller is on one of the pool's threads."""
+        return get_ident() in self._workers
+
+    @property
+    def threads(self) -> int:
+        """Threads alive now, idle ones included."""
+        return len(self._workers) + self._starting
+
+    def nudge(self) -> None:
+        """Have waiting cells served by another thread. For a turn that knows that it will take long."""
+        if self._queue:
+            self._wake_one()
+
+    # ---- the watch ----
+
+    def watch(self, callback: Callable[[], object]) -> WatchHandle:
+        """Call `callback()` every 3 ms or so on a thread of the pool's own while any cell is running; not at all while
+        none is.
+
+        It must return quickly. An error is logged and ends its calls.
+        """
+        handle = WatchHandle(self, callback)
+        with self._lock:
+            self._hooks = (*self._hooks, handle)
+        return handle
+
+    def _unwatch(self, handle: WatchHandle) -> None:
+        with self._lock:
+            self._hooks = tuple(other for other in self._hooks if other is not handle)
+
+    def _run_watch(self) -> None:
+        add_current_thread(f"{self.name}-watch")
+        interval_s = WATCH_INTERVAL_MS / 1000.0
+        taken_before, starved, quiet, calm = -1, 0, 0, 0
+        while not self._stopping:
+            if quiet >= _WATCH_RESTS_AFTER:
+                quiet, self._eager = 0, False
+                self._watch_wake_up.clear()
+                self._watch_rests = True
+                # A worker takes a cell, then looks at _watch_rests; here: set it, then look for work. One sees the
+                # other.
+                if self._at_rest() and not self._stopping:
+                    self._watch_wake_up.wait()
+                self._watch_rests = False
+            time.sleep(interval_s)
+            taken = self._taken
+            if self._queue and taken == taken_before:
+                self._eager, calm = True, 0
+                self._add_workers(1 << min(starved, 6))
+                starved += 1
+            else:
+                starved = 0
+                calm += 1
+                if calm == _EAGER_FOR:
+                    self._eager = False
+            if taken == taken_before and self._at_rest():
+                quiet += 1
+                continue
+            quiet, taken_before = 0, taken
+            for hook in self._hooks:
+                try:
+                    hook.callback()
+                except Exception:  # noqa: BLE001 - the watch serves everybody
+                    _log.exception("pool %r: a watch raised and is removed", self.name)
+                    hook.cancel()
+        remove_current_thread()
+
+    # ---- threads ----
+
+    def _at_rest(self) -> bool:
+        return not self._queue and not self._starting and len(self._parked) == len(self._workers)
+
+    def _wake_one(self) -> None:
+        try:
+            worker = self._parked.pop()
+        except IndexError:
+            if self._stopping:
+                raise PoolStopped(f"pool {self.name!r} is stopped; its cells take no more turns") from None
+            if not (self._workers or self._starting):
+                self._start_worker()
+            elif self._watch_rests:
+                self._wake_watch()
+            return
+        worker.wake_up.release()
+
+    def _add_workers(self, count: int) -> None:
+        """Wake parked workers, or start new ones, as many as there are cells waiting but not more than `count`."""
+        for _ in range(min(count, len(self._queue))):
+            try:
+                self._parked.pop().wake_up.release()
+            except IndexError:
+                if not self._start_worker():
+                    return
+
+    def _start_worker(self) -> bool:
+        with self._lock:
+            if self._stopping:
+                return False
+            if self.threads >= self.max_threads:
+                if not self._warned_full:
+                    self._warned_full = True
+                    _log.warning(
+                        "pool %r: all %d threads are busy or blocked and cells wait; raise max_threads or block less",
+                        self.name,
+                        self.max_threads,
+                    )
+                return False
+            self._starting += 1
+            if self._watch_thread is None:
+                self._watch_thread = threading.Thread(target=self._run_watch, name=f"{self.name}-watch", daemon=True)
+                self._watch_thread.start()
+            number = self.threads
+        try:
+            threading.Thread(target=self._run_worker, name=f"{self.name}-{number}", daemon=True).start()
+        except RuntimeError as error:
+            with self._lock:
+                self._starting -= 1
+            _log.error("pool %r: cannot start thread %d: %s", self.name, number, error)
+            return False
+        return True
+
+    def _wake_watch(self) -> None:
+        self._watch_rests = False
+        self._watch_wake_up.set()
+
+    def _run_worker(self) -> None:
+        worker = _Worker()
+        worker.ident = get_ident()
+        add_current_thread(self.name)
+        with self._lock:
+            self._workers[worker.ident] = worker
+            self._starting -= 1
+        try:
+            self._work(worker)
+        finally:
+            self._workers.pop(worker.ident, None)
+            remove_current_thread()
+
+    def _work(self, worker: _Worker) -> None:
+        queue, parked = self._queue, self._parked
+        while not self._stopping:
+            try:
+                cell = queue.popleft()
+            except IndexError:
+                if self._park(worker):
+                    continue
+                return
+            self._taken += 1
+            if self._watch_rests:
+                self._wake_watch()
+            if self._eager and queue and parked:
+                self._wake_one()
+            worker.cell = cell
+            while cell.run_turn():
+                if queue or self._stopping:
+                    queue.append(cell)
+                    break
+                self._taken += 1
+            worker.cell = None
+
+    def _park(self, worker: _Worker) -> bool:
+        """Sleep until woken. False: the thread has been idle for long enough and is off the books."""
+        self._parked.append(worker)
+        idle_too_long = False
+        # submit: append to the queue, then look for a parked worker; here: park, then look at the queue. One sees the
+        # other.
+        if not self._queue and not self._stopping:
+            if self._virtual is not None:
+                self._virtual.notify()
+            if worker.wake_up.acquire(timeout=_WORKER_IDLE_S):
+                return True
+            idle_too_long = True
+        try:
+            self._parked.remove(worker)
+        except ValueError:  # somebody has just taken it out in order to wake it
+            worker.wake_up.acquire()
+            return True
+        return not (idle_too_long and not self._queue and self._leave(worker))
+
+    def _leave(self, worker: _Worker) -> bool:
+        """Take an unparked worker off the books; False if it is the last one, which stays."""
+        with self._lock:
+            if len(self._workers) + self._starting <= 1:
+                return False
+            del self._workers[worker.ident]
+        if self._queue and not self._stopping:
+            self._wake_one()  # a cell came in meanwhile and found nobody parked
+        return True
+
+    def stop(self, timeout: float = 1.0) -> list[str]:
+        """End every thread after the turn it is in; return the names of the cells whose turn did not end within
+        `timeout` s.
+
+        Cells still in the queue get no turn. A worker that calls it is not waited for.
+        """
+        with self._lock:
+            self._stopping = True
+        deadline = time.monotonic() + timeout
+        me = get_ident()
+        while time.monotonic() < deadline:
+            while self._parked:
+                try:
+                    self._parked.pop().wake_up.release()
+                except IndexError:
+                    break
+            if not [ident for ident in self._workers if ident != me] and not self._starting:
+                break
+            time.sleep(0.001)
+        self._watch_wake_up.set()
+        if self._virtual is not None:
+            self._virtual.detach(self)
+        if self._watch_thread is not None and self._watch_thread.is_alive():
+            self._watch_thread.join(max(0.05, deadline - time.monotonic()))
+        return [cell.name for ident, worker in list(self._workers.items()) if ident != me and (cell := worker.cell)]
+
+    # ---- virtual time ----
+
+    def next_deadline_ms(self) -> float | None:
+        """A pool has no timers."""
+        return None
+
+    def clock_moved(self) -> None:
+        """Nothing here depends on the time."""
+
+    def quiet_since(self) -> int | None:
+        """The number of turns taken; None while a cell waits or runs."""
+        return self._taken if self._at_rest() else None
+
+    def __repr__(self) -> str:
+        return f"<ElasticPool {self.name!r}, {self.threads} threads, {len(self._queue)} cells waiting>"

@@ -1,0 +1,30 @@
+"""Which of our threads is this one? Asked before waiting, because a thread that waits for its own work waits for ever.
+
+Owner: every dispatcher and pool adds its threads when they start and removes them when they end.
+"""
+
+from __future__ import annotations
+
+import os
+from threading import get_ident
+
+_names: dict[int, str] = {}
+
+
+def add_current_thread(name: str) -> None:
+    """Note that the calling thread runs dispatcher or pool `name`."""
+    _names[get_ident()] = name
+
+
+def remove_current_thread() -> None:
+    """The calling thread no longer runs anything of ours."""
+    _names.pop(get_ident(), None)
+
+
+def current_owner() -> str | None:
+    """The name of the dispatcher or pool whose thread is calling; None on any other thread."""
+    return _names.get(get_ident())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_names.clear)  # the child has none of these threads

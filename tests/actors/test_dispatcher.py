@@ -1,0 +1,317 @@
+"""A dispatcher's loop: functions, timers, file descriptors, and what goes wrong in them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+import pytest
+from streamactors.actors import poller
+from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.actors.threads import current_owner
+from streamactors.clock import VirtualClock
+from streamactors.errors import ActorError
+from tests.actors.eventually import eventually
+
+
+def on_loop(dispatcher: Dispatcher, fn: Callable[[], object]) -> object:
+    """Run fn on the loop and give its result or raise its error here."""
+    done = threading.Event()
+    box: list[object] = []
+
+    def run() -> None:
+        try:
+            box.append(fn())
+        except BaseException as error:
+            box.append(error)
+        done.set()
+
+    dispatcher.execute(run)
+    assert done.wait(10)
+    if isinstance(box[0], BaseException):
+        raise box[0]
+    return box[0]
+
+
+def test_functions_run_in_order_on_the_loop_thread(dispatcher: Dispatcher) -> None:
+    seen: list[int] = []
+    for k in range(5_000):
+        dispatcher.execute(lambda k=k: seen.append(k))
+    assert on_loop(dispatcher, dispatcher.in_thread) is True
+    assert not dispatcher.in_thread()
+    assert seen == list(range(5_000))
+
+
+def test_the_loop_thread_knows_whose_it_is(dispatcher: Dispatcher) -> None:
+    assert on_loop(dispatcher, current_owner) == "test-dispatcher"
+    assert current_owner() is None
+
+
+def test_functions_of_many_threads_all_run(dispatcher: Dispatcher) -> None:
+    seen: list[int] = []
+
+    def give(base: int) -> None:
+        for k in range(1_000):
+            dispatcher.execute(lambda k=k: seen.append(base + k))
+
+    threads = [threading.Thread(target=give, args=(base * 1_000,)) for base in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    on_loop(dispatcher, int)
+    assert len(seen) == 4_000
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt()])
+def test_an_error_is_logged_with_the_function_and_the_loop_goes_on(
+    dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    def failing_function() -> None:
+        raise error
+
+    with caplog.at_level(logging.ERROR, "streamactors.actors"):
+        dispatcher.execute(failing_function)
+        dispatcher.call_later(0, failing_function)
+        fired = threading.Event()
+        dispatcher.call_later(0, fired.set)
+        assert fired.wait(10)
+    assert caplog.text.count("failing_function raised " + type(error).__name__) == 2
+    assert "test-dispatcher" in caplog.text
+
+
+def test_timers_fire_in_order_of_deadline_then_of_setting(dispatcher: Dispatcher) -> None:
+    fired: list[str] = []
+    done = threading.Event()
+    now = dispatcher.clock.now_ms()
+    dispatcher.call_at(now + 20, done.set)
+    dispatcher.call_at(now + 10, lambda: fired.append("b1"))
+    dispatcher.call_at(now + 5, lambda: fired.append("a"))
+    dispatcher.call_at(now + 10, lambda: fired.append("b2"))
+    assert done.wait(10)
+    assert fired == ["a", "b1", "b2"]
+
+
+def test_a_timer_never_fires_early(dispatcher: Dispatcher) -> None:
+    lateness: list[float] = []
+    done = threading.Event()
+    for delay in (0.3, 1.7, 5.2):
+        deadline = dispatcher.clock.now_ms() + delay
+        dispatcher.call_at(deadline, lambda d=deadline: lateness.append(dispatcher.clock.now_ms() - d))
+    dispatcher.call_later(8, done.set)
+    assert done.wait(10)
+    assert len(lateness) == 3
+    assert min(lateness) >= 0
+
+
+def test_an_earlier_timer_from_another_thread_wakes_the_loop(dispatcher: Dispatcher) -> None:
+    dispatcher.call_later(3_600_000, int)
+    on_loop(dispatcher, int)
+    fired = threading.Event()
+    dispatcher.call_later(1, fired.set)
+    assert fired.wait(10)
+    assert dispatcher.pending_timers == 1
+
+
+def test_a_timer_is_cancelled_from_any_thread_exactly_once(dispatcher: Dispatcher) -> None:
+    timer = dispatcher.call_later(3_600_000, lambda: pytest.fail("fired although cancelled"))
+    assert on_loop(dispatcher, timer.cancel) is True
+    assert timer.cancel() is False
+    assert dispatcher.pending_timers == 0
+
+
+def test_timers_set_and_cancelled_by_many_threads_are_counted_exactly(dispatcher: Dispatcher) -> None:
+    fired: list[int] = []
+
+    def churn() -> None:
+        for k in range(2_000):
+            timer = dispatcher.call_later(k % 7, lambda: fired.append(1))
+            if k % 2:
+                cancelled.append(timer.cancel())
+
+    cancelled: list[bool] = []
+    threads = [threading.Thread(target=churn) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done = threading.Event()
+    dispatcher.call_later(10, done.set)
+    assert done.wait(10)
+    assert len(fired) + sum(cancelled) == 6_000
+    assert dispatcher.pending_timers == 0
+
+
+def test_readable_and_writable_are_reported_until_modified(dispatcher: Dispatcher) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    received: list[bytes] = []
+    written, got = threading.Event(), threading.Event()
+
+    def on_writable() -> None:
+        ours.send(b"hello")
+        dispatcher.modify(ours, on_readable)
+        written.set()
+
+    def on_readable() -> None:
+        received.append(ours.recv(100))
+        got.set()
+
+    dispatcher.execute(lambda: dispatcher.register(ours, on_readable, on_writable))
+    assert written.wait(10)
+    assert theirs.recv(100) == b"hello"
+    theirs.send(b"world")
+    assert got.wait(10)
+    assert received == [b"world"]
+    on_loop(dispatcher, lambda: dispatcher.unregister(ours))
+    theirs.send(b"unseen")
+    on_loop(dispatcher, int)
+    assert received == [b"world"]
+    ours.close()
+    theirs.close()
+
+
+def test_a_hang_up_is_reported_as_readable(dispatcher: Dispatcher) -> None:
+    ours, theirs = socket.socketpair()
+    ended = threading.Event()
+
+    def on_readable() -> None:
+        assert ours.recv(100) == b""
+        dispatcher.unregister(ours)
+        ours.close()
+        ended.set()
+
+    dispatcher.execute(lambda: dispatcher.register(ours, on_readable))
+    theirs.close()
+    assert ended.wait(10)
+
+
+def test_a_broken_descriptor_nobody_looks_at_is_dropped(
+    dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = os.pipe()
+    on_loop(dispatcher, lambda: dispatcher.register(reader))
+    os.close(writer)
+    eventually(lambda: "unregistered" in caplog.text)
+    with pytest.raises(KeyError):
+        on_loop(dispatcher, lambda: dispatcher.unregister(reader))
+    os.close(reader)
+
+
+def test_a_descriptor_closed_before_it_is_unregistered_is_still_found(dispatcher: Dispatcher) -> None:
+    ours, theirs = socket.socketpair()
+    on_loop(dispatcher, lambda: dispatcher.register(ours, int))
+    ours.close()
+    on_loop(dispatcher, lambda: dispatcher.unregister(ours))
+    theirs.close()
+
+
+def test_a_callback_that_unregisters_a_ready_neighbour_keeps_it_silent(dispatcher: Dispatcher) -> None:
+    pairs = [socket.socketpair() for _ in range(2)]
+    called: list[int] = []
+
+    def on_readable(me: int) -> None:
+        called.append(me)
+        for ours, _ in pairs:
+            dispatcher.unregister(ours)
+
+    def set_up() -> None:
+        for k, (ours, theirs) in enumerate(pairs):
+            theirs.send(b"x")
+            dispatcher.register(ours, lambda k=k: on_readable(k))
+
+    on_loop(dispatcher, set_up)
+    on_loop(dispatcher, int)
+    on_loop(dispatcher, int)
+    assert len(called) == 1
+    for ours, theirs in pairs:
+        ours.close()
+        theirs.close()
+
+
+def test_registration_belongs_on_the_loop_thread(dispatcher: Dispatcher) -> None:
+    ours, theirs = socket.socketpair()
+    dispatcher.start()
+    on_loop(dispatcher, int)
+    with pytest.raises(ActorError, match="loop thread"):
+        dispatcher.register(ours, int)
+    on_loop(dispatcher, lambda: dispatcher.register(ours, int))
+    with pytest.raises(ValueError, match="already"):
+        on_loop(dispatcher, lambda: dispatcher.register(ours, int))
+    ours.close()
+    theirs.close()
+
+
+def test_stop_runs_what_is_queued_and_then_refuses() -> None:
+    dispatcher = Dispatcher("d")
+    gate, seen = threading.Event(), []
+    dispatcher.execute(gate.wait)
+    for k in range(3_000):
+        dispatcher.execute(lambda k=k: seen.append(k))
+    stopper = threading.Thread(target=dispatcher.stop)
+    stopper.start()
+    gate.set()
+    stopper.join()
+    assert len(seen) == 3_000
+    with pytest.raises(DispatcherStopped, match="'d' is stopped"):
+        dispatcher.execute(int)
+    with pytest.raises(DispatcherStopped):
+        dispatcher.call_later(1, int)
+    with pytest.raises(DispatcherStopped):
+        dispatcher.start()
+    assert dispatcher.stop()
+
+
+def test_a_dispatcher_that_was_never_used_has_no_thread_and_stops() -> None:
+    before = threading.active_count()
+    dispatcher = Dispatcher("idle")
+    assert threading.active_count() == before
+    assert not dispatcher.running
+    assert dispatcher.stop()
+
+
+def test_stop_from_its_own_thread_ends_it() -> None:
+    dispatcher = Dispatcher("d")
+    dispatcher.execute(lambda: dispatcher.stop())
+    eventually(lambda: not dispatcher.running)
+    assert dispatcher.stop()
+
+
+def test_stop_says_when_a_callback_does_not_return() -> None:
+    dispatcher = Dispatcher("d")
+    gate = threading.Event()
+    dispatcher.execute(gate.wait)
+    assert dispatcher.stop(0.01) is False
+    gate.set()
+    assert dispatcher.stop(10) is True
+
+
+def test_timers_follow_virtual_time(virtual: VirtualClock) -> None:
+    dispatcher = Dispatcher("v", virtual)
+    times: list[float] = []
+
+    def tick() -> None:
+        times.append(virtual.now_ms())
+        dispatcher.call_later(1_000, tick)
+
+    dispatcher.call_later(1_000, tick)
+    virtual.advance("1h")
+    assert times == [1_000.0 * k for k in range(1, 3_601)]
+    virtual.advance(999)
+    assert len(times) == 3_600
+    assert dispatcher.stop()
+
+
+def test_the_portable_poller_serves_the_same_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamactors.actors.dispatcher.new_poller", poller.SelectorPoller)
+    monkeypatch.delattr(os, "eventfd", raising=False)
+    dispatcher = Dispatcher("portable")
+    try:
+        test_readable_and_writable_are_reported_until_modified(dispatcher)
+        test_a_hang_up_is_reported_as_readable(dispatcher)
+        test_an_earlier_timer_from_another_thread_wakes_the_loop(dispatcher)
+    finally:
+        assert dispatcher.stop()

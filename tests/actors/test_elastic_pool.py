@@ -1,0 +1,367 @@
+"""Laws of the pool: one thread at a time, in order, nothing lost; idle costs nothing; blocking stalls nobody."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import tracemalloc
+
+import pytest
+from streamactors.actors.cell import MESSAGES_PER_TURN, Cell
+from streamactors.actors.elastic_pool import ElasticPool, PoolStopped
+from streamactors.actors.threads import current_owner
+from streamactors.clock import VirtualClock
+from tests.actors.eventually import eventually
+
+
+def test_messages_arrive_in_order_on_one_thread_at_a_time(pool: ElasticPool) -> None:
+    inside = threading.Lock()
+    seen: dict[int, list[int]] = {k: [] for k in range(4)}
+    overlaps: list[int] = []
+
+    def receive(message: tuple[int, int]) -> None:
+        if not inside.acquire(blocking=False):
+            overlaps.append(1)
+            return
+        seen[message[0]].append(message[1])
+        inside.release()
+
+    cell = pool.spawn(receive, "cell")
+
+    def tell(me: int) -> None:
+        for k in range(5_000):
+            cell.tell((me, k))
+
+    tellers = [threading.Thread(target=tell, args=(me,)) for me in range(4)]
+    for teller in tellers:
+        teller.start()
+    for teller in tellers:
+        teller.join()
+    eventually(lambda: sum(map(len, seen.values())) + len(overlaps) == 20_000)
+    assert not overlaps
+    assert all(numbers == list(range(5_000)) for numbers in seen.values())
+
+
+def test_a_ring_of_cells_passes_every_message_on(pool: ElasticPool) -> None:
+    done = threading.Event()
+    ring: list[Cell] = []
+
+    def receive(me: int, hops: int) -> None:
+        if hops == 0:
+            done.set()
+        else:
+            ring[(me + 1) % 50].tell(hops - 1)
+
+    ring.extend(pool.spawn(lambda hops, me=me: receive(me, hops), f"ring-{me}") for me in range(50))
+    for me in range(10):
+        ring[me].tell(2_000)
+    ring[0].tell(20_000)
+    assert done.wait(20)
+
+
+def test_ten_thousand_idle_cells_cost_under_a_kilobyte_each_and_no_thread() -> None:
+    pool = ElasticPool("idle")
+    received: list[int] = []
+
+    def receive(message: int) -> None:
+        received.append(message)
+
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    cells = [pool.spawn(receive, "idle cell") for _ in range(10_000)]
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (after - before) / 10_000 < 1_000
+    assert pool.threads == 0
+    for cell in cells:
+        cell.tell(1)
+    eventually(lambda: len(received) == 10_000)
+    assert pool.threads < 20
+    assert pool.stop(5) == []
+
+
+def test_fifty_blocked_cells_do_not_stall_the_fifty_first(pool: ElasticPool) -> None:
+    gate = threading.Event()
+    blocked = [pool.spawn(lambda _: gate.wait(), f"blocked-{k}") for k in range(50)]
+    for cell in blocked:
+        cell.tell("block")
+    turns: list[int] = []
+    enough = threading.Event()
+
+    def receive(left: int) -> None:
+        turns.append(left)
+        if left == 0:
+            enough.set()
+        else:
+            free.tell(left - 1)
+
+    free = pool.spawn(receive, "free")
+    free.tell(10_000)
+    assert enough.wait(10), f"{pool}: the free cell had {len(turns)} turns"
+    assert not gate.is_set()
+    gate.set()
+
+
+def test_cells_that_block_do_so_in_parallel(pool: ElasticPool) -> None:
+    # A dozen sleeping cells once shared one thread, because a worker that had been woken but did not run yet counted as
+    # idle.
+    barrier = threading.Barrier(12)
+    passed: list[int] = []
+    for k in range(12):
+        pool.spawn(lambda k: (barrier.wait(10), passed.append(k)), f"c{k}").tell(k)
+    eventually(lambda: len(passed) == 12)
+
+
+def test_a_cell_made_runnable_by_one_that_then_blocks_is_served_by_another_thread(pool: ElasticPool) -> None:
+    served = threading.Event()
+    second = pool.spawn(lambda _: served.set(), "second")
+
+    def first(_: object) -> None:
+        second.tell("go")
+        assert served.wait(10)
+
+    done = threading.Event()
+    pool.spawn(lambda m: (first(m), done.set()), "first").tell("go")
+    assert done.wait(15)
+
+
+def test_the_pool_does_not_grow_for_cells_that_do_not_block(pool: ElasticPool) -> None:
+    done = threading.Semaphore(0)
+
+    def receive(left: int) -> None:
+        if left:
+            cells[left % 100].tell(left - 1)
+        else:
+            done.release()
+
+    cells = [pool.spawn(receive, f"busy-{k}") for k in range(100)]
+    for k in range(100):
+        cells[k].tell(200)
+    for _ in range(100):
+        assert done.acquire(timeout=20)
+    assert pool.threads < 20
+
+
+def test_the_pool_shrinks_to_one_thread_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamactors.actors.elastic_pool._WORKER_IDLE_S", 0.02)
+    pool = ElasticPool("shrinking")
+    barrier = threading.Barrier(8)
+    for k in range(8):
+        pool.spawn(lambda _: barrier.wait(10), f"c{k}").tell(1)
+    eventually(lambda: pool.threads >= 8)
+    eventually(lambda: pool.threads == 1)
+    served = threading.Event()
+    pool.spawn(lambda _: served.set(), "later").tell(1)
+    assert served.wait(10)
+    assert pool.stop(5) == []
+
+
+def test_max_threads_is_kept_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    pool = ElasticPool("narrow", max_threads=2)
+    gate = threading.Event()
+    finished: list[int] = []
+    for k in range(5):
+        pool.spawn(lambda k: (gate.wait(10), finished.append(k)), f"c{k}").tell(k)
+    eventually(lambda: "raise max_threads" in caplog.text)
+    assert pool.threads == 2
+    gate.set()
+    eventually(lambda: len(finished) == 5)
+    assert caplog.text.count("raise max_threads") == 1
+    assert pool.stop(5) == []
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(1)])
+def test_an_error_is_logged_with_the_cell_and_the_next_message_is_served(
+    pool: ElasticPool, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    seen: list[str] = []
+
+    def receive(message: str) -> None:
+        if message == "fail":
+            raise error
+        seen.append(message)
+
+    cell = pool.spawn(receive, "fragile")
+    for message in ("a", "fail", "b"):
+        cell.tell(message)
+    eventually(lambda: len(seen) == 2)
+    assert f"fragile: receive raised {type(error).__name__}" in caplog.text
+
+
+def test_a_turn_is_bounded_and_what_arrives_meanwhile_waits_for_the_next() -> None:
+    seen: list[int] = []
+    cell: Cell
+
+    class Recorder:
+        name = "by hand"
+
+        def __init__(self) -> None:
+            self.queued: list[Cell] = []
+
+        def submit(self, cell: Cell) -> None:
+            self.queued.append(cell)
+
+    executor = Recorder()
+
+    def receive(message: int) -> None:
+        seen.append(message)
+        if message == 0:
+            cell.tell(-1)
+
+    cell = Cell(executor, receive, "cell")
+    cell.tell(0)
+    cell.tell(1)
+    assert executor.queued == [cell]
+    assert cell.run_turn() is True
+    assert seen == [0, 1]
+    assert cell.run_turn() is False
+    assert seen == [0, 1, -1]
+    for k in range(MESSAGES_PER_TURN + 1):
+        cell.tell(k + 10)
+    assert executor.queued == [cell, cell]
+    assert cell.run_turn() is True
+    assert len(cell.mailbox) == 1
+
+
+def test_a_running_cell_sees_its_mailbox(pool: ElasticPool) -> None:
+    seen: list[list[str]] = []
+    gate, told = threading.Event(), threading.Event()
+
+    def receive(message: str) -> None:
+        gate.wait(10)
+        seen.append(list(cell.mailbox))
+        if message == "b":
+            told.set()
+
+    cell = pool.spawn(receive, "cell")
+    cell.tell("a")
+    cell.tell("b")
+    gate.set()
+    assert told.wait(10)
+    assert seen == [["b"], []]
+
+
+def test_after_stop_messages_are_dead_letters_including_those_waiting(pool: ElasticPool) -> None:
+    gate = threading.Event()
+    seen: list[str] = []
+    dead: list[str] = []
+
+    def receive(message: str) -> None:
+        gate.wait(10)
+        seen.append(message)
+        cell.stop()
+
+    cell = pool.spawn(receive, "cell", on_dead_letter=lambda _cell, message: dead.append(message))
+    for message in ("a", "b", "c"):
+        cell.tell(message)
+    gate.set()
+    eventually(lambda: len(dead) == 2)
+    cell.tell("d")
+    eventually(lambda: len(dead) == 3)
+    assert (seen, dead) == (["a"], ["b", "c", "d"])
+    assert cell.stopped
+
+
+def test_the_watch_runs_while_a_cell_runs_and_rests_when_none_does(pool: ElasticPool) -> None:
+    ticks: list[int] = []
+    handle = pool.watch(lambda: ticks.append(1))
+    assert ticks == []
+    gate = threading.Event()
+    cell = pool.spawn(lambda _: gate.wait(10), "long turn")
+    cell.tell(1)
+    eventually(lambda: len(ticks) >= 3)
+    gate.set()
+    eventually(lambda: pool._watch_rests)
+    rested_at = len(ticks)
+    cell.tell(1)
+    eventually(lambda: len(ticks) > rested_at)
+    handle.cancel()
+    eventually(lambda: pool._watch_rests)
+
+
+def test_a_watch_that_raises_is_logged_and_removed(pool: ElasticPool, caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+
+    def broken() -> None:
+        calls.append(1)
+        raise RuntimeError("watch broken")
+
+    pool.watch(broken)
+    gate = threading.Event()
+    pool.spawn(lambda _: gate.wait(10), "long turn").tell(1)
+    eventually(lambda: "watch broken" in caplog.text)
+    others: list[int] = []
+    pool.watch(lambda: others.append(1))
+    eventually(lambda: len(others) >= 2)
+    assert len(calls) == 1
+    gate.set()
+
+
+def test_nudge_has_waiting_cells_served_while_the_turn_goes_on(pool: ElasticPool) -> None:
+    served = threading.Event()
+    second = pool.spawn(lambda _: served.set(), "second")
+    done = threading.Event()
+
+    def first(_: object) -> None:
+        second.tell(1)
+        pool.nudge()
+        assert served.wait(10)
+        done.set()
+
+    pool.spawn(first, "first").tell(1)
+    assert done.wait(15)
+
+
+def test_threads_know_whose_they_are(pool: ElasticPool) -> None:
+    owners: list[object] = []
+    pool.spawn(lambda _: owners.append((current_owner(), pool.in_thread())), "c").tell(1)
+    eventually(lambda: owners)
+    assert owners == [("test-pool", True)]
+    assert not pool.in_thread()
+
+
+def test_stop_ends_every_thread_and_names_what_blocks() -> None:
+    pool = ElasticPool("stopping")
+    gate, inside = threading.Event(), threading.Event()
+    pool.spawn(lambda _: (inside.set(), gate.wait(30)), "the blocked one").tell(1)
+    assert inside.wait(10)
+    assert pool.stop(0.05) == ["the blocked one"]
+    gate.set()
+    eventually(lambda: pool.threads == 0)
+    with pytest.raises(PoolStopped, match="'stopping' is stopped"):
+        pool.spawn(print, "late").tell(1)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("stopping")]
+
+
+def test_a_cell_that_never_rests_does_not_keep_stop_from_ending() -> None:
+    pool = ElasticPool("spinning")
+    cell = pool.spawn(lambda _: cell.tell(1), "spinner")
+    cell.tell(1)
+    eventually(lambda: pool._taken > 100)
+    assert pool.stop(5) == []
+    assert pool.threads == 0
+
+
+def test_virtual_time_waits_for_the_pool(virtual: VirtualClock) -> None:
+    pool = ElasticPool("virtual", virtual)
+    gate = threading.Event()
+    seen: list[int] = []
+    cell = pool.spawn(lambda _: (gate.wait(10), seen.append(1)), "slow")
+    cell.tell(1)
+    threading.Timer(0.02, gate.set).start()
+    virtual.advance(1)
+    assert seen == [1]
+    assert pool.stop(5) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="process_time is too coarse")
+def test_an_idle_pool_uses_no_cpu(pool: ElasticPool) -> None:
+    served = threading.Event()
+    pool.spawn(lambda _: served.set(), "c").tell(1)
+    assert served.wait(10)
+    eventually(lambda: pool._watch_rests)
+    before, seen = time.process_time(), pool._taken
+    threading.Event().wait(0.1)
+    assert time.process_time() - before < 0.05
+    assert pool._taken == seen
