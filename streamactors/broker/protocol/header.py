@@ -1,0 +1,76 @@
+"""Request and response headers.
+
+A request header is version 2 (with tagged fields) where the request is flexible, else version 1; the client id keeps
+its classic form in both. A response header is version 1 (with tagged fields) where the response is flexible, except for
+ApiVersions, whose response header is always version 0: its client does not know yet what the broker speaks
+(KIP-511)."""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import Final, NamedTuple
+
+from streamactors.broker.protocol.api_keys import API_VERSIONS, is_flexible
+from streamactors.broker.protocol.errors import MalformedMessage
+from streamactors.broker.protocol.primitives import INT32, nullable_string, skip_tagged_fields
+
+_START: Final = Struct(">hhih")  # key, version, correlation id, length of the client id
+_RESPONSE_START: Final = Struct(">ii")
+
+
+class RequestHeader(NamedTuple):
+    """What every request begins with. `end` is the position of the body within the frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    end: int
+
+
+def read_request_header(frame: memoryview) -> RequestHeader:
+    """Read the header of a frame (without its size). Raises MalformedMessage."""
+    try:
+        key, version, correlation_id, client_length = _START.unpack_from(frame, 0)
+    except error:
+        raise MalformedMessage(f"a request of {len(frame)} bytes; a header has at least {_START.size}") from None
+    position = _START.size
+    client_id = None
+    if client_length >= 0:
+        end = position + client_length
+        if end > len(frame):
+            raise MalformedMessage(f"a client id of {client_length} bytes where {len(frame) - position} are left")
+        try:
+            client_id = str(frame[position:end], "utf-8")
+        except UnicodeDecodeError:
+            raise MalformedMessage("a client id that is not UTF-8") from None
+        position = end
+    elif client_length != -1:
+        raise MalformedMessage(f"a client id of length {client_length}")
+    if is_flexible(key, version):
+        # Nearly always an empty block; not worth a call.
+        if position < len(frame) and frame[position] == 0:
+            position += 1
+        else:
+            position = skip_tagged_fields(frame, position)
+    return RequestHeader(key, version, correlation_id, client_id, position)
+
+
+def request_frame(key: int, version: int, correlation_id: int, client_id: str | None, body: bytes) -> bytes:
+    """Return a whole request with its size, as a client sends it."""
+    head = Struct(">hhi").pack(key, version, correlation_id) + nullable_string(client_id, compact=False)
+    if is_flexible(key, version):
+        head += b"\x00"
+    return INT32.pack(len(head) + len(body)) + head + body
+
+
+def response_header_is_flexible(key: int, version: int) -> bool:
+    """Whether the response header carries tagged fields."""
+    return key != API_VERSIONS and is_flexible(key, version)
+
+
+def response_frame(key: int, version: int, correlation_id: int, body: bytes) -> bytes:
+    """Return a whole response with its size, ready for the socket."""
+    if response_header_is_flexible(key, version):
+        return _RESPONSE_START.pack(len(body) + 5, correlation_id) + b"\x00" + body
+    return _RESPONSE_START.pack(len(body) + 4, correlation_id) + body

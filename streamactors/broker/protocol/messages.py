@@ -1,0 +1,35 @@
+"""Encoding and decoding of any message of the Kafka protocol, by API key and version.
+
+A decoded message is an object with Kafka's field names in snake case; a message to encode is a dictionary with the same
+names. Times are ints in milliseconds with the suffix `_ms`, error codes ints, unset UUIDs None. Produce and Fetch have
+codecs of their own, which do not copy records; their messages can be had here all the same, for clients and tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamactors.broker.protocol.decoding import decoder
+from streamactors.broker.protocol.encoding import Body, encoder
+
+__all__ = ["Body", "decode_request", "decode_response", "encode_request", "encode_response"]
+
+
+def decode_request(key: int, version: int, view: memoryview, position: int = 0) -> Any:
+    """Decode the body of a request. Raises MalformedMessage, or UnsupportedVersion if there is no such message."""
+    return decoder(key, version, "request")(view, position)
+
+
+def encode_response(key: int, version: int, body: Body) -> bytes:
+    """Encode the body of a response. Raises MessageError if it does not fit, UnsupportedVersion if there is no such
+    message."""
+    return encoder(key, version, "response")(body)
+
+
+def encode_request(key: int, version: int, body: Body) -> bytes:
+    """Encode the body of a request, as a client does."""
+    return encoder(key, version, "request")(body)
+
+
+def decode_response(key: int, version: int, view: memoryview, position: int = 0) -> Any:
+    """Decode the body of a response, as a client does."""
+    return decoder(key, version, "response")(view, position)

@@ -1,0 +1,194 @@
+"""The schemas of Kafka's messages, taken from kio's generated classes.
+
+This file is the only one that knows kio. A schema is loaded on the first use of its API and version: the whole set is
+1,600 modules. Names are kio's (Kafka's in snake case), except that a span or a point of time is an int in milliseconds
+whose name ends in `_ms`, and an error code is an int: handlers then need no type of kio's.
+
+Source: Kafka's message definitions (clients/src/main/resources/common/message), from which kio is generated."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import cache
+from importlib import import_module
+from types import ModuleType, NoneType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+from streamactors.broker.protocol.api_keys import api_name
+from streamactors.broker.protocol.errors import UnsupportedVersion
+
+Direction = Literal["request", "response"]
+
+_PLAIN_TYPE: Final = {
+    "timedelta_i32": "int32",
+    "timedelta_i64": "int64",
+    "datetime_i64": "int64",
+    "error_code": "int16",
+    "records": "bytes",
+}
+_TIMES: Final = ("timedelta_i32", "timedelta_i64", "datetime_i64")
+_ZERO: Final[dict[str, Any]] = {"string": "", "bytes": b"", "bool": False, "uuid": None, "float64": 0.0}
+NO_DEFAULT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSchema:
+    """One field of a struct. `type` is a primitive's name or the schema of a nested struct."""
+
+    name: str
+    type: str | StructSchema
+    is_array: bool
+    nullable: bool
+    tag: int | None
+    default: Any
+    kio_type: Any
+
+    @property
+    def implicit_default(self) -> Any:
+        """What Kafka takes for the field where a version or a sender leaves it out."""
+        if self.default is not NO_DEFAULT:
+            return self.default
+        if self.is_array:
+            return None if self.nullable else ()
+        if isinstance(self.type, StructSchema):
+            return None if self.nullable else {}
+        return _ZERO.get(self.type, 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StructSchema:
+    """A message of one version, or a struct within it."""
+
+    name: str
+    version: int
+    flexible: bool
+    fields: tuple[FieldSchema, ...]
+    kio_class: Any
+
+
+@cache
+def load_struct(key: int, version: int, direction: Direction) -> StructSchema:
+    """Return the schema of a message. Raises UnsupportedVersion if there is no such message."""
+    return _struct_of(_message_class(_load_module(key, version, direction), direction))
+
+
+@cache
+def known_versions(key: int) -> tuple[int, int]:
+    """Return the lowest and the highest version that has a schema."""
+    _load_kio()
+    numbers = sorted(import_module("kio.schema.index").schema_name_map[api_name(key)])
+    return numbers[0], numbers[-1]
+
+
+@cache
+def fields_of_all_versions(key: int, direction: Direction) -> dict[str, dict[str, FieldSchema]]:
+    """Return, by struct and field name, every field that any version has; of differing ones the newest. Loads every
+    version."""
+    low, high = known_versions(key)
+    found: dict[str, dict[str, FieldSchema]] = {}
+
+    def visit(struct: StructSchema) -> None:
+        names = found.setdefault(struct.name, {})
+        for field in struct.fields:
+            names[field.name] = field
+            if isinstance(field.type, StructSchema):
+                visit(field.type)
+
+    for version in range(low, high + 1):
+        visit(load_struct(key, version, direction))
+    return found
+
+
+def _load_module(key: int, version: int, direction: Direction) -> ModuleType:
+    name = api_name(key)
+    _load_kio()
+    try:
+        return import_module(f"kio.schema.{name}.v{version}.{direction}")
+    except ModuleNotFoundError:
+        raise UnsupportedVersion(f"{name} (API key {key}): no version {version}") from None
+
+
+@cache
+def _load_kio() -> None:
+    with _without_hypothesis():
+        import_module("kio.static.primitive")
+
+
+@contextmanager
+def _without_hypothesis() -> Iterator[None]:
+    # kio registers test strategies with hypothesis wherever that is installed: 15 MB and 100 ms that a broker has no
+    # use for.
+    if "hypothesis" in sys.modules:
+        yield
+        return
+    sys.modules["hypothesis"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["hypothesis"]
+
+
+def _message_class(module: ModuleType, direction: Direction) -> Any:
+    for candidate in vars(module).values():
+        if getattr(candidate, "__module__", None) == module.__name__ and candidate.__type__.name == direction:
+            return candidate
+    raise AssertionError(f"{module.__name__} holds no {direction}")
+
+
+@cache
+def _struct_of(kio_class: Any) -> StructSchema:
+    return StructSchema(
+        name=kio_class.__name__,
+        version=int(kio_class.__version__),
+        flexible=kio_class.__flexible__,
+        fields=tuple(_field_of(field) for field in fields(kio_class)),
+        kio_class=kio_class,
+    )
+
+
+def _field_of(field: Field[Any]) -> FieldSchema:
+    kafka_type = field.metadata.get("kafka_type")
+    inner, is_array, nullable = _unfold(field.type)
+    kind: str | StructSchema = _struct_of(inner) if kafka_type is None else _PLAIN_TYPE.get(kafka_type, kafka_type)
+    is_time = kafka_type in _TIMES
+    return FieldSchema(
+        name=f"{field.name}_ms" if is_time else field.name,
+        type=kind,
+        is_array=is_array,
+        nullable=nullable and not is_time and kind != "uuid",
+        tag=field.metadata.get("tag"),
+        default=_default_of(field, is_time),
+        kio_type=kafka_type,
+    )
+
+
+def _unfold(annotation: Any) -> tuple[Any, bool, bool]:
+    """Return (type of an element, whether it is an array, whether it may be null)."""
+    nullable = False
+    if get_origin(annotation) in (Union, UnionType):
+        present = [argument for argument in get_args(annotation) if argument is not NoneType]
+        nullable = len(present) < len(get_args(annotation))
+        (annotation,) = present
+    if get_origin(annotation) is tuple:
+        inner = get_args(annotation)[0]
+        return inner, True, nullable
+    return annotation, False, nullable
+
+
+def _default_of(field: Field[Any], is_time: bool) -> Any:
+    default = field.default
+    if default is MISSING:
+        return NO_DEFAULT
+    if isinstance(default, datetime.timedelta):
+        return default // datetime.timedelta(milliseconds=1)
+    if is_time:
+        return -1  # a point of time that is null
+    if field.metadata.get("kafka_type") == "error_code":
+        return int(default)
+    if field.metadata.get("kafka_type") is None and default is not None and not isinstance(default, tuple):
+        return {}  # a nested struct with the defaults of its fields
+    return default
