@@ -1,0 +1,106 @@
+"""An island: the stages between two async boundaries, in one actor.
+
+Messages are posted calls (logic, handler, argument[, feedback]), START and CONTINUE; elements inside are plain calls. The actor's
+turn ends when its stages have nothing to do, when another message waits, or when the turn's budget is spent."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from streamactors.engine.interpreter import Interpreter
+from streamactors.engine.logic import Logic
+from streamactors.engine.pace import SliceWatch
+
+if TYPE_CHECKING:
+    from streamactors.engine.run import Run
+
+
+class _Start:
+    """The first message of an island."""
+
+
+class _Continue:
+    """An island's note to itself: there was more to do."""
+
+
+class _Abort:
+    """The system ends: fail what runs."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+START = _Start()
+CONTINUE = _Continue()
+
+
+class Island:
+    """The actor's behaviour. `tell` may be called from any thread."""
+
+    __slots__ = (
+        "__weakref__",
+        "_backlog",
+        "_cell",
+        "_continuing",
+        "_over",
+        "_started",
+        "_watch",
+        "interpreter",
+        "logics",
+        "run",
+        "tell",
+    )
+
+    def __init__(self, run: Run, watch: SliceWatch) -> None:
+        self.run = run
+        self.interpreter = Interpreter(self)
+        self.logics: list[Logic] = []
+        self._backlog: deque[Any] = deque()
+        self._started = False
+        self._continuing = False
+        self._over = False
+        self._watch = watch
+
+    def attach(self, cell: Any) -> None:
+        """Give the island its actor's cell."""
+        self._cell = cell
+        self.tell = cell.tell
+
+    def receive(self, message: Any) -> None:
+        """Handle one message, then run the stages as long as there is something to do."""
+        interpreter = self.interpreter
+        running = self._watch.running
+        running.add(interpreter)
+        try:
+            if message is CONTINUE:
+                self._continuing = False
+            elif not self._started:
+                if message is not START:
+                    self._backlog.append(message)  # from an island that started before this one
+                    return
+                self._started = True
+                interpreter.add(self.logics)
+                while self._backlog:
+                    interpreter.deliver(self._backlog.popleft())
+            elif type(message) is _Abort:
+                interpreter.abort(message.error)
+            elif not self._over:
+                interpreter.deliver(message)
+            elif len(message) > 3:
+                interpreter.deliver(message)  # tells the caller that the stage has stopped
+            if interpreter.run(self._cell.mailbox) and not self._continuing:
+                self._continuing = True
+                self.tell(CONTINUE)
+        finally:
+            running.discard(interpreter)
+        if not interpreter.alive and not self._over:
+            self._over = True
+            self.logics.clear()
+            self.run.island_ended(self)
+
+    def abort(self, error: BaseException) -> None:
+        """Fail every stage with `error`; any thread."""
+        self.tell(_Abort(error))

@@ -1,0 +1,243 @@
+"""Logic: the running state of one stage, and the handlers the interpreter calls.
+
+Chunk stages subclass `Logic` (or `FlowLogic`, `SourceLogic`, `SinkLogic`) directly; `element.py` offers the per-element way.
+Owner: the island's interpreter; every handler runs on the island's turn, never two at once. After every handler a stage that still
+has demand must have stated its `want` again: data shown and not grabbed is shown again only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from streamactors.engine.attributes import NONE, Attributes
+from streamactors.engine.causes import STAGE_COMPLETED, propagate_failure
+from streamactors.engine.connection import Connection
+from streamactors.engine.marks import Mark
+from streamactors.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from streamactors.engine.interpreter import Interpreter
+
+T = TypeVar("T")
+
+
+class AsyncCallback(Generic[T]):
+    """A handle by which any thread can call into a stage: `invoke` runs the handler on the stage's island.
+
+    Before the stage starts calls are queued; after it has stopped `invoke` does nothing and `invoke_with_feedback` fails."""
+
+    __slots__ = ("_handler", "_logic")
+
+    def __init__(self, logic: Logic, handler: Callable[[T], None]) -> None:
+        self._logic = logic
+        self._handler = handler
+
+    def invoke(self, argument: T) -> None:
+        """Run the handler with `argument` on the stage's island, later."""
+        self._logic.interpreter.post(self._logic, self._handler, argument)
+
+    __call__ = invoke
+
+    def invoke_with_feedback(self, argument: T) -> Any:
+        """As `invoke`; return a future that ends when the handler ran, and fails if it raised or the stage had stopped."""
+        return self._logic.interpreter.post_with_feedback(self._logic, self._handler, argument)
+
+
+class Logic:
+    """State and handlers of one stage in one run. The defaults are Akka's: completion completes, failure fails, cancel cancels."""
+
+    inlets: list[Connection]
+    outlets: list[Connection]
+    interpreter: Interpreter
+    attributes: Attributes = NONE
+    name: str = "stage"
+    keep_going: bool = False
+    """True keeps the stage alive after all its ports have closed, until complete_stage or fail_stage."""
+    passes_marks: bool = False
+    stopped: bool = False
+    _open_ports: int = 0
+    _timers: dict[object, Any] | None = None
+
+    # ── handlers, to be overridden ────────────────────────────────────────────────────────────────────────────────
+
+    def on_start(self) -> None:
+        """Called once, before anything else. Ports may be used from here on."""
+
+    def on_pull(self, out: Connection) -> None:
+        """Downstream asks for more: `out.asked` elements may be pushed."""
+
+    def on_push(self, in_: Connection) -> None:
+        """Elements lie ready at an inlet that stated a `want`."""
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        """A mark has arrived behind everything grabbed so far. Default: forward at once, if the stage passes marks."""
+        if self.passes_marks:
+            for out in self.outlets:
+                out.mark(mark)
+
+    def on_complete(self, in_: Connection) -> None:
+        """Upstream has ended and everything before was grabbed."""
+        self.complete_stage()
+
+    def on_fail(self, in_: Connection, error: BaseException) -> None:
+        """Upstream has failed."""
+        self.fail_stage(error)
+
+    def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        """Downstream wants no more."""
+        self.cancel_stage(cause)
+
+    def on_timer(self, key: object) -> None:
+        """The timer `key` is due."""
+
+    def on_stop(self) -> None:
+        """Called exactly once, when the stage has ended for whatever reason. Give resources back here."""
+
+    # ── ending ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def complete_stage(self) -> None:
+        """Cancel all inlets, then complete all outlets."""
+        for inlet in self.inlets:
+            inlet.cancel(STAGE_COMPLETED)
+        for out in self.outlets:
+            out.complete()
+        self._finish()
+
+    def fail_stage(self, error: BaseException) -> None:
+        """Cancel all inlets with `error`, then fail all outlets with it."""
+        for inlet in self.inlets:
+            inlet.cancel(error)
+        for out in self.outlets:
+            out.fail(error)
+        self._finish()
+
+    def cancel_stage(self, cause: BaseException) -> None:
+        """End as the cancellation strategy says: by default a failure fails the stage, anything else completes it."""
+        error = (self.attributes.cancellation or propagate_failure)(cause)
+        inlet_cause = cause
+        for inlet in self.inlets:
+            inlet.cancel(inlet_cause)
+        for out in self.outlets:
+            if error is None:
+                out.complete()
+            else:
+                out.fail(error)
+        self._finish()
+
+    def _finish(self) -> None:
+        self.keep_going = False
+        if self._open_ports <= 0:
+            self.interpreter.ended(self)
+
+    def port_closed(self) -> None:
+        """Called by a connection when this stage's side of it has closed."""
+        self._open_ports -= 1
+        if self._open_ports <= 0 and not self.keep_going:
+            self.interpreter.ended(self)
+
+    # ── async input ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def async_callback(self, handler: Callable[[T], None]) -> AsyncCallback[T]:
+        """Return a thread-safe handle that runs `handler` on this stage's island."""
+        return AsyncCallback(self, handler)
+
+    # ── timers ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def schedule_once(self, key: object, delay_ms: float) -> None:
+        """Call `on_timer(key)` once after `delay_ms`. A timer of the same key is replaced. Timers die with the stage."""
+        self.cancel_timer(key)
+        if self._timers is None:
+            self._timers = {}
+        self._timers[key] = self.interpreter.call_later(delay_ms, self, self._fire, (key, None))
+
+    def schedule_periodically(self, key: object, initial_ms: float, interval_ms: float) -> None:
+        """Call `on_timer(key)` after `initial_ms` and then every `interval_ms`, at a fixed rate."""
+        self.cancel_timer(key)
+        if self._timers is None:
+            self._timers = {}
+        due = self.interpreter.now_ms() + initial_ms
+        self._timers[key] = self.interpreter.call_later(initial_ms, self, self._fire, (key, (due, interval_ms)))
+
+    def _fire(self, what: tuple[object, tuple[float, float] | None]) -> None:
+        key, periodic = what
+        timers = self._timers
+        if timers is None or key not in timers:
+            return  # cancelled while its message was on the way
+        if periodic is None:
+            del timers[key]
+        else:
+            due, interval_ms = periodic
+            now = self.interpreter.now_ms()
+            due += interval_ms
+            if due < now:  # we were held up: skip what was missed instead of firing in a burst
+                due = now + interval_ms - (now - due) % interval_ms
+            timers[key] = self.interpreter.call_later(due - now, self, self._fire, (key, (due, interval_ms)))
+        self.on_timer(key)
+
+    def cancel_timer(self, key: object) -> None:
+        """Cancel a timer; nothing happens when there is none."""
+        if self._timers:
+            timer = self._timers.pop(key, None)
+            if timer is not None:
+                timer.cancel()
+
+    def is_timer_active(self, key: object) -> bool:
+        """Return True while a timer of that key is set."""
+        return bool(self._timers) and key in self._timers  # type: ignore[operator]
+
+    def stop(self) -> None:
+        """Cancel the timers and call `on_stop`; the interpreter calls this once."""
+        self.stopped = True
+        if self._timers:
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers = None
+        self.on_stop()
+
+    # ── for people who look ───────────────────────────────────────────────────────────────────────────────────────
+
+    def snapshot_state(self) -> str:
+        """Return a few words on what the stage is doing now, for the snapshot. Overridden where there is something to say."""
+        return ""
+
+
+class SourceLogic(Logic):
+    """A stage with one outlet, `self.out`."""
+
+    @property
+    def out(self) -> Connection:
+        return self.outlets[0]
+
+
+class FlowLogic(Logic):
+    """A stage with one inlet `self.in_` and one outlet `self.out`. Default demand: pass on what downstream asks."""
+
+    in_: Connection
+    out: Connection
+
+    def bind(self) -> None:
+        """Called when the connections are known."""
+        self.in_ = self.inlets[0]
+        self.out = self.outlets[0]
+
+    def on_pull(self, out: Connection) -> None:
+        self.in_.want(out.asked)
+
+
+def bind(logic: Logic, interpreter: Interpreter, inlets: list[Connection], outlets: list[Connection]) -> None:
+    """Give a fresh logic its connections."""
+    logic.interpreter = interpreter
+    logic.inlets = inlets
+    logic.outlets = outlets
+    logic._open_ports = len(inlets) + len(outlets)
+    if not logic._open_ports and not logic.keep_going:
+        raise ProtocolError(f"stage {logic.name} has no ports")
+    for index, inlet in enumerate(inlets):
+        inlet.consumer = logic
+        inlet.in_index = index
+    for index, outlet in enumerate(outlets):
+        outlet.producer = logic
+        outlet.out_index = index
+    late = getattr(logic, "bind", None)
+    if late is not None:
+        late()

@@ -1,0 +1,168 @@
+"""The plan of a run: a blueprint flattened, fused, cut into islands, with the way of the marks worked out.
+
+Made once per blueprint and kept with it, since blueprints never change. Flattening uses an explicit stack: a chain of ten
+thousand operators is no deeper than one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamactors.engine.attributes import NONE, Attributes
+from streamactors.engine.blueprint import AsyncBoundary, Attributed, Joined, MatMapped, Module, StageModule, Wired
+from streamactors.engine.boundary import BoundaryIn, BoundaryOut
+from streamactors.engine.fuse_plan import fuse
+from streamactors.engine.graph import NO_NODE, Flat, Node, PortOf
+from streamactors.engine.mark_plan import MarkPlan, plan_marks
+from streamactors.engine.stage import NOT_USED
+from streamactors.errors import BuildError
+
+
+@dataclass(slots=True)
+class Plan:
+    """Nodes, edges between their ports, and how to compute the materialized value."""
+
+    nodes: list[Node]
+    edges: list[tuple[PortOf, PortOf]]
+    inlets: list[PortOf]
+    outlets: list[PortOf]
+    mat: list[tuple[str, Any]]
+    islands: int
+    marks: MarkPlan
+
+    def evaluate(self, values: list[Any]) -> Any:
+        """Return the materialized value, given those of the nodes."""
+        stack: list[Any] = []
+        for op, argument in self.mat:
+            if op == "leaf":
+                stack.append(values[argument] if argument != NO_NODE else NOT_USED)
+            elif op == "join":
+                right = stack.pop()
+                stack[-1] = argument(stack[-1], right)
+            elif op == "map":
+                stack[-1] = argument(stack[-1])
+            else:
+                count, combine = argument
+                parts = stack[len(stack) - count :]
+                del stack[len(stack) - count :]
+                stack.append(combine(parts))
+        return stack[-1]
+
+
+def plan_of(module: Module) -> Plan:
+    """Return the plan of a module, made at the first call. Raises BuildError when a reader of marks cannot get what it needs."""
+    if module.plan is None:
+        module.plan = _make(module)
+    plan: Plan = module.plan
+    return plan
+
+
+def _make(module: Module) -> Plan:
+    nodes, edges, inlets, outlets, mat = _flatten(module)
+    graph = fuse(Flat(nodes, edges, inlets, outlets, mat))
+    nodes, edges = _cut(graph.nodes, graph.edges)
+    islands = _number_islands(nodes, edges, graph.inlets + graph.outlets)
+    return Plan(nodes, edges, graph.inlets, graph.outlets, graph.mat, islands, plan_marks(nodes, edges))
+
+
+def _flatten(root: Module) -> Any:
+    nodes: list[Node] = []
+    edges: list[tuple[PortOf, PortOf]] = []
+    mat: list[tuple[str, Any]] = []
+    ports: list[tuple[list[PortOf], list[PortOf]]] = []  # of the modules finished so far
+    work: list[tuple[bool, Module, Attributes]] = [(False, root, NONE)]
+    while work:
+        finished, module, attributes = work.pop()
+        if isinstance(module, StageModule):
+            own = module.stage.default_attributes
+            attributes = module.attributes.under(attributes)
+            index = len(nodes)
+            nodes.append(Node(module.stage, attributes.under(own) if own is not None else attributes))
+            ports.append(
+                (
+                    [(index, i) for i in range(len(module.shape.inlets))],
+                    [(index, o) for o in range(len(module.shape.outlets))],
+                )
+            )
+            mat.append(("leaf", index))
+        elif isinstance(module, Attributed):
+            work.append((False, module.inner, module.attributes.under(attributes)))
+        elif isinstance(module, MatMapped):
+            if finished:
+                mat.append(("map", module.fn))
+            else:
+                work.append((True, module, attributes))
+                work.append((False, module.inner, attributes))
+        elif isinstance(module, Joined):
+            if finished:
+                right = ports.pop()
+                left = ports.pop()
+                edges.append((left[1][0], right[0][0]))
+                ports.append((left[0] + right[0][1:], left[1][1:] + right[1]))
+                mat.append(("join", module.combine))
+            else:
+                inner = replace(attributes, name=None) if attributes.name is not None else attributes
+                work.append((True, module, attributes))
+                work.append((False, module.right, inner))
+                work.append((False, module.left, inner))
+        elif isinstance(module, Wired):
+            count = len(module.parts)
+            if finished:
+                of_parts = ports[len(ports) - count :]
+                del ports[len(ports) - count :]
+                for (from_part, from_port), (to_part, to_port) in module.wires:
+                    edges.append((of_parts[from_part][1][from_port], of_parts[to_part][0][to_port]))
+                ports.append(
+                    (
+                        [of_parts[part][0][port] for part, port in module.inlets],
+                        [of_parts[part][1][port] for part, port in module.outlets],
+                    )
+                )
+                mat.append(("wired", (count, module.combine)))
+            else:
+                inner = replace(attributes, name=None) if attributes.name is not None else attributes
+                work.append((True, module, attributes))
+                work.extend((False, part, inner) for part in reversed(module.parts))
+        else:  # pragma: no cover
+            raise BuildError(f"cannot plan a {type(module).__name__}")
+    inlets, outlets = ports.pop()
+    return nodes, edges, inlets, outlets, mat
+
+
+def _cut(nodes: list[Node], edges: list[tuple[PortOf, PortOf]]) -> tuple[list[Node], list[tuple[PortOf, PortOf]]]:
+    """Replace each AsyncBoundary by its two halves; the edge between them is a pair of mailboxes, not a connection."""
+    for index in range(len(nodes)):
+        stage = nodes[index].stage
+        if isinstance(stage, AsyncBoundary):
+            attributes = nodes[index].attributes
+            buffer = stage.buffer if stage.buffer is not None else attributes.buffer
+            out_half = BoundaryOut()
+            nodes[index] = Node(out_half, attributes)
+            nodes.append(Node(BoundaryIn(out_half, index, buffer), attributes))
+            edges = [
+                (((len(nodes) - 1, 0), target) if source == (index, 0) else (source, target))
+                for source, target in edges
+            ]
+    return nodes, edges
+
+
+def _number_islands(nodes: list[Node], edges: list[tuple[PortOf, PortOf]], open_ports: list[PortOf]) -> int:
+    """Give each node its island: what is connected without a boundary. Open ports belong to island 0, the parent's."""
+    parent = list(range(len(nodes)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    for (source, _), (target, _) in edges:
+        parent[root(source)] = root(target)
+    for opened, _ in open_ports:
+        parent[root(opened)] = root(open_ports[0][0])
+    numbers: dict[int, int] = {}
+    if open_ports:
+        numbers[root(open_ports[0][0])] = 0
+    for i, node in enumerate(nodes):
+        node.island = numbers.setdefault(root(i), len(numbers))
+    return len(numbers)

@@ -1,0 +1,220 @@
+"""A run: one materialization of a blueprint; and the materializer that makes it.
+
+Owner: the actor system, which keeps every run until its islands have ended and fails those still running when it shuts down."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from streamactors.engine.blueprint import Module
+from streamactors.engine.boundary import BoundaryIn, BoundaryInLogic, BoundaryOutLogic, connect
+from streamactors.engine.connection import Connection
+from streamactors.engine.interpreter import Interpreter
+from streamactors.engine.island import START, Island
+from streamactors.engine.logic import Logic, bind
+from streamactors.engine.marks import PositionMark
+from streamactors.engine.pace import watch_of
+from streamactors.engine.plan import Plan, plan_of
+from streamactors.engine.progress import Progress
+from streamactors.engine.source_marks import SourceMarks
+from streamactors.errors import AbruptTermination, BuildError
+
+if TYPE_CHECKING:
+    from streamactors.actors.system import ActorSystem
+
+_running: weakref.WeakKeyDictionary[ActorSystem, set[Run]] = weakref.WeakKeyDictionary()
+_running_lock = threading.Lock()
+
+
+def runs_of(system: ActorSystem) -> set[Run]:
+    """Return the runs of a system that have not ended; the first call hooks into its shutdown."""
+    runs = _running.get(system)
+    if runs is None:
+        with _running_lock:
+            runs = _running.get(system)
+            if runs is None:
+                runs = _running[system] = set()
+                hooked = runs
+                system.on_shutdown(lambda: _abort_all(hooked))
+    return runs
+
+
+def _abort_all(runs: set[Run]) -> None:
+    for run in list(runs):
+        run.abort(AbruptTermination("the actor system was shut down while the stream was running"))
+
+
+class Run:
+    """The islands of one materialization and what they share."""
+
+    def __init__(self, system: ActorSystem) -> None:
+        self.system = system
+        self.islands: list[Island] = []
+        self.connections: list[Connection] = []
+        self.progress = Progress()
+        self.marks_active = False
+        self.source_base = 0  # added to a plan's node numbers, so that attached graphs have sources of their own
+        self._source_of: dict[Logic, tuple[int, Any]] = {}
+        self._lock = threading.Lock()
+        self._ended: list[Callable[[], None]] = []
+
+    # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def source_marks(self, logic: Logic, feed: Any = None) -> SourceMarks | None:
+        """Return the marks a source should emit, None when nobody reads any."""
+        known = self._source_of.get(logic)
+        if known is None:
+            return None
+        source, replay = known
+        forced = replay.marks_at if replay is not None else ()
+        marks = SourceMarks((source, 0), forced)
+        if replay is not None and replay.on_done is not None:
+            on_done = replay.on_done
+
+            def tell(moved: PositionMark) -> None:
+                for _, position in moved.values():
+                    on_done(position)
+
+            self.progress.listen(source, tell)
+        return marks
+
+    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def island_ended(self, island: Island) -> None:
+        """All stages of an island have stopped."""
+        with self._lock:
+            self.islands.remove(island)
+            over = not self.islands
+        if over:
+            runs_of(self.system).discard(self)
+            for callback in self._ended:
+                callback()
+
+    def when_ended(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when every stage has stopped; from the thread that ended the last one."""
+        self._ended.append(callback)
+
+    def abort(self, error: BaseException) -> None:
+        """Fail every stage with `error`."""
+        with self._lock:
+            islands = list(self.islands)
+        for island in islands:
+            island.abort(error)
+
+
+def _new_island(run: Run) -> Island:
+    pool = run.system.pool
+    island = Island(run, watch_of(pool))
+    island.attach(pool.spawn(island.receive, "island"))
+    return island
+
+
+def _build(run: Run, plan: Plan, home: Island | None) -> tuple[list[Any], list[Logic], list[Island], list[Connection]]:
+    """Make logics and connections of a plan. `home` is the island of its open ports, if it has any."""
+    islands = [home if home is not None and i == 0 else _new_island(run) for i in range(plan.islands)]
+    interpreters = [island.interpreter for island in islands]
+    base = run.source_base
+    run.source_base += len(plan.nodes)
+    marks = plan.marks
+    if marks.active:
+        run.marks_active = True
+    nodes = plan.nodes
+    logics: list[Logic] = []
+    values: list[Any] = []
+    inlets: list[list[Any]] = []
+    outlets: list[list[Any]] = []
+    for node in nodes:
+        stage = node.stage
+        attributes = node.attributes
+        logic, value = stage.create(attributes)
+        logic.attributes = attributes
+        logic.name = attributes.name or stage.label
+        logics.append(logic)
+        values.append(value)
+        inlets.append([None] * len(stage.shape.inlets))
+        outlets.append([None] * len(stage.shape.outlets))
+    for edge in plan.edges:
+        (source, out_port), (target, in_port) = edge
+        connection = Connection(interpreters[nodes[source].island])
+        if marks.active:
+            carried = marks.carries.get(edge)
+            if carried:
+                connection.carries = frozenset(base + i for i in carried)
+        outlets[source][out_port] = inlets[target][in_port] = connection
+    if marks.active:
+        for i, node in enumerate(nodes):
+            if node.stage.emits_marks:
+                run._source_of[logics[i]] = (base + i, node.attributes.replay)
+        for i, sources in marks.sinks.items():
+            run.progress.add_sink(logics[i], frozenset(base + s for s in sources))
+    for i, node in enumerate(nodes):
+        if type(node.stage) is BoundaryIn:
+            in_logic, out_logic = logics[i], logics[node.stage.peer_node]
+            assert isinstance(in_logic, BoundaryInLogic)
+            assert isinstance(out_logic, BoundaryOutLogic)
+            connect(out_logic, in_logic)
+    opened: list[Connection] = []
+    for node_index, port in plan.outlets:
+        connection = Connection(interpreters[nodes[node_index].island])
+        outlets[node_index][port] = connection
+        opened.append(connection)
+    for node_index, port in plan.inlets:
+        connection = Connection(interpreters[nodes[node_index].island])
+        inlets[node_index][port] = connection
+        opened.append(connection)
+    for i, logic in enumerate(logics):
+        bind(logic, interpreters[nodes[i].island], inlets[i], outlets[i])
+    return values, logics, islands, opened
+
+
+def materialize(module: Module, system: ActorSystem) -> Any:
+    """Start a run of a closed module on `system`; return its materialized value. Raises BuildError for open ports."""
+    if module.shape.inlets or module.shape.outlets:
+        ports = ", ".join((*module.shape.inlets, *module.shape.outlets))
+        raise BuildError(f"a graph with open ports cannot run; connect: {ports}")
+    plan = plan_of(module)
+    run = Run(system)
+    values, logics, islands, _ = _build(run, plan, None)
+    for node, logic in zip(plan.nodes, logics, strict=True):
+        islands[node.island].logics.append(logic)
+    run.islands.extend(islands)
+    runs_of(system).add(run)
+    value = plan.evaluate(values)
+    for island in islands:
+        island.tell(START)
+    return value
+
+
+def attach(parent: Logic, module: Module) -> tuple[list[Connection], list[Connection], Any]:
+    """Run a module with open ports inside the island of the stage `parent`, which must be in one of its handlers.
+
+    Returns (connections into the module, connections out of it, materialized value). The parent is the producer of the former
+    and the consumer of the latter; they are not in its `outlets` and `inlets`, and count as open ports of it until they close."""
+    interpreter: Interpreter = parent.interpreter
+    run = interpreter.island.run
+    plan = plan_of(module)
+    values, logics, islands, opened = _build(run, plan, interpreter.island)
+    outputs = opened[: len(plan.outlets)]
+    inputs = opened[len(plan.outlets) :]
+    for connection in outputs:
+        connection.consumer = parent
+    for connection in inputs:
+        connection.producer = parent
+    parent._open_ports += len(opened)
+    here = [logic for logic in logics if logic.interpreter is interpreter]
+    others = [island for island in islands if island is not interpreter.island]
+    if others:
+        for node, logic in zip(plan.nodes, logics, strict=True):
+            if logic.interpreter is not interpreter:
+                islands[node.island].logics.append(logic)
+        with run._lock:
+            run.islands.extend(others)
+    active = interpreter.active
+    interpreter.add_inside(here)
+    interpreter.active = active
+    for island in others:
+        island.tell(START)
+    return inputs, outputs, plan.evaluate(values)

@@ -1,0 +1,34 @@
+"""The marks of a replayable source: one behind each chunk, one at each position it was told, and EndOfInput at its own end."""
+
+from __future__ import annotations
+
+from streamactors.engine.marks import EndOfInput, Key, Mark, PositionMark, next_epoch
+
+
+class SourceMarks:
+    """Made per run for each source that emits marks in a run where somebody reads them."""
+
+    __slots__ = ("_epoch", "_forced", "_next", "key")
+
+    def __init__(self, key: Key, forced: tuple[int, ...] = ()) -> None:
+        self.key = key
+        self._epoch = next_epoch()
+        self._forced = forced
+        self._next = 0
+
+    def clip(self, position: int, n: int) -> int:
+        """Return how many of n elements from `position` may go into one chunk, so that each told position gets its mark."""
+        forced = self._forced
+        while self._next < len(forced) and forced[self._next] <= position:
+            self._next += 1
+        if self._next < len(forced):
+            return min(n, forced[self._next] - position)
+        return n
+
+    def at(self, position: int) -> PositionMark:
+        """Return the mark that stands before the element at `position`."""
+        return {self.key: (self._epoch, position)}
+
+    def at_end(self, position: int) -> list[Mark]:
+        """Return what follows the last element."""
+        return [self.at(position), EndOfInput(self.key)]

@@ -1,0 +1,148 @@
+"""GraphStage: the blueprint of one stage. Immutable and reusable; every run asks it for a fresh logic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.connection import Connection
+from streamactors.engine.element import GraphStageLogic, element_logic
+from streamactors.engine.logic import FlowLogic, Logic
+from streamactors.engine.marks import OPAQUE, Handling, Needs
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+class NotUsed:
+    """The materialized value of a stage that has none; there is one instance, NOT_USED."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NotUsed"
+
+
+NOT_USED: Final = NotUsed()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The names of a stage's ports, in order."""
+
+    inlets: tuple[str, ...]
+    outlets: tuple[str, ...]
+
+
+SOURCE = Shape((), ("out",))
+FLOW = Shape(("in",), ("out",))
+SINK = Shape(("in",), ())
+
+
+def fan_in(n: int) -> Shape:
+    """Return the shape of n inlets and one outlet."""
+    return Shape(tuple(f"in_({i})" for i in range(n)), ("out",))
+
+
+def fan_out(n: int) -> Shape:
+    """Return the shape of one inlet and n outlets."""
+    return Shape(("in",), tuple(f"out({i})" for i in range(n)))
+
+
+class GraphStage:
+    """Base of every stage.
+
+    A subclass sets `shape` (and `handling`, when marks may pass) and returns from `create` a fresh Logic with the value to
+    materialize. The declarations `passes`, `exact` and `remembers` of `handling` are read when a run is built."""
+
+    shape: Shape = FLOW
+    name: str = ""
+    handling: Handling = OPAQUE
+    default_attributes: ClassVar[Attributes | None] = None
+    needs: Needs | None = None
+    """Set by a stage that reads marks: what it needs of the stages between it and the other ends."""
+    emits_marks: bool = False
+    """True for a source that can be replayed and so emits position marks."""
+    reads_marks: bool = False
+    """True for a stage that wants marks to travel in its run."""
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        """Return a fresh logic and the materialized value. Override this, or `logic` when there is no such value."""
+        logic = self.logic()
+        return (logic if isinstance(logic, Logic) else element_logic(logic)), NOT_USED
+
+    def logic(self) -> Logic | GraphStageLogic:
+        """Return a fresh logic, of either kind."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither create() nor logic()")  # pragma: no cover
+
+    def inlet_handling(self, inlet: int) -> Handling:
+        """How marks that arrive at one inlet are handled; differs from `handling` only in a few junctions."""
+        return self.handling
+
+    def marks_reach(self, inlet: int, outlet: int) -> bool:
+        """True when marks of an inlet reach an outlet (a wire tap's branch carries none)."""
+        return True
+
+    @property
+    def label(self) -> str:
+        """The stage's name in errors and pictures."""
+        return self.name or _snake(type(self).__name__)
+
+
+class Stage(GraphStage, Generic[In, Out]):
+    """A stage with one inlet and one outlet."""
+
+    shape = FLOW
+
+
+def _snake(name: str) -> str:
+    return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+
+class ChunkLogic(FlowLogic):
+    """The easy fast stage: `on_chunk(list) -> list or any iterable of results`, at most as many results as elements.
+
+    The function is given chunks no longer than downstream's demand. An empty result asks upstream again."""
+
+    def __init__(
+        self,
+        on_chunk: Callable[[list[Any]], list[Any]],
+        *,
+        on_end: Callable[[], Iterable[Any]] | None = None,
+    ) -> None:
+        self._on_chunk = on_chunk
+        self._on_end = on_end
+        self._tail: list[Any] | None = None
+
+    def on_pull(self, out: Connection) -> None:
+        if self._tail is not None:
+            self._drain()
+        else:
+            self.in_.want(out.asked)
+
+    def on_push(self, in_: Connection) -> None:
+        out = self.out
+        results = self._on_chunk(in_.grab(out.asked))
+        if results:
+            out.push(results)
+        due = in_.due
+        in_.want(out.asked if due * 2 <= out.asked else due)
+
+    def on_complete(self, in_: Connection) -> None:
+        if self._on_end is None:
+            self.complete_stage()
+        else:
+            self._tail = list(self._on_end())
+            self._drain()
+
+    def _drain(self) -> None:
+        tail = self._tail
+        assert tail is not None
+        n = self.out.asked
+        if tail and n:
+            self.out.push(tail[:n])
+            self._tail = tail = tail[n:]
+        if not tail:
+            self.complete_stage()

@@ -1,0 +1,72 @@
+"""Operators that turn one element into one, and predicates: map, filter, filter_not. They are fused (engine/fusing.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.fusing import FusedFlow, Op
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks import EXACT
+from streamactors.engine.stage import In, Out, Stage
+from streamactors.stages.checks import plain_function
+
+
+class _Fusable(Stage[In, Out]):
+    """A stage that is one step of a generated loop."""
+
+    kind: ClassVar[str]
+    handling = EXACT
+
+    def __init__(self, fn: Callable[[Any], Any] | None) -> None:
+        self.fn = fn
+
+    def op(self, attributes: Attributes) -> Op:
+        """Return this stage as a step of a loop."""
+        return Op(self.kind, self.fn, self.label, attributes)
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        return FusedFlow((self.op(attributes),), self.handling, attributes).create(attributes)
+
+
+class Map(_Fusable[In, Out]):
+    """Apply a function to each element.
+
+    Emits when: the function has returned.        Backpressures when: downstream does.
+    Completes when: upstream completes.           Cancels when: downstream cancels.
+    Supervision: resume and restart drop the element.
+    """
+
+    kind = "map"
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
+        super().__init__(plain_function("map", fn, "map_async"))
+
+
+class Filter(_Fusable[In, In]):
+    """Pass the elements for which the predicate is true; without one, those that are true themselves.
+
+    Emits when: the predicate is true.            Backpressures when: downstream does, for passed elements.
+    Completes when: upstream completes.           Cancels when: downstream cancels.
+    Supervision: resume and restart drop the element.
+    """
+
+    kind = "filter"
+
+    def __init__(self, predicate: Callable[[Any], Any] | None) -> None:
+        super().__init__(None if predicate is None else plain_function("filter", predicate))
+
+
+class FilterNot(_Fusable[In, In]):
+    """Pass the elements for which the predicate is false.
+
+    Emits when: the predicate is false.           Backpressures when: downstream does, for passed elements.
+    Completes when: upstream completes.           Cancels when: downstream cancels.
+    Supervision: resume and restart drop the element.
+    """
+
+    kind = "filter_not"
+
+    def __init__(self, predicate: Callable[[Any], Any] | None) -> None:
+        super().__init__(None if predicate is None else plain_function("filter_not", predicate))
