@@ -1,0 +1,106 @@
+"""StreamFuture: waits on threads and event loops, and refuses to wait for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+
+import pytest
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.elastic_pool import ElasticPool
+from streamactors.actors.futures import StreamFuture, WouldBlock
+
+
+def test_a_thread_waits_for_the_result() -> None:
+    future: StreamFuture[int] = StreamFuture()
+    threading.Timer(0.01, future.set_result, [42]).start()
+    assert future.result(timeout=10) == 42
+    assert future.exception() is None
+
+
+def test_a_result_that_does_not_come_is_a_timeout() -> None:
+    with pytest.raises(TimeoutError):
+        StreamFuture().result(timeout=0.001)
+
+
+def test_it_can_be_awaited_in_any_event_loop() -> None:
+    async def wait_for(future: StreamFuture[int]) -> int:
+        return await future
+
+    for _ in range(2):
+        future: StreamFuture[int] = StreamFuture()
+        threading.Timer(0.01, future.set_result, [7]).start()
+        assert asyncio.run(wait_for(future)) == 7
+
+
+def test_awaiting_a_failed_one_raises_its_error() -> None:
+    async def wait_for(future: StreamFuture[int]) -> int:
+        return await future
+
+    future: StreamFuture[int] = StreamFuture()
+    future.set_exception(ValueError("broken"))
+    with pytest.raises(ValueError, match="broken"):
+        asyncio.run(wait_for(future))
+
+
+def test_an_await_that_times_out_leaves_the_result_to_come() -> None:
+    future: StreamFuture[int] = StreamFuture()
+
+    async def impatient() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(future, 0.01)
+
+    asyncio.run(impatient())
+    assert not future.cancelled()
+    assert future.try_complete(1)
+    assert future.result() == 1
+
+
+def test_the_first_outcome_stays() -> None:
+    future: StreamFuture[int] = StreamFuture()
+    assert future.try_complete(1)
+    assert not future.try_complete(2)
+    assert not future.try_fail(ValueError())
+    assert future.result() == 1
+    failed: StreamFuture[int] = StreamFuture()
+    assert failed.try_fail(ValueError("first"))
+    assert not failed.try_complete(1)
+    with pytest.raises(ValueError, match="first"):
+        failed.result()
+
+
+def test_result_on_a_dispatcher_thread_raises_instead_of_waiting_for_itself(dispatcher: Dispatcher) -> None:
+    future: StreamFuture[int] = StreamFuture("the stream's count")
+    outcome: concurrent.futures.Future[object] = concurrent.futures.Future()
+
+    def ask() -> None:
+        try:
+            outcome.set_result(future.result())
+        except Exception as error:
+            outcome.set_result(error)
+
+    dispatcher.execute(ask)
+    error = outcome.result(10)
+    assert isinstance(error, WouldBlock)
+    assert "result() of the stream's count" in str(error)
+    assert "'test-dispatcher'" in str(error)
+
+
+def test_a_result_that_is_there_can_be_read_on_a_pool_thread(pool: ElasticPool) -> None:
+    ready: StreamFuture[int] = StreamFuture()
+    ready.set_result(5)
+    missing: StreamFuture[int] = StreamFuture()
+    outcome: concurrent.futures.Future[list[object]] = concurrent.futures.Future()
+
+    def ask(_: object) -> None:
+        got: list[object] = [ready.result(), ready.exception()]
+        for look in (lambda: missing.result(0), missing.exception):
+            try:
+                got.append(look())
+            except Exception as error:
+                got.append(type(error))
+        outcome.set_result(got)
+
+    pool.spawn(ask, "asker").tell(1)
+    assert outcome.result(10) == [5, None, TimeoutError, WouldBlock]
