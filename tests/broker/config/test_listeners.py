@@ -1,0 +1,73 @@
+"""Listeners and advertised addresses, as in Apache Kafka."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.listeners import ListenerSpec, listener_specs
+from streamactors.broker.config.setting import InvalidSetting
+
+
+def specs(**settings: str) -> tuple[ListenerSpec, ...]:
+    return listener_specs(BrokerConfig.of({name.replace("_", "."): value for name, value in settings.items()}))
+
+
+def test_the_default_listens_on_loopback_only() -> None:
+    assert specs() == (ListenerSpec("PLAINTEXT", "localhost", 9092, "localhost", 9092),)
+
+
+def test_a_name_may_be_left_out() -> None:
+    assert specs(listeners="127.0.0.1:0") == (ListenerSpec("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0),)
+
+
+def test_several_listeners_have_their_own_advertised_addresses() -> None:
+    assert specs(
+        listeners="PLAINTEXT://localhost:9092,docker://0.0.0.0:29092",
+        advertised_listeners="DOCKER://host.docker.internal:9999",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,DOCKER:PLAINTEXT",
+    ) == (
+        ListenerSpec("PLAINTEXT", "localhost", 9092, "localhost", 9092),
+        ListenerSpec("DOCKER", "0.0.0.0", 29092, "host.docker.internal", 9999),
+    )
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    assert specs(listeners="[::1]:9092")[0].host == "::1"
+
+
+def test_a_wildcard_is_told_to_clients_by_the_machines_name() -> None:
+    assert specs(listeners="PLAINTEXT://:9092")[0].advertised_host == socket.gethostname()
+
+
+def test_the_controllers_listener_is_not_opened() -> None:
+    opened = specs(
+        listeners="PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+        controller_listener_names="CONTROLLER",
+        listener_security_protocol_map="CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    )
+    assert [listener.name for listener in opened] == ["PLAINTEXT"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"listeners": "9092"}, "listeners=9092: an address is host:port"),
+        ({"listeners": "localhost:99999"}, "an address is host:port"),
+        ({"listeners": "A://localhost:1"}, "add A:PLAINTEXT to listener.security.protocol.map"),
+        ({"listeners": "localhost:1,localhost:2"}, "listener PLAINTEXT is there twice"),
+        ({"listeners": ""}, "there is no listener for clients"),
+        ({"listeners": "SSL://localhost:1"}, "TLS and SASL are not there yet"),
+        ({"listeners": "X://localhost:1", "listener.security.protocol.map": "X:SASL_SSL"}, "TLS and SASL are not"),
+        ({"advertised.listeners": "B://localhost:1"}, "B is not among the listeners"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect to every interface"),
+        ({"inter.broker.listener.name": "B"}, "inter.broker.listener.name=B: it is not among the listeners"),
+        ({"listener.security.protocol.map": "X"}, "its form is NAME:PLAINTEXT"),
+    ],
+)
+def test_a_bad_address_is_one_clear_line(settings: dict[str, str], complaint: str) -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        listener_specs(BrokerConfig.of(settings))
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
