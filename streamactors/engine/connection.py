@@ -213,6 +213,8 @@ class Connection:
             chunk = chunk[:n]
             self.ready -= n
             return chunk
+        if not self.queued and (items or self.terminal is not None):
+            self._enqueue()  # taken in another connection's visit: what stands behind must still be shown
         if size <= SHORT_CHUNK and items and size < n and type(items[0]) is list:
             chunk = chunk.copy()
             while items and size < n and type(items[0]) is list:

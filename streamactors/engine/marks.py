@@ -7,6 +7,7 @@ their place between the elements and need no demand. Modelled on the progress tr
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -96,6 +97,41 @@ class Needs:
     reader: str
     exact: bool = False
     no_memory: bool = False
+
+
+class Epochs:
+    """Marks of a stage whose elements leave in another order: a mark goes once all that entered before it has left."""
+
+    __slots__ = ("_counts", "_first", "_marks")
+
+    def __init__(self) -> None:
+        self._first = 0  # number of the oldest epoch
+        self._counts: deque[int] = deque([0])  # elements inside, per epoch
+        self._marks: deque[Mark] = deque()  # the mark that ends each epoch but the last
+
+    def enter(self) -> int:
+        """An element has come in; return the token to `leave` with."""
+        self._counts[-1] += 1
+        return self._first + len(self._counts) - 1
+
+    def leave(self, token: int) -> list[Mark]:
+        """An element has left for good; return the marks that may go now."""
+        self._counts[token - self._first] -= 1
+        return self._ripe()
+
+    def mark(self, mark: Mark) -> list[Mark]:
+        """A mark has come in; return the marks that may go now."""
+        self._marks.append(mark)
+        self._counts.append(0)
+        return self._ripe()
+
+    def _ripe(self) -> list[Mark]:
+        ripe: list[Mark] = []
+        while self._marks and not self._counts[0]:
+            self._counts.popleft()
+            self._first += 1
+            ripe.append(self._marks.popleft())
+        return ripe
 
 
 class FanInMarks:

@@ -1,0 +1,312 @@
+"""Fan-in junctions: merge, merge_preferred, concat, or_else, interleave.
+
+Marks: per partition the minimum over the open inlets that can carry it; concat and or_else pass them in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.connection import Connection
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks import BLURS, EXACT, FanInMarks, Mark
+from streamactors.engine.stage import NOT_USED, GraphStage, fan_in
+from streamactors.stages.checks import at_least, positive
+
+
+class FanInLogic(Logic):
+    """Base of junctions with several inlets and the outlet `self.out`: marks by minimum, live inlets, eager completion."""
+
+    def __init__(self, *, eager_complete: bool = False) -> None:
+        self._eager_complete = eager_complete
+        self._live = 0
+
+    def bind(self) -> None:
+        """Called when the connections are known."""
+        self.out = self.outlets[0]
+        self._live = len(self.inlets)
+        self._marks = FanInMarks([inlet.carries for inlet in self.inlets])
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        for ripe in self._marks.on_mark(in_.in_index, mark):
+            self.out.mark(ripe)
+
+    def on_complete(self, in_: Connection) -> None:
+        self._live -= 1
+        for ripe in self._marks.on_inlet_closed(in_.in_index):
+            self.out.mark(ripe)
+        if self._eager_complete or not self._live:
+            self.complete_stage()
+        else:
+            self.after_complete(in_)
+
+    def after_complete(self, in_: Connection) -> None:
+        """An inlet has completed and others are open."""
+
+    def share(self) -> int:
+        """Return the demand of one inlet: downstream's, split among the open inlets, and at least 1 (a feedback loop must start)."""
+        return max(1, -(-self.out.asked // self._live)) if self._live else 0
+
+
+class Merge(GraphStage):
+    """Merge several inputs, taking elements as they come.
+
+    Emits when: an input has an element (fairly in turn).   Backpressures when: downstream does.
+    Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
+    """
+
+    handling = BLURS
+
+    def __init__(self, inputs: int, eager_complete: bool = False) -> None:
+        self.inputs = positive("Merge", "inputs", inputs)
+        self.shape = fan_in(inputs)
+        self._eager_complete = eager_complete
+        if inputs == 1:
+            self.handling = EXACT
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        return _MergeLogic(eager_complete=self._eager_complete), NOT_USED
+
+
+class _MergeLogic(FanInLogic):
+    _turn = 0
+
+    def on_start(self) -> None:
+        for inlet in self.inlets:
+            inlet.want(1)
+
+    def on_pull(self, out: Connection) -> None:
+        n = len(self.inlets)
+        share = self.share()
+        self._turn = first = (self._turn + 1) % n
+        for i in range(first, first + n):
+            inlet = self.inlets[i % n]
+            if not inlet.in_closed:
+                inlet.want(max(share, inlet.due))
+
+    def on_push(self, in_: Connection) -> None:
+        out = self.out
+        if not out.asked:
+            return  # on_pull shows it again
+        chunk = in_.grab(min(out.asked, self.share()))
+        if chunk:
+            out.push(chunk)
+        in_.want(max(self.share(), in_.due) if out.asked else 1)
+
+
+class MergePreferred(GraphStage):
+    """Merge with one preferred input (the first, index 0): while it has elements, the others wait.
+
+    Emits when: an input has an element; the preferred one first.   Backpressures when: downstream does.
+    Completes when: all inputs complete (eager_complete: any).      Cancels when: downstream cancels.
+    """
+
+    handling = BLURS
+
+    def __init__(self, secondary: int, eager_complete: bool = False) -> None:
+        self.shape = fan_in(positive("MergePreferred", "secondary", secondary) + 1)
+        self._eager_complete = eager_complete
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        return _MergePreferredLogic(eager_complete=self._eager_complete), NOT_USED
+
+
+class _MergePreferredLogic(FanInLogic):
+    _turn = 0
+
+    def on_start(self) -> None:
+        for inlet in self.inlets:
+            inlet.want(1)
+
+    def on_pull(self, out: Connection) -> None:
+        self._pump()
+
+    def on_push(self, in_: Connection) -> None:
+        self._pump()
+
+    def after_complete(self, in_: Connection) -> None:
+        self._pump()
+
+    def _pump(self) -> None:
+        out = self.out
+        preferred, *others = self.inlets
+        if out.asked and preferred.ready:
+            self._take(preferred, out.asked)
+        n = len(others)
+        self._turn = first = (self._turn + 1) % n
+        for i in range(first, first + n):
+            # one at a time: the preferred input may have more by the next
+            if out.asked and others[i % n].ready and not preferred.ready:
+                self._take(others[i % n], 1)
+                break
+        for inlet in self.inlets:
+            if not inlet.in_closed and (not inlet.ready or (out.asked and (inlet is preferred or not preferred.ready))):
+                inlet.want(max(out.asked if inlet is preferred else 1, inlet.due, 1))
+
+    def _take(self, inlet: Connection, n: int) -> None:
+        chunk = inlet.grab(n)
+        if chunk:
+            self.out.push(chunk)
+
+
+class Concat(GraphStage):
+    """Emit all of the first input, then all of the next, and so on.
+
+    Emits when: the current input has an element.   Backpressures when: downstream does.
+    Completes when: all inputs complete.            Cancels when: downstream cancels.
+    Detached (the default): one element of each later input may be fetched ahead.
+    """
+
+    handling = EXACT
+
+    def __init__(self, inputs: int = 2, detached: bool = True) -> None:
+        self.shape = fan_in(positive("Concat", "inputs", inputs))
+        self._detached = detached
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        return _ConcatLogic(self._detached), NOT_USED
+
+
+class _ConcatLogic(Logic):
+    passes_marks = True
+
+    def __init__(self, detached: bool) -> None:
+        self._detached = detached
+        self._current = 0
+
+    def on_start(self) -> None:
+        if self._detached:
+            for inlet in self.inlets[1:]:
+                inlet.want(1)
+        for inlet in self.inlets[1:]:
+            inlet.hold()  # its elements, marks and completion wait for their turn
+
+    def on_pull(self, out: Connection) -> None:
+        self.inlets[self._current].want(out.asked)
+
+    def on_push(self, in_: Connection) -> None:
+        out = self.outlets[0]
+        if in_.in_index != self._current:
+            return
+        chunk = in_.grab(out.asked)
+        if chunk:
+            out.push(chunk)
+        in_.want(max(out.asked, in_.due) if out.asked else 0)
+
+    def on_complete(self, in_: Connection) -> None:
+        if in_.in_index != self._current:
+            return
+        while self._current + 1 < len(self.inlets):
+            self._current += 1
+            following = self.inlets[self._current]
+            following.release()
+            if not following.in_closed:
+                if self.outlets[0].asked:
+                    following.want(self.outlets[0].asked)
+                return
+        self.complete_stage()
+
+
+class OrElse(GraphStage):
+    """Emit the first input; if it completes without an element, emit the second instead.
+
+    Emits when: the chosen input has an element.    Backpressures when: downstream does.
+    Completes when: the chosen input completes.     Cancels when: downstream cancels.
+    """
+
+    shape = fan_in(2)
+    handling = BLURS
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        return _OrElseLogic(), NOT_USED
+
+
+class _OrElseLogic(FanInLogic):
+    _current = 0
+
+    def on_pull(self, out: Connection) -> None:
+        self.inlets[self._current].want(out.asked)
+
+    def on_push(self, in_: Connection) -> None:
+        chunk = in_.grab(self.out.asked)
+        if chunk:
+            self.out.push(chunk)
+            if in_.in_index == 0 and not self.inlets[1].in_closed:
+                self.inlets[1].cancel()
+                self._live -= 1
+                for ripe in self._marks.on_inlet_closed(1):
+                    self.out.mark(ripe)
+        in_.want(max(self.out.asked, in_.due) if self.out.asked else 0)
+
+    def after_complete(self, in_: Connection) -> None:
+        if in_.in_index == 0:
+            self._current = 1
+            if self.out.asked:
+                self.inlets[1].want(self.out.asked)
+
+
+class Interleave(GraphStage):
+    """Take `segment` elements of each input in turn.
+
+    Emits when: the input whose turn it is has an element.   Backpressures when: downstream does.
+    Completes when: all inputs complete (eager_close: any).  Cancels when: downstream cancels.
+    """
+
+    handling = BLURS
+
+    def __init__(self, inputs: int, segment: int = 1, eager_close: bool = False) -> None:
+        self.shape = fan_in(at_least("Interleave", "inputs", inputs, 2))
+        self._segment = positive("Interleave", "segment", segment)
+        self._eager_close = eager_close
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        return _InterleaveLogic(self._segment, eager_complete=self._eager_close), NOT_USED
+
+
+class _InterleaveLogic(FanInLogic):
+    def __init__(self, segment: int, *, eager_complete: bool) -> None:
+        super().__init__(eager_complete=eager_complete)
+        self._segment = segment
+        self._current = 0
+        self._left = segment
+
+    def on_pull(self, out: Connection) -> None:
+        self._pump()
+
+    def on_push(self, in_: Connection) -> None:
+        self._pump()
+
+    def after_complete(self, in_: Connection) -> None:
+        if in_.in_index == self._current:
+            self._next()
+        self._pump()
+
+    def _next(self) -> None:
+        self._left = self._segment
+        for _ in self.inlets:
+            self._current = (self._current + 1) % len(self.inlets)
+            if not self.inlets[self._current].in_closed:
+                return
+
+    def _pump(self) -> None:
+        out = self.out
+        while out.asked:
+            inlet = self.inlets[self._current]
+            if not inlet.ready:
+                break
+            chunk = inlet.grab(min(out.asked, self._left))
+            if not chunk:
+                break  # a mark stands in front; it is shown, then we are
+            out.push(chunk)
+            self._left -= len(chunk)
+            if not self._left:
+                if inlet.terminal is not None and not inlet.items:
+                    break  # its completion comes first: it may end the stage
+                self._next()
+        if out.asked and self._live:
+            inlet = self.inlets[self._current]
+            share = -(-out.asked // self._live)
+            for other in self.inlets:
+                if other is not inlet and not other.in_closed and not other.ready:
+                    other.want(min(self._segment, max(1, share)))
+            inlet.want(max(inlet.due, min(self._left, out.asked)))

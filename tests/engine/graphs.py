@@ -1,0 +1,208 @@
+"""Random graphs as data: built into a blueprint on one side, evaluated by plain Python on the other."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from hypothesis import strategies as st
+from streamactors.engine.attributes import NONE, Attributes
+from streamactors.engine.blueprint import AsyncBoundary, Attributed, Joined, Module, StageModule, Wired, keep_right
+from streamactors.engine.replay import Replay
+from streamactors.engine.sink import SinkLogic
+from streamactors.engine.stage import GraphStage
+from streamactors.stages.fan_in import Concat, Interleave, Merge, MergePreferred
+from streamactors.stages.fan_out import Balance, Broadcast, Partition
+from streamactors.stages.flatten import FlatMapConcat, FlatMapMerge
+from streamactors.stages.iterables import FromIterable, Range
+from streamactors.stages.sinks import SinkStage
+from streamactors.stages.transform import Filter, Map
+from streamactors.stages.zipping import Zip
+
+
+class Collect(SinkStage):
+    """Materialize the list of all elements; `into` shows it while the stream runs."""
+
+    def __init__(self, into: list[Any] | None = None) -> None:
+        self._into = into
+
+    def logic(self) -> SinkLogic:
+        return _CollectLogic([] if self._into is None else self._into)
+
+
+class _CollectLogic(SinkLogic):
+    def __init__(self, elements: list[Any]) -> None:
+        super().__init__()
+        self.elements = elements
+
+    def on_chunk(self, chunk: list[Any]) -> None:
+        self.elements += chunk
+
+    def result(self) -> list[Any]:
+        return self.elements
+
+
+def chain(*stages: GraphStage | Module) -> Module:
+    """Join stages in a row; the last one's materialized value is kept."""
+    modules = [stage if isinstance(stage, Module) else StageModule(stage) for stage in stages]
+    joined = modules[0]
+    for module in modules[1:]:
+        joined = Joined(joined, module, keep_right)
+    return joined
+
+
+Element: TypeAlias = tuple[tuple[int, int], ...]
+"""An element is the tuple of its origins, each (leaf, index): it tells what it stems from."""
+
+_leaf_numbers = itertools.count()
+
+
+class Leaf:
+    """A replayable source of `n` elements; `hook(position)` hears what is done when marks are read."""
+
+    def __init__(self, n: int) -> None:
+        self.number = next(_leaf_numbers)
+        self.n = n
+        self.hook: Callable[[int], None] = lambda _: None
+        self.elements: list[Element] = [((self.number, i),) for i in range(n)]
+
+    def module(self, kind: int, follow: bool) -> Module:
+        attributes = Attributes(replay=Replay(on_done=lambda position: self.hook(position))) if follow else NONE
+        if kind == 0:
+            number = self.number
+            return chain(StageModule(Range(0, self.n), attributes), Map(lambda i: ((number, i),)))
+        return StageModule(FromIterable(self.elements if kind == 1 else _Again(self.elements)), attributes)
+
+
+class _Again:
+    """An iterable that is no sequence and can be iterated again."""
+
+    def __init__(self, elements: list[Element]) -> None:
+        self._elements = elements
+
+    def __iter__(self) -> Iterator[Element]:
+        return iter(self._elements)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A source with known elements. `ordered` says whether their order is promised, `drained` whether every source is read to its
+    end (a zip ends with its first input, which may be before the other has told that it has nothing left)."""
+
+    module: Module
+    elements: list[Element]
+    ordered: bool
+    leaves: tuple[Leaf, ...]
+    drained: bool
+
+
+def _number(x: Element) -> int:
+    return sum(index for _, index in x)
+
+
+def _mapped(g: Graph) -> Graph:
+    return replace(g, module=chain(g.module, Map(lambda x: x + x)), elements=[x + x for x in g.elements])
+
+
+def _filtered(g: Graph, k: int) -> Graph:
+    keep = lambda x: _number(x) % k != 0  # noqa: E731
+    return replace(g, module=chain(g.module, Filter(keep)), elements=[x for x in g.elements if keep(x)])
+
+
+def _bounded(g: Graph, buffer: int | None) -> Graph:
+    return replace(g, module=chain(g.module, AsyncBoundary(buffer)))
+
+
+def _chunked(g: Graph, n: int) -> Graph:
+    return replace(g, module=Attributed(g.module, Attributes(max_chunk=n)))
+
+
+def _fan_in(junction: GraphStage, *graphs: Graph) -> Module:
+    parts = (*(g.module for g in graphs), StageModule(junction))
+    last = len(graphs)
+    return Wired(parts, tuple(((i, 0), (last, i)) for i in range(last)), (), ((last, 0),), lambda _: None)
+
+
+def _joined(kind: str, a: Graph, b: Graph) -> Graph:
+    leaves = a.leaves + b.leaves
+    drained = a.drained and b.drained
+    if kind == "concat":
+        return Graph(_fan_in(Concat(2), a, b), a.elements + b.elements, a.ordered and b.ordered, leaves, drained)
+    if kind == "zip":
+        if a.ordered and b.ordered and len(a.elements) == len(b.elements):
+            pairs = [x + y for x, y in zip(a.elements, b.elements, strict=True)]
+            return Graph(chain(_fan_in(Zip(), a, b), Map(lambda pair: pair[0] + pair[1])), pairs, True, leaves, False)
+        kind = "merge"
+    if kind == "interleave" and a.ordered and b.ordered:
+        out: list[Element] = []
+        x, y = a.elements, b.elements
+        for i in range(0, max(len(x), len(y)), 2):
+            out += x[i : i + 2] + y[i : i + 2]
+        return Graph(_fan_in(Interleave(2, 2), a, b), out, len(x) % 2 == 0 and len(y) % 2 == 0, leaves, drained)
+    junction = MergePreferred(1) if kind == "preferred" else Merge(2)
+    return Graph(_fan_in(junction, a, b), a.elements + b.elements, False, leaves, drained)
+
+
+def _diamond(kind: str, g: Graph, boundary: bool) -> Graph:
+    """One fan-out, a path with something in it, and a fan-in."""
+    fan_out: GraphStage = {
+        "broadcast-merge": Broadcast(2),
+        "broadcast-zip": Broadcast(2),
+        "balance-merge": Balance(2),
+        "partition-merge": Partition(2, lambda x: _number(x) % 2),
+    }[kind]
+    fan_in: GraphStage = Zip() if kind == "broadcast-zip" else Merge(2)
+    changes = kind != "balance-merge" and not boundary  # which path balance takes is not determined
+    path: Module = StageModule(Map(lambda x: x + x)) if changes else StageModule(AsyncBoundary(4))
+    change: Callable[[Element], Element] = (lambda x: x + x) if changes else (lambda x: x)
+    module: Module = Wired(
+        (g.module, StageModule(fan_out), path, StageModule(fan_in)),
+        (((0, 0), (1, 0)), ((1, 0), (2, 0)), ((2, 0), (3, 0)), ((1, 1), (3, 1))),
+        (),
+        ((3, 0),),
+        lambda _: None,
+    )
+    elements = g.elements
+    if kind == "broadcast-merge":
+        return Graph(module, [change(x) for x in elements] + elements, False, g.leaves, g.drained)
+    if kind == "broadcast-zip":
+        pairs = [change(x) + x for x in elements]
+        return Graph(chain(module, Map(lambda pair: pair[0] + pair[1])), pairs, g.ordered, g.leaves, g.drained)
+    if kind == "partition-merge":
+        return Graph(module, [x if _number(x) % 2 else change(x) for x in elements], False, g.leaves, g.drained)
+    return Graph(module, elements, False, g.leaves, g.drained)
+
+
+def _flat(g: Graph, merge: bool, breadth: int) -> Graph:
+    def inner(x: Element) -> Module:
+        return chain(Range(0, _number(x) % 5), Map(lambda _: x))
+
+    stage: GraphStage = FlatMapMerge(breadth, inner) if merge else FlatMapConcat(inner)
+    elements = [x for x in g.elements for _ in range(_number(x) % 5)]
+    ordered = g.ordered and (not merge or breadth == 1)
+    return Graph(chain(g.module, stage), elements, ordered, g.leaves, g.drained)
+
+
+def graphs(size: int = 40, follow: bool = False) -> st.SearchStrategy[Graph]:
+    """Return a strategy of random acyclic graphs with one open outlet. `follow` makes the sources read marks."""
+
+    def leaf(n: int, kind: int) -> Graph:
+        made = Leaf(n)
+        return Graph(made.module(kind, follow), made.elements, True, (made,), True)
+
+    diamonds = st.sampled_from(["broadcast-merge", "broadcast-zip", "balance-merge", "partition-merge"])
+    return st.recursive(
+        st.builds(leaf, st.integers(0, size), st.integers(0, 2)),
+        lambda inner: st.one_of(
+            st.builds(_mapped, inner),
+            st.builds(_filtered, inner, st.integers(1, 3)),
+            st.builds(_bounded, inner, st.sampled_from([None, 1, 2, 16])),
+            st.builds(_chunked, inner, st.integers(1, 3)),
+            st.builds(_joined, st.sampled_from(["concat", "zip", "merge", "preferred", "interleave"]), inner, inner),
+            st.builds(_diamond, diamonds, inner, st.booleans()),
+            st.builds(_flat, inner, st.booleans(), st.integers(1, 3)),
+        ),
+        max_leaves=6,
+    )
