@@ -83,6 +83,7 @@ class Dispatcher:
         # True while the loop may have to be woken: asleep, not yet started, or ended (then waking raises).
         self._asleep = True
         self._rounds = 0
+        self._doing: Callback | None = None
         self._timer_lock = threading.RLock()  # re-entrant: a finalizer may cancel a timer at any moment
         self._wheel = TimingWheel(self.clock.now_ms)
         self._next_timer_ms = _NEVER
@@ -128,6 +129,11 @@ class Dispatcher:
     def running(self) -> bool:
         """Whether the loop thread lives."""
         return self._thread is not None and not self._ended
+
+    @property
+    def doing(self) -> str:
+        """What it runs, or ran last: the name of the cell or function."""
+        return _name_of(self._doing)
 
     def in_thread(self) -> bool:
         """Whether the caller is on the loop thread."""
@@ -312,6 +318,7 @@ class Dispatcher:
                 fn = inbox.popleft()
             except IndexError:
                 return
+            self._doing = fn
             try:
                 fn()
             except BaseException as error:  # noqa: BLE001 - the loop serves everybody, also after SystemExit
@@ -331,14 +338,15 @@ class Dispatcher:
             self._next_timer_ms = _NEVER if next_ms is None else next_ms
 
     def _call(self, fn: Callback) -> None:
+        self._doing = fn
         try:
             fn()
         except BaseException as error:  # noqa: BLE001
             self._log_error(fn, error)
 
     def _log_error(self, fn: Callback, error: BaseException) -> None:
-        what = getattr(fn, "__qualname__", None) or repr(fn)
-        _log.error("dispatcher %r: %s raised %s: %s", self.name, what, type(error).__name__, error, exc_info=error)
+        what = type(error).__name__
+        _log.error("dispatcher %r: %s raised %s: %s", self.name, _name_of(fn), what, error, exc_info=error)
 
     def _drop_broken(self, registration: _Registration) -> None:
         """Nobody reads or writes it, and its error would be reported for ever."""
@@ -356,6 +364,15 @@ class Dispatcher:
             self._virtual.detach(self)
         if self._inbox:
             _log.warning("dispatcher %r: stopped with %d functions not run", self.name, len(self._inbox))
+
+    def after_fork_in_child(self) -> None:
+        """The loop thread stayed in the parent process: refuse everything, and give the child's copies of descriptors back."""
+        self._life = threading.RLock()
+        self._timer_lock = threading.RLock()
+        self._thread = None
+        self._inbox.clear()
+        self._stopping = True
+        self._end()
 
     # ---- virtual time ----
 
@@ -381,6 +398,10 @@ class Dispatcher:
     def __repr__(self) -> str:
         state = "stopped" if self._ended else "running" if self._thread is not None else "not started"
         return f"<Dispatcher {self.name!r}, {state}>"
+
+
+def _name_of(fn: Callback | None) -> str:
+    return fn.name if isinstance(fn, Cell) else getattr(fn, "__qualname__", None) or repr(fn)
 
 
 def _events(on_readable: Callback | None, on_writable: Callback | None) -> int:

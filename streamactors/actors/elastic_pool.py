@@ -324,6 +324,16 @@ class ElasticPool:
             self._watch_thread.join(max(0.05, deadline - time.monotonic()))
         return [cell.name for ident, worker in list(self._workers.items()) if ident != me and (cell := worker.cell)]
 
+    def after_fork_in_child(self) -> None:
+        """The workers stayed in the parent process: refuse every cell."""
+        self._lock = threading.RLock()
+        self._stopping = True
+        self._starting = 0
+        self._queue.clear()
+        self._workers.clear()
+        self._parked.clear()
+        self._watch_thread = None
+
     # ---- virtual time ----
 
     def next_deadline_ms(self) -> float | None:

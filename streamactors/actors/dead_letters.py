@@ -1,0 +1,86 @@
+"""Messages that nobody will receive: counted, logged without flooding the log, and shown to whoever subscribes.
+
+Owner: an actor system. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from thespian.actors import ActorAddress, DeadEnvelope
+
+from streamactors.clock import Clock
+
+_log = logging.getLogger("streamactors.actors")
+
+_LOGGED_AT_ONCE: Final = 10
+_LOG_INTERVAL_MS: Final = 10_000.0
+
+
+class Subscription:
+    """Returned by `subscribe`; `cancel()` ends it."""
+
+    __slots__ = ("_owner", "callback")
+
+    def __init__(self, owner: DeadLetters, callback: Callable[[DeadEnvelope], object]) -> None:
+        self._owner = owner
+        self.callback = callback
+
+    def cancel(self) -> None:
+        self._owner._subscriptions = tuple(other for other in self._owner._subscriptions if other is not self)
+
+
+class DeadLetters:
+    """The dead letters of one system."""
+
+    def __init__(self, system_name: str, clock: Clock) -> None:
+        self._system_name = system_name
+        self._clock = clock
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._numbers = itertools.count(1)
+        self._count = 0
+        self._unlogged = 0
+        self._next_log_ms = float("-inf")
+
+    @property
+    def count(self) -> int:
+        """How many there have been."""
+        return self._count
+
+    def subscribe(self, callback: Callable[[DeadEnvelope], object]) -> Subscription:
+        """Call `callback(envelope)` for every dead letter (`.deadMessage`, `.deadAddress`), on the thread that finds it."""
+        subscription = Subscription(self, callback)
+        self._subscriptions = (*self._subscriptions, subscription)
+        return subscription
+
+    def publish(self, address: ActorAddress, message: Any) -> DeadEnvelope:
+        """Count, log and show a message that `address` did not receive; return it in its envelope."""
+        envelope = DeadEnvelope(address, message)
+        self._count = next(self._numbers)
+        self._log(address, message)
+        for subscription in self._subscriptions:
+            try:
+                subscription.callback(envelope)
+            except Exception:  # noqa: BLE001 - the sender is not to blame
+                _log.exception("actor system %r: a subscriber of dead letters raised", self._system_name)
+        return envelope
+
+    def _log(self, address: ActorAddress, message: Any) -> None:
+        """The first ten one by one, then one line every ten seconds that says how many were left out."""
+        now_ms = self._clock.now_ms()
+        if self._count > _LOGGED_AT_ONCE and now_ms < self._next_log_ms:
+            self._unlogged += 1
+            return
+        left_out, self._unlogged = self._unlogged, 0
+        self._next_log_ms = now_ms + _LOG_INTERVAL_MS
+        _log.warning(
+            "actor system %r: dead letter %d: %s for %s, which is stopped%s",
+            self._system_name,
+            self._count,
+            type(message).__name__,
+            address,
+            f" ({left_out} more since the last line)" if left_out else "",
+        )

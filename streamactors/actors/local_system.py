@@ -1,0 +1,357 @@
+"""Our Thespian system base: actors in this process, messages by reference.
+
+`thespian.actors.ActorSystem(LocalSystemBase("name"), transientUnique=True)` runs ordinary Thespian actors on it
+(without transientUnique two systems would silently share one base); `streamactors.ActorSystem` does that for its users.
+Owner: that system.
+
+Where an actor runs: on the elastic pool, unless its class says otherwise by the attribute `actor_dispatcher`, or
+whoever creates it by the requirement {"dispatcher": …}, which goes first: "pool", "own" (a dispatcher thread for this
+actor alone, which ends with it), or any other name (the system's dispatcher of that name, made when first asked for).
+Its `__init__` runs where it is created.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable
+from typing import Any, Final, NoReturn
+
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ChildActorExited,
+    InvalidActorSpecification,
+    NoCompatibleSystemForActor,
+    ThespianGeneration,
+)
+from thespian.system.utilis import actualActorClass
+
+from streamactors.actors.actor_cell import ActorCell
+from streamactors.actors.address import ActorRef
+from streamactors.actors.cell import Executor
+from streamactors.actors.dead_letters import DeadLetters
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.elastic_pool import ElasticPool
+from streamactors.actors.external import External, Nobody, Promise
+from streamactors.actors.supervision import Supervision
+from streamactors.actors.threads import current_owner
+from streamactors.clock import Clock, SystemClock
+from streamactors.errors import ActorError
+
+_log = logging.getLogger("streamactors.actors")
+
+_INIT_ARGUMENTS: Final = ("capabilities", "requirements")
+
+
+class SystemStopped(ActorError):
+    """An actor was to be created in a system that has been shut down."""
+
+
+class LocalSystemBase:
+    """The actors of one system, what they run on, and Thespian's interface to them."""
+
+    def __init__(self, name: str = "streamactors", clock: Clock | None = None, *, max_threads: int = 256) -> None:
+        self.name = name
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.pool = ElasticPool(f"{name}-pool", self.clock, max_threads=max_threads)
+        self.timers = Dispatcher(f"{name}-timers", self.clock)
+        self.dead_letters = DeadLetters(name, self.clock)
+        self.capabilities: dict[str, Any] = {
+            "Python Version": tuple(sys.version_info),
+            "Thespian Generation": ThespianGeneration,
+            "Thespian Version": str(time.time_ns() // 1_000_000),
+            "Thespian ActorSystem Name": "streamactors",
+            "Thespian ActorSystem Version": 1,
+            "Thespian Watch Supported": True,
+            "AllowRemoteActorSources": "No",
+        }
+        self.nobody = ActorRef(Nobody(self))
+        self.system_address = ActorRef(Nobody(self, f"{name}/system"))
+        self._external = External(self, f"{name}/external")
+        self._cells: set[ActorCell] = set()
+        self._empty = threading.Event()
+        self._numbers = itertools.count(1)
+        self._lock = threading.RLock()
+        self._global_names: dict[str, ActorRef] = {}
+        self._dispatchers: dict[str, Dispatcher] = {}
+        self._dead_letter_handlers: tuple[ActorRef, ...] = ()
+        self._closing = False
+        self._closed = threading.Event()
+
+    # ---- creating actors ----
+
+    def spawn(
+        self,
+        actor: Actor | type[Actor] | Callable[[], Actor],
+        name: str | None = None,
+        *,
+        dispatcher: str | None = None,
+        supervision: Supervision | None = None,
+    ) -> ActorRef:
+        """Start an actor without a parent: an instance, or a class or function that makes one (and again after a
+        failure).
+
+        Its errors go straight to `supervision` (default: it is stopped); nothing is tried twice. Thread-safe.
+        """
+        if isinstance(actor, Actor):
+            instance, make = actor, None
+        else:
+            instance, make = actor(), actor
+        return self._start(instance, None, make, name, dispatcher, supervision, False).address
+
+    def create_child(
+        self,
+        parent: ActorCell | None,
+        actor_class: Any,
+        requirements: dict[str, Any] | None,
+        global_name: str | None,
+        source_hash: str | None = None,
+    ) -> ActorRef:
+        """Thespian's createActor; without a parent what goes wrong is raised, with one it gets ChildActorExited."""
+        if source_hash:
+            self.no_source_loading("createActor(sourceHash=…)")
+        if not global_name:
+            return self._create(parent, actor_class, requirements)
+        with self._lock:
+            known = self._global_names.get(global_name)
+            if known is None:
+                known = self._create(parent, actor_class, requirements)
+                if isinstance(known._mailbox, ActorCell):
+                    known._mailbox.globalName = global_name
+                    self._global_names[global_name] = known
+            return known
+
+    def _create(self, parent: ActorCell | None, actor_class: Any, requirements: dict[str, Any] | None) -> ActorRef:
+        try:
+            kind = actualActorClass(actor_class)
+            make = functools.partial(self._make, kind, requirements)
+            instance = make()
+        except Exception as error:
+            if parent is None:
+                raise
+            _log.error("%s: cannot create its child %s: %s", parent.name, actor_class, error, exc_info=error)
+            address = self.dead_address(getattr(actor_class, "__name__", str(actor_class)))
+            parent.tell((ChildActorExited(address), self.system_address))
+            return address
+        dispatcher = (requirements or {}).get("dispatcher")
+        strategy = getattr(type(parent.instance), "supervision", None) if parent is not None else None
+        strategy = strategy if isinstance(strategy, Supervision) else None
+        return self._start(instance, parent, make, None, dispatcher, strategy, True).address
+
+    def _make(self, kind: type[Actor], requirements: dict[str, Any] | None) -> Actor:
+        check = getattr(kind, "actorSystemCapabilityCheck", None)
+        if check is not None and not check(self.capabilities, requirements or {}):
+            raise NoCompatibleSystemForActor(kind, f"the capabilities of actor system {self.name!r} do not suffice")
+        if not (isinstance(kind, type) and issubclass(kind, Actor)):
+            raise InvalidActorSpecification(kind, "it is no class of actors")
+        given = {"capabilities": self.capabilities, "requirements": requirements}
+        return kind(**{name: given[name] for name in _init_arguments(kind)})  # type: ignore[arg-type]
+
+    def _start(
+        self,
+        instance: Actor,
+        parent: ActorCell | None,
+        make: Callable[[], Actor] | None,
+        name: str | None,
+        dispatcher: str | None,
+        strategy: Supervision | None,
+        thespian_errors: bool,
+    ) -> ActorCell:
+        if self._closing:
+            raise SystemStopped(f"actor system {self.name!r} is shut down; it starts no {type(instance).__name__}")
+        where = dispatcher or str(getattr(instance, "actor_dispatcher", "pool"))
+        if name is None:
+            name = f"{self.name}/{type(instance).__name__}-{next(self._numbers)}"
+        executor: Executor = self.pool if where == "pool" else self._executor(where, name)
+        cell = ActorCell(self, executor, name, instance, parent, make, strategy, thespian_errors)
+        self._cells.add(cell)
+        if parent is not None:
+            if parent.children is None:
+                parent.children = {}
+            parent.children[cell.address] = cell
+        if self._closing:
+            cell.stop()  # shutdown may have counted the actors before this one was there
+        return cell
+
+    def _executor(self, where: str, actor_name: str) -> Dispatcher:
+        if not isinstance(where, str) or not where:
+            raise InvalidActorSpecification(
+                actor_name, f'its dispatcher must be "pool", "own" or a name, not {where!r}'
+            )
+        if where == "own":
+            return Dispatcher(actor_name, self.clock)
+        return self.dispatcher(where)
+
+    def dispatcher(self, name: str) -> Dispatcher:
+        """The system's dispatcher of that name, made when first asked for; it is stopped with the system."""
+        with self._lock:
+            if self._closing:
+                raise SystemStopped(f"actor system {self.name!r} is shut down; it has no dispatcher {name!r}")
+            dispatcher = self._dispatchers.get(name)
+            if dispatcher is None:
+                dispatcher = self._dispatchers[name] = Dispatcher(f"{self.name}-{name}", self.clock)
+            return dispatcher
+
+    def selector_of(self, executor: Executor) -> Dispatcher:
+        """Which dispatcher keeps the timers and descriptors of an actor that runs on `executor`."""
+        return executor if isinstance(executor, Dispatcher) else self.timers
+
+    def dead_address(self, name: str = "never created") -> ActorRef:
+        """An address whose messages are dead letters."""
+        return ActorRef(Nobody(self, f"{self.name}/{name}"))
+
+    @property
+    def closing(self) -> bool:
+        """Whether shutdown has begun."""
+        return self._closing
+
+    @property
+    def actors(self) -> list[ActorRef]:
+        """The actors that are alive now."""
+        return [cell.address for cell in list(self._cells)]
+
+    # ---- the end of actors ----
+
+    def forget(self, cell: ActorCell) -> None:
+        """Take an actor that has ended off the books. On the actor's own thread."""
+        self._cells.discard(cell)
+        if cell.globalName:
+            with self._lock:
+                if self._global_names.get(cell.globalName) is cell.address:
+                    del self._global_names[cell.globalName]
+        if cell.address in self._dead_letter_handlers:
+            self._handleDeadLetters(cell.address, False)
+        own = cell._executor
+        if isinstance(own, Dispatcher) and own not in self._dispatchers.values() and own is not self.timers:
+            cell._executor = self.pool  # what is sent to it from now on becomes dead letters there
+            own.execute(own.stop)
+        if self._closing and not self._cells:
+            self._empty.set()
+
+    def dead_letter(self, address: ActorAddress, message: Any, sender: ActorRef | None) -> None:
+        """A message that nobody receives: to the subscribers, to the actors that handle dead letters, and to whoever asked."""
+        envelope = self.dead_letters.publish(address, message)
+        for handler in self._dead_letter_handlers:
+            handler._mailbox.tell((envelope, sender))
+        if sender is not None and isinstance(sender._mailbox, Promise):
+            sender._mailbox.fail(ActorError(f"{address} is stopped and did not answer {type(message).__name__}"))
+
+    # ---- Thespian's interface of a base ----
+
+    def newPrimaryActor(
+        self,
+        actorClass: Any,
+        requirements: dict[str, Any] | None,
+        globalName: str | None,
+        sourceHash: str | None = None,
+    ) -> ActorRef:
+        return self.create_child(None, actorClass, requirements, globalName, sourceHash)
+
+    def tell(self, address: ActorAddress, message: Any) -> None:
+        self._external.tell(address, message)
+
+    def ask(self, address: ActorAddress, message: Any, timeout: Any) -> Any:
+        return self._external.ask(address, message, timeout)
+
+    def listen(self, timeout: Any) -> Any:
+        return self._external.listen(timeout)
+
+    def external_clone(self) -> External:
+        return External(self, f"{self.name}/external-{next(self._numbers)}")
+
+    def updateCapability(self, name: str, value: Any = None) -> None:
+        with self._lock:
+            if value is None:
+                self.capabilities.pop(name, None)
+            else:
+                self.capabilities[name] = value
+
+    def _handleDeadLetters(self, address: ActorRef, enable: bool) -> None:
+        with self._lock:
+            others = tuple(other for other in self._dead_letter_handlers if other is not address)
+            self._dead_letter_handlers = (*others, address) if enable else others
+
+    def loadActorSource(self, name: Any) -> str:
+        return self.no_source_loading("loadActorSource")
+
+    def unloadActorSource(self, source_hash: str) -> None:
+        self.no_source_loading("unloadActorSource")
+
+    def no_source_loading(self, what: str) -> NoReturn:
+        """Code that came in a message is never run here."""
+        raise ActorError(f"{what}: actor system {self.name!r} loads no code from archives; import the module instead")
+
+    # ---- shutdown ----
+
+    def shutdown(self, timeout: float = 1.0, *, quiet: bool = False) -> None:
+        """Ask every actor to exit and end every thread, within `timeout` seconds; a warning (unless `quiet`) names what
+        blocks.
+
+        On a thread of the system's own it returns at once and a thread of its own does the work. Idempotent: a second
+        call waits for the first.
+        """
+        if current_owner() is not None:
+            threading.Thread(target=self.shutdown, args=(timeout,), name=f"{self.name}-shutdown", daemon=True).start()
+            return
+        with self._lock:
+            first, self._closing = not self._closing, True
+        if not first:
+            self._closed.wait(timeout)
+            return
+        deadline = time.monotonic() + timeout
+        try:
+            blocked = self._end_actors_and_threads(timeout, deadline)
+        finally:
+            self._closed.set()
+        if blocked:
+            _log.log(
+                logging.DEBUG if quiet else logging.WARNING,
+                "actor system %r: shut down, but these do not return and keep their threads: %s",
+                self.name,
+                ", ".join(sorted(blocked)),
+            )
+
+    def after_fork_in_child(self) -> None:
+        """This process has none of the system's threads: make everything refuse clearly instead of waiting for them."""
+        self._lock = threading.RLock()
+        self._closing = True
+        self._closed.set()
+        own = {executor for cell in self._cells if isinstance(executor := cell._executor, Dispatcher)}
+        for dispatcher in {*own, *self._dispatchers.values(), self.timers}:
+            dispatcher.after_fork_in_child()
+        self.pool.after_fork_in_child()
+        self._cells = set()
+
+    def _end_actors_and_threads(self, timeout: float, deadline: float) -> list[str]:
+        for cell in list(self._cells):
+            if cell.parent is None:
+                cell.tell((ActorExitRequest(), self.system_address))
+        if self._cells:
+            self._empty.wait(timeout * 0.6)
+        own = {executor for cell in list(self._cells) if isinstance(executor := cell._executor, Dispatcher)}
+        blocked = [
+            dispatcher.doing
+            for dispatcher in {*own, *self._dispatchers.values()}
+            if not dispatcher.stop(max(0.02, min(0.2 * timeout, deadline - time.monotonic())))
+        ]
+        blocked += self.pool.stop(max(0.02, deadline - time.monotonic() - 0.05))
+        if not self.timers.stop(max(0.02, deadline - time.monotonic())):
+            blocked.append(self.timers.doing)
+        return blocked
+
+
+@functools.cache
+def _init_arguments(kind: Hashable) -> tuple[str, ...]:
+    """Which of the system's arguments an actor's `__init__` names."""
+    try:
+        parameters = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
+    except (TypeError, ValueError):
+        return ()
+    return tuple(name for name in _INIT_ARGUMENTS if name in parameters)
