@@ -6,8 +6,11 @@ turn ends when its stages have nothing to do, when another message waits, or whe
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from streamactors.actors.address import ActorRef
+from streamactors.actors.messages import Actor, ActorExitRequest
 from streamactors.engine.interpreter import Interpreter
 from streamactors.engine.logic import Logic
 from streamactors.engine.pace import SliceWatch
@@ -37,15 +40,27 @@ START = _Start()
 CONTINUE = _Continue()
 
 
+class IslandActor(Actor):  # type: ignore[misc]  # Thespian is untyped
+    """The actor of an island; all it does is in `Island`."""
+
+    def __init__(self, island: Island) -> None:
+        super().__init__()
+        self._receive = island.receive
+
+    def receiveMessage(self, message: Any, sender: Any) -> None:  # Thespian's name
+        self._receive(message)
+
+
 class Island:
     """The actor's behaviour. `tell` may be called from any thread."""
 
     __slots__ = (
         "__weakref__",
         "_backlog",
-        "_cell",
         "_continuing",
+        "_mailbox",
         "_over",
+        "_ref",
         "_started",
         "_watch",
         "interpreter",
@@ -64,10 +79,12 @@ class Island:
         self._over = False
         self._watch = watch
 
-    def attach(self, cell: Any) -> None:
-        """Give the island its actor's cell."""
-        self._cell = cell
-        self.tell = cell.tell
+    def start_actor(self) -> None:
+        """Give the island its actor. It is idle until it is told something."""
+        actor = IslandActor(self)
+        self._ref: ActorRef = self.run.system.spawn(actor, "island")
+        self._mailbox: deque[Any] = actor._myRef.mailbox
+        self.tell: Callable[[Any], None] = self._ref.tell
 
     def receive(self, message: Any) -> None:
         """Handle one message, then run the stages as long as there is something to do."""
@@ -91,7 +108,7 @@ class Island:
                 interpreter.deliver(message)
             elif len(message) > 3:
                 interpreter.deliver(message)  # tells the caller that the stage has stopped
-            if interpreter.run(self._cell.mailbox) and not self._continuing:
+            if interpreter.run(self._mailbox) and not self._continuing:
                 self._continuing = True
                 self.tell(CONTINUE)
         finally:
@@ -100,6 +117,7 @@ class Island:
             self._over = True
             self.logics.clear()
             self.run.island_ended(self)
+            self.tell(ActorExitRequest())
 
     def abort(self, error: BaseException) -> None:
         """Fail every stage with `error`; any thread."""

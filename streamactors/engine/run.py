@@ -106,9 +106,8 @@ class Run:
 
 
 def _new_island(run: Run) -> Island:
-    pool = run.system.pool
-    island = Island(run, watch_of(pool))
-    island.attach(pool.spawn(island.receive, "island"))
+    island = Island(run, watch_of(run.system.pool))
+    island.start_actor()
     return island
 
 
