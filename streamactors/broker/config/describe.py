@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.config.setting import Setting
+from streamactors.broker.config.setting import Setting, SettingType
 from streamactors.broker.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 
 
@@ -36,7 +36,9 @@ class SynonymEntry(NamedTuple):
 class ConfigEntry(NamedTuple):
     """A setting as it stands."""
 
-    setting: Setting[Any]
+    name: str
+    kind: SettingType
+    doc: str
     value: str | None
     source: ConfigSource
     read_only: bool
@@ -60,7 +62,15 @@ def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterat
         if fallbacks:
             layers += _layers(config, fallbacks[0].name)
         value = setting.format(resolve_topic_setting(config, overrides, setting))
-        yield ConfigEntry(setting, value, layers[0].source if layers else ConfigSource.DEFAULT, False, tuple(layers))
+        yield ConfigEntry(
+            name,
+            setting.kind,
+            setting.doc,
+            value,
+            layers[0].source if layers else ConfigSource.DEFAULT,
+            False,
+            tuple(layers),
+        )
 
 
 def describe_broker(config: BrokerConfig) -> Iterator[ConfigEntry]:
@@ -69,7 +79,7 @@ def describe_broker(config: BrokerConfig) -> Iterator[ConfigEntry]:
         layers = tuple(_layers(config, name))
         value = setting.format(config.values.get(name, setting.default))
         source = layers[0].source if layers else ConfigSource.DEFAULT
-        yield ConfigEntry(setting, value, source, not setting.dynamic, layers)
+        yield ConfigEntry(name, setting.kind, setting.doc, value, source, not setting.dynamic, layers)
 
 
 def describe_cluster_defaults(config: BrokerConfig) -> Iterator[ConfigEntry]:
@@ -78,7 +88,7 @@ def describe_cluster_defaults(config: BrokerConfig) -> Iterator[ConfigEntry]:
         setting = config.setting(name)
         value = setting.format(setting.parse(text))
         layer = SynonymEntry(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
-        yield ConfigEntry(setting, value, layer.source, False, (layer,))
+        yield ConfigEntry(name, setting.kind, setting.doc, value, layer.source, False, (layer,))
 
 
 def resolve_topic_setting(config: BrokerConfig, overrides: Mapping[str, str], setting: Setting[Any]) -> Any:
@@ -92,6 +102,12 @@ def resolve_topic_setting(config: BrokerConfig, overrides: Mapping[str, str], se
             if value is not None:
                 return value if synonym.factor == 1 else max(value * synonym.factor, -1)  # -1: no limit, in any unit
     return setting.default
+
+
+def resolve_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
+    """Return all settings of a topic that has these overrides, with `config` behind them."""
+    declared = TopicSettings.declared()
+    return TopicSettings({name: resolve_topic_setting(config, overrides, s) for name, s in declared.items()})
 
 
 def _layers(config: BrokerConfig, name: str) -> list[SynonymEntry]:

@@ -10,11 +10,11 @@ DEFAULT, STATIC, CLUSTER = ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER, Con
 
 def topic(config: BrokerConfig, name: str, **overrides: str) -> ConfigEntry:
     given = {key.replace("_", "."): value for key, value in overrides.items()}
-    return next(entry for entry in describe_topic(config, given) if entry.setting.name == name)
+    return next(entry for entry in describe_topic(config, given) if entry.name == name)
 
 
 def broker(config: BrokerConfig, name: str) -> ConfigEntry:
-    return next(entry for entry in describe_broker(config) if entry.setting.name == name)
+    return next(entry for entry in describe_broker(config) if entry.name == name)
 
 
 def test_a_default_is_said_to_be_one() -> None:

@@ -1,0 +1,53 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: authorisation and the way to the controller and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from streamactors.broker.api import LATER, Body, Later
+from streamactors.broker.controller.command import AlterConfigs, Outcome, ResourceChange
+from streamactors.broker.controller.metadata_record import TOPIC_RESOURCE
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType
+
+
+def alter(request: Request, change: Callable[[Any], ResourceChange]) -> Later:
+    """Submit the changes of every resource that may be changed, and answer for all of them."""
+    resources = request.message.resources
+    allowed = [_allowed(request, resource) for resource in resources]
+    wanted = [resource for resource, code in zip(resources, allowed, strict=True) if code == ErrorCode.NONE]
+
+    def reply(outcomes: Sequence[Outcome]) -> None:
+        done = iter(outcomes)
+        results = [next(done) if code == ErrorCode.NONE else Outcome(code) for code in allowed]
+        request.answer({"responses": [_response(r, *o) for r, o in zip(resources, results, strict=True)]})
+
+    command = AlterConfigs(tuple(change(resource) for resource in wanted), request.message.validate_only)
+    request.node.controller.submit(command, reply)
+    return LATER
+
+
+def refuse(request: Request, code: ErrorCode) -> Body:
+    """Return the answer that refuses every resource."""
+    return {"responses": [_response(resource, code, None) for resource in request.message.resources]}
+
+
+def _allowed(request: Request, resource: Any) -> ErrorCode:
+    if resource.resource_type == TOPIC_RESOURCE:
+        if request.allowed(Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
+            return ErrorCode.NONE
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if request.allowed(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+        return ErrorCode.NONE
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def _response(resource: Any, code: ErrorCode, message: str | None) -> dict[str, Any]:
+    return {
+        "error_code": code,
+        "error_message": message,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+    }

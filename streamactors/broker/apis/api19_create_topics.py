@@ -1,0 +1,83 @@
+"""CreateTopics: creates topics, each on its own.
+
+Versions: 2-7 (4 partition and replica counts of -1 are the broker's, 5 flexible, answers counts and settings,
+7 topic ids).   Authorised: CREATE CLUSTER, or CREATE of each TOPIC.
+Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
+INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION (more than 10,000 partitions), INVALID_REQUEST.
+Differs from Apache Kafka: the answer comes when the partitions can be written to, whatever the timeout; compression.type
+other than `producer` is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streamactors.broker.api import LATER, Api, Body, Later
+from streamactors.broker.config.describe import describe_topic
+from streamactors.broker.controller.command import CreateTopics, NewTopic, TopicCreated
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType, each
+
+
+def handle(request: Request) -> Later:
+    message = request.message
+    everywhere = request.allowed(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    allowed = [
+        topic
+        for topic in message.topics
+        if everywhere or request.allowed(Operation.CREATE, ResourceType.TOPIC, topic.name)
+    ]
+
+    def reply(created: Mapping[str, TopicCreated]) -> None:
+        names = dict.fromkeys(topic.name for topic in message.topics)
+        request.answer({"topics": [_result(request, name, created.get(name)) for name in names]})
+
+    command = CreateTopics(tuple(_new_topic(topic) for topic in allowed), message.validate_only)
+    request.node.controller.submit(command, reply)
+    return LATER
+
+
+def refuse(request: Request, code: ErrorCode) -> Body:
+    return {"topics": [{"name": topic.name, "error_code": code} for topic in request.message.topics]}
+
+
+def _new_topic(topic: Any) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignment=tuple((a.partition_index, tuple(a.broker_ids)) for a in topic.assignments),
+        configs=tuple((config.name, config.value) for config in topic.configs),
+    )
+
+
+def _result(request: Request, name: str, created: TopicCreated | None) -> dict[str, Any]:
+    if created is None:
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return {"name": name, "error_code": code, "error_message": "Authorization failed."}
+    code, message = created.outcome
+    if code != ErrorCode.NONE:
+        return {"name": name, "error_code": code, "error_message": message, "configs": ()}
+    return {
+        "name": name,
+        "topic_id": None if request.message.validate_only else created.topic_id,
+        "num_partitions": created.partitions,
+        "replication_factor": created.replication_factor,
+        "configs": _configs(request, created) if request.version >= 5 else None,
+    }
+
+
+def _configs(request: Request, created: TopicCreated) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": entry.name,
+            "value": entry.value,
+            "read_only": entry.read_only,
+            "config_source": entry.source,
+        }
+        for entry in describe_topic(request.node.config, created.configs)
+    ]
+
+
+API: Final = Api(key=19, versions=(2, 7), authorise=each, handle=handle, refuse=refuse)

@@ -1,0 +1,79 @@
+"""DeleteTopics: deletes topics by name or by id, each on its own.
+
+Versions: 1-6 (4 flexible, 5 error messages, 6 topic ids).   Authorised: DELETE of each TOPIC.
+Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, INVALID_REQUEST.
+Differs from Apache Kafka: the answer comes when the partitions are gone, whatever the timeout."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from streamactors.broker.api import LATER, Api, Body, Later
+from streamactors.broker.controller.command import DeleteTopics, TopicDeleted
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import Operation, ResourceType, each
+
+Asked = tuple[str | None, uuid.UUID | None]
+
+
+def handle(request: Request) -> Later:
+    asked = _asked(request)
+    results = [_refused(request, *topic) for topic in asked]
+    wanted = [topic for topic, refused in zip(asked, results, strict=True) if refused is None]
+
+    def reply(deleted: Sequence[TopicDeleted]) -> None:
+        done = iter(deleted)
+        request.answer({"responses": [_result(next(done)) if refused is None else refused for refused in results]})
+
+    # one of the two is given: _refused has seen to it
+    command = DeleteTopics(tuple(topic_id if name is None else name for name, topic_id in wanted))  # type: ignore[misc]
+    request.node.controller.submit(command, reply)
+    return LATER
+
+
+def refuse(request: Request, code: ErrorCode) -> Body:
+    return {
+        "responses": [{"name": name, "topic_id": topic_id, "error_code": code} for name, topic_id in _asked(request)]
+    }
+
+
+def _asked(request: Request) -> list[Asked]:
+    if request.version < 6:
+        return [(name, None) for name in request.message.topic_names]
+    return [(topic.name, topic.topic_id) for topic in request.message.topics]
+
+
+def _refused(request: Request, name: str | None, topic_id: uuid.UUID | None) -> dict[str, Any] | None:
+    """Return the result of a topic that is not even looked for, or None."""
+    code, message = ErrorCode.INVALID_REQUEST, None
+    if name is not None and topic_id is not None:
+        message = "You may not specify both topic name and topic id."
+    elif name is None and topic_id is None:
+        message = "Neither topic name nor id were specified."
+    elif not request.allowed(Operation.DELETE, ResourceType.TOPIC, _name(request, name, topic_id)):
+        code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
+    if message is None:
+        return None
+    return {"name": name, "topic_id": topic_id, "error_code": code, "error_message": message}
+
+
+def _name(request: Request, name: str | None, topic_id: uuid.UUID | None) -> str:
+    if name is not None:
+        return name
+    topic = request.node.controller.image.topics_by_id.get(topic_id)
+    return topic.name if topic is not None else ""
+
+
+def _result(deleted: TopicDeleted) -> dict[str, Any]:
+    return {
+        "name": deleted.name,
+        "topic_id": deleted.topic_id,
+        "error_code": deleted.outcome.code,
+        "error_message": deleted.outcome.message,
+    }
+
+
+API: Final = Api(key=20, versions=(1, 6), authorise=each, handle=handle, refuse=refuse)

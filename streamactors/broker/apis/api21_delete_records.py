@@ -1,0 +1,61 @@
+"""DeleteRecords: moves the start of partitions forward, so that the records before it are gone.
+
+Versions: 0-2 (2 flexible).   Authorised: DELETE of each TOPIC.
+Errors: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE (beyond the high watermark), POLICY_VIOLATION (a topic that is only
+compacted), INVALID_TOPIC_EXCEPTION (an internal topic).   Differs from Apache Kafka: nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamactors.broker.api import Api, Body
+from streamactors.broker.controller.topic_name import INTERNAL_TOPICS
+from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import Operation, ResourceType, each
+
+_NO_WATERMARK: Final = -1
+
+
+def handle(request: Request) -> Body:
+    return {
+        "topics": [
+            {"name": topic.name, "partitions": [_delete(request, topic.name, each) for each in topic.partitions]}
+            for topic in request.message.topics
+        ]
+    }
+
+
+def refuse(request: Request, code: ErrorCode) -> Body:
+    return {
+        "topics": [
+            {"name": topic.name, "partitions": [_refused(p.partition_index, code) for p in topic.partitions]}
+            for topic in request.message.topics
+        ]
+    }
+
+
+def _delete(request: Request, topic: str, asked: Any) -> dict[str, Any]:
+    index = asked.partition_index
+    if not request.allowed(Operation.DELETE, ResourceType.TOPIC, topic):
+        return _refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    partition = request.node.partitions.get(topic, index)
+    if partition is None:
+        return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic in INTERNAL_TOPICS:
+        return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    config = partition.log.config
+    if config.compacts and not config.deletes:
+        return _refused(index, ErrorCode.POLICY_VIOLATION)
+    try:
+        low_watermark = partition.log.delete_records(asked.offset)
+    except BrokerError as error:
+        return _refused(index, error.code)
+    return {"partition_index": index, "low_watermark": low_watermark, "error_code": ErrorCode.NONE}
+
+
+def _refused(index: int, code: ErrorCode) -> dict[str, Any]:
+    return {"partition_index": index, "low_watermark": _NO_WATERMARK, "error_code": code}
+
+
+API: Final = Api(key=21, versions=(0, 2), authorise=each, handle=handle, refuse=refuse)

@@ -1,0 +1,107 @@
+"""DescribeConfigs: the settings of topics and of this broker, where each value comes from and what lies under it.
+
+Versions: 1-4 (1 sources and synonyms, 3 types and documentation, 4 flexible).
+Authorised: DESCRIBE_CONFIGS of each TOPIC, DESCRIBE_CONFIGS CLUSTER for brokers.
+Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
+Differs from Apache Kafka: lists the settings that this broker honours, in order of name; no loggers, groups or client
+metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from streamactors.broker.api import Api, ApiError, Body
+from streamactors.broker.config.describe import (
+    ConfigEntry,
+    describe_broker,
+    describe_cluster_defaults,
+    describe_topic,
+)
+from streamactors.broker.controller.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
+from streamactors.broker.controller.topic_name import check_topic_name
+from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType, each
+
+
+def handle(request: Request) -> Body:
+    return {"results": [_result(request, resource) for resource in request.message.resources]}
+
+
+def refuse(request: Request, code: ErrorCode) -> Body:
+    return {"results": [_refused(resource, code, None) for resource in request.message.resources]}
+
+
+def _result(request: Request, resource: Any) -> dict[str, Any]:
+    try:
+        entries = sorted(_entries(request, resource), key=lambda entry: entry.name)
+    except BrokerError as error:
+        return _refused(resource, error.code, str(error))
+    wanted = frozenset(resource.configuration_keys or ())
+    message = request.message
+    return {
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "configs": [
+            _config(entry, message.include_synonyms, message.include_documentation)
+            for entry in entries
+            if not wanted or entry.name in wanted
+        ],
+    }
+
+
+def _entries(request: Request, resource: Any) -> Iterator[ConfigEntry]:
+    node = request.node
+    name = resource.resource_name
+    if resource.resource_type == TOPIC_RESOURCE:
+        if not request.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
+        check_topic_name(name)
+        image = node.controller.image
+        if name not in image.topics:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        return describe_topic(node.config, image.topic_overrides(name))
+    if resource.resource_type != BROKER_RESOURCE:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Resource type {resource.resource_type} cannot be described: only topics ({TOPIC_RESOURCE}) and brokers "
+            f"({BROKER_RESOURCE})",
+        )
+    if not request.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+    if not name:
+        return describe_cluster_defaults(node.config)
+    if not name.removeprefix("-").isdecimal():
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != node.node_id:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
+        )
+    return describe_broker(node.config)
+
+
+def _config(entry: ConfigEntry, with_synonyms: bool, documented: bool) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "read_only": entry.read_only,
+        "config_source": entry.source,
+        "synonyms": [synonym._asdict() for synonym in entry.synonyms] if with_synonyms else (),
+        "config_type": entry.kind,
+        "documentation": entry.doc if documented else None,
+    }
+
+
+def _refused(resource: Any, code: ErrorCode, message: str | None) -> dict[str, Any]:
+    return {
+        "error_code": code,
+        "error_message": message,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "configs": (),
+    }
+
+
+API: Final = Api(key=32, versions=(1, 4), authorise=each, handle=handle, refuse=refuse)

@@ -1,0 +1,27 @@
+"""AlterConfigs: replaces all settings of topics and brokers; what is not named falls back to its default.
+
+Versions: 0-2 (2 flexible).   Authorised: ALTER_CONFIGS of each TOPIC, ALTER_CONFIGS CLUSTER for brokers.
+Errors: INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION.
+Differs from Apache Kafka: an unknown broker setting is refused; no loggers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamactors.broker.api import Api, Later
+from streamactors.broker.apis.alter_resources import alter, refuse
+from streamactors.broker.controller.command import ConfigChange, ResourceChange
+from streamactors.broker.request import Request
+from streamactors.broker.security import each
+
+
+def handle(request: Request) -> Later:
+    return alter(request, _replacement)
+
+
+def _replacement(resource: Any) -> ResourceChange:
+    changes = tuple(ConfigChange(config.name, config.value) for config in resource.configs)
+    return ResourceChange(resource.resource_type, resource.resource_name, changes, replace=True)
+
+
+API: Final = Api(key=33, versions=(0, 2), authorise=each, handle=handle, refuse=refuse)

@@ -1,0 +1,27 @@
+"""IncrementalAlterConfigs: sets, removes, appends to and takes from single settings of topics and brokers.
+
+Versions: 0-1 (1 flexible).   Authorised: ALTER_CONFIGS of each TOPIC, ALTER_CONFIGS CLUSTER for brokers.
+Errors: INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION.
+Differs from Apache Kafka: an unknown broker setting is refused; no loggers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamactors.broker.api import Api, Later
+from streamactors.broker.apis.alter_resources import alter, refuse
+from streamactors.broker.controller.command import ConfigChange, ResourceChange
+from streamactors.broker.request import Request
+from streamactors.broker.security import each
+
+
+def handle(request: Request) -> Later:
+    return alter(request, _changes)
+
+
+def _changes(resource: Any) -> ResourceChange:
+    changes = tuple(ConfigChange(config.name, config.value, config.config_operation) for config in resource.configs)
+    return ResourceChange(resource.resource_type, resource.resource_name, changes)
+
+
+API: Final = Api(key=44, versions=(0, 1), authorise=each, handle=handle, refuse=refuse)

@@ -1,0 +1,69 @@
+"""DescribeProducers: the idempotent and transactional producers that partitions remember.
+
+Versions: 0.   Authorised: READ of each TOPIC.
+Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.   Differs from Apache Kafka: nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamactors.broker.api import Api, Body
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import Operation, ResourceType, each
+
+_UNKNOWN: Final = "This server does not host this topic-partition."
+
+
+def handle(request: Request) -> Body:
+    return {
+        "topics": [
+            {"name": topic.name, "partitions": [_partition(request, topic.name, n) for n in topic.partition_indexes]}
+            for topic in request.message.topics
+        ]
+    }
+
+
+def refuse(request: Request, code: ErrorCode) -> Body:
+    return {
+        "topics": [
+            {"name": topic.name, "partitions": [_refused(n, code) for n in topic.partition_indexes]}
+            for topic in request.message.topics
+        ]
+    }
+
+
+def _partition(request: Request, topic: str, number: int) -> dict[str, Any]:
+    node = request.node
+    if not request.allowed(Operation.READ, ResourceType.TOPIC, topic):
+        return _refused(number, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if topic not in node.controller.image.topics:
+        return _refused(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN)
+    partition = node.partitions.get(topic, number)
+    if partition is None:
+        return _refused(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not partition.is_leader:
+        return _refused(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return {
+        "partition_index": number,
+        "error_code": ErrorCode.NONE,
+        "active_producers": [_producer(entry) for entry in partition.log.producers(node.clock.wall_ms())],
+    }
+
+
+def _producer(entry: Any) -> dict[str, Any]:
+    return {
+        "producer_id": entry.producer_id,
+        "producer_epoch": entry.producer_epoch,
+        "last_sequence": entry.last_sequence,
+        "last_timestamp": entry.last_timestamp,
+        "coordinator_epoch": entry.coordinator_epoch,
+        "current_txn_start_offset": entry.transaction_first_offset,
+    }
+
+
+def _refused(number: int, code: ErrorCode, message: str | None = None) -> dict[str, Any]:
+    return {"partition_index": number, "error_code": code, "error_message": message, "active_producers": ()}
+
+
+API: Final = Api(key=61, versions=(0, 0), authorise=each, handle=handle, refuse=refuse)
