@@ -33,6 +33,8 @@ def names_of(operator: Callable[..., Any]) -> Iterator[str | None]:
     curried = free.get("fun")
     if curried is not None and str(getattr(curried, "__module__", "")).startswith("reactivex.operators"):
         yield str(curried.__name__).strip("_")
+    elif str(getattr(operator, "__module__", "")).startswith("reactivex.operators"):
+        yield operator.__qualname__.split(".")[0].strip("_")  # a closure inside the operator's own function
     else:
         yield None
 

@@ -7,8 +7,6 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
-from graphs import Collect, Graph, chain, graphs
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.run import materialize, runs_of
 from tests.engine.graphs import Collect, Graph, chain, graphs
