@@ -1,0 +1,24 @@
+"""Which partition of an internal topic a coordinator key belongs to.
+
+Owner: the group and transaction components. Every broker and Apache Kafka must agree on this, or a restart with
+the other one would look for a group where it is not: Java's String.hashCode over UTF-16 units, its sign dropped,
+modulo the partitions."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+
+@lru_cache(maxsize=65_536)
+def partition_for(key: str, partitions: int) -> int:
+    """Return the partition of a group id or transactional id in an internal topic of so many partitions."""
+    return (java_hash(key) & 0x7FFF_FFFF) % partitions
+
+
+def java_hash(text: str) -> int:
+    """Return String.hashCode() as Java has it, as an unsigned 32-bit number."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFF_FFFF
+    return value

@@ -1,0 +1,204 @@
+"""A classic consumer group as a value: its members, and the questions one can ask of it.
+
+Owner: the coordinator of the group's offsets partition; `classic_state.py` is the only file that makes a new Group
+out of an old one. Everything here is immutable and knows no clock: `members` is replaced, never changed in place.
+Source: Kafka's group membership protocol (KIP-62, KIP-345 static members, KIP-394 required member ids)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+NO_GENERATION: Final = -1
+NO_ASSIGNMENT: Final = b""
+
+# Names of assignors with each one's subscription, in the member's order of preference.
+Protocols = tuple[tuple[str, bytes], ...]
+
+
+class GroupState(Enum):
+    """Where a classic group stands; the values are the names DescribeGroups answers with."""
+
+    EMPTY = "Empty"  # no members; committed offsets may remain, and expire from here
+    PREPARING_REBALANCE = "PreparingRebalance"  # members are asked to join again; their JoinGroup requests wait
+    COMPLETING_REBALANCE = (
+        "CompletingRebalance"  # a generation exists; SyncGroup requests wait for the leader's assignment
+    )
+    STABLE = "Stable"  # every member has its assignment
+    DEAD = "Dead"  # deleted, or given up by this coordinator; nobody gets in any more
+
+
+MOVES: Final[Mapping[GroupState, frozenset[GroupState]]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.DEAD: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRules:
+    """The broker's settings a classic group obeys, under the names Kafka gives them."""
+
+    initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
+    min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
+    max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
+    max_size: int = 2_147_483_647  # group.max.size
+    new_member_join_timeout_ms: int = (
+        300_000  # how long a parked JoinGroup of a member that never had an answer is believed
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member; `join` and `sync` are the addresses of its parked requests, None when none is parked."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = NO_ASSIGNMENT
+    join: object | None = None
+    sync: object | None = None
+    is_new: bool = False  # it has not seen an answer to its first JoinGroup yet, so it cannot heartbeat
+    protocol_names: frozenset[str] = frozenset()  # of `protocols`, kept because every join asks every member for them
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "protocol_names", frozenset(name for name, _ in self.protocols))
+
+    def metadata_for(self, protocol: str | None) -> bytes:
+        """Return the member's subscription under an assignor, empty when it does not know that assignor."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
+
+    def vote(self, candidates: frozenset[str]) -> str:
+        """Return the assignor this member likes best among those all members know."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether a silent session means the member is gone: not while its own request is parked here."""
+        return self.is_new or (self.join is None and self.sync is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A classic group between two events."""
+
+    group_id: str
+    rules: GroupRules = field(default_factory=GroupRules)
+    state: GroupState = GroupState.EMPTY
+    previous_state: GroupState = GroupState.DEAD
+    state_since_ms: int = -1  # -1: unknown, the group was written by an old version of the record format
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    members: Mapping[str, Member] = field(default_factory=dict)
+    pending_joins: frozenset[str] = frozenset()  # ids handed out with MEMBER_ID_REQUIRED, not yet used (KIP-394)
+    pending_syncs: frozenset[str] = frozenset()  # members of this generation that have not sent SyncGroup yet
+    assigning: bool = False  # the leader's assignment of this generation is on its way to the log
+    joined_during_delay: bool = False  # somebody came while the initial delay ran: the delay may be extended
+    stored: bool = False  # the log holds a record of this group, so its deletion needs a tombstone
+
+    # -- questions --------------------------------------------------------------------------------------------------
+
+    def member_of_instance(self, instance_id: str) -> Member | None:
+        """Return the member that now stands for a group.instance.id."""
+        for member in self.members.values():
+            if member.instance_id == instance_id:
+                return member
+        return None
+
+    @property
+    def joined_count(self) -> int:
+        return sum(member.join is not None for member in self.members.values())
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether nobody has to be waited for: every member's JoinGroup is parked and no handed-out id is open."""
+        return not self.pending_joins and all(member.join is not None for member in self.members.values())
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long members get to join again: the most patient member decides."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def is_rebalancing_from_empty(self) -> bool:
+        return self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY
+
+    @property
+    def is_consumer_group(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the group exists only because somebody commits offsets under its name, without membership."""
+        return self.protocol_type is None and self.state is GroupState.EMPTY and not self.pending_joins
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member with these protocols can be in the group: at least one assignor must be known to all."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        if protocol_type != self.protocol_type:
+            return False
+        shared = self.shared_protocols()
+        return any(name in shared for name, _ in protocols)
+
+    def shared_protocols(self) -> frozenset[str]:
+        """Return the assignors that every member knows, none when there is no member."""
+        names = {member.protocol_names for member in self.members.values()}
+        return frozenset.intersection(*names) if names else frozenset()
+
+    def select_protocol(self) -> str:
+        """Return the assignor with the most votes; at a tie the one voted for first, so that the choice is stable."""
+        candidates = self.shared_protocols()
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=votes.__getitem__)
+
+    # -- parts of a move, used by classic_state.py and its helpers only ---------------------------------------------
+
+    def moved_to(self, state: GroupState, now_ms: int) -> Group:
+        """Return the group in another state. An illegal move is a bug of this broker and raises AssertionError."""
+        if state not in MOVES[self.state]:
+            raise AssertionError(f"group {self.group_id!r} cannot move from {self.state.value} to {state.value}")
+        return replace(self, state=state, previous_state=self.state, state_since_ms=now_ms)
+
+    def with_member(self, member: Member) -> Group:
+        """Return the group with a member added, or replaced in its place."""
+        leader = self.leader if self.leader is not None else member.member_id
+        return replace(
+            self,
+            members={**self.members, member.member_id: member},
+            leader=leader,
+            pending_joins=self.pending_joins - {member.member_id},
+        )
+
+    def with_members(self, members: Iterable[Member]) -> Group:
+        return replace(self, members={member.member_id: member for member in members})
+
+    def without(self, *member_ids: str) -> Group:
+        """Return the group without these members or handed-out ids; a lost leader is followed by the oldest member."""
+        gone = frozenset(member_ids)
+        members = {member_id: member for member_id, member in self.members.items() if member_id not in gone}
+        leader = self.leader if self.leader not in gone else next(iter(members), None)
+        return replace(
+            self,
+            members=members,
+            leader=leader,
+            pending_joins=self.pending_joins - gone,
+            pending_syncs=self.pending_syncs - gone,
+        )

@@ -1,0 +1,80 @@
+"""A committed offset in `__consumer_offsets`: Kafka's OffsetCommitKey and OffsetCommitValue.
+
+Owner: the group coordinator. Key: version (int16, 0 or 1), group, topic, partition. Value versions 0-4 are read,
+as Apache Kafka wrote them over the years; 3 is written (1 where the client named its own retention, which only 1
+can hold). A null value is a tombstone: the offset is deleted."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from streamactors.broker.coordinator.record_codec import CorruptRecord, Reader, Writer
+
+NO_EPOCH: Final = -1
+NO_EXPIRY: Final = -1
+KEY_VERSIONS: Final = (0, 1)
+
+_INT32: Final = struct.Struct(">i")
+_VALUE_3: Final = struct.Struct(">hqi")  # version, offset, leader epoch; the metadata and the time follow
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """What a group committed for one partition."""
+
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+    committed_at_ms: int = -1
+    expires_at_ms: int = NO_EXPIRY  # only if the client asked for a retention of its own (OffsetCommit v2-4)
+    record_offset: int = -1  # where it stands in the log; the later of two commits wins
+
+
+@lru_cache(maxsize=65_536)
+def _key_prefix(group_id: str, topic: str) -> bytes:
+    return Writer(1).string(group_id).string(topic).finish()
+
+
+def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """Return the record key of a committed offset."""
+    return _key_prefix(group_id, topic) + _INT32.pack(partition)
+
+
+def decode_offset_key(data: bytes) -> tuple[str, str, int]:
+    """Return (group, topic, partition). Raises CorruptRecord."""
+    reader = Reader(data, at=2)
+    return reader.string(), reader.string(), reader.int32()
+
+
+def encode_offset_value(committed: CommittedOffset) -> bytes:
+    """Return the record value of a committed offset."""
+    if committed.expires_at_ms != NO_EXPIRY:
+        writer = Writer(1).int64(committed.offset).string(committed.metadata)
+        return writer.int64(committed.committed_at_ms).int64(committed.expires_at_ms).finish()
+    metadata = committed.metadata.encode()
+    return b"".join(
+        (
+            _VALUE_3.pack(3, committed.offset, committed.leader_epoch),
+            len(metadata).to_bytes(2, "big"),
+            metadata,
+            committed.committed_at_ms.to_bytes(8, "big", signed=True),
+        )
+    )
+
+
+def decode_offset_value(data: bytes, record_offset: int = -1) -> CommittedOffset:
+    """Return the committed offset a record holds. Raises CorruptRecord, also for a version from the future."""
+    reader = Reader(data)
+    version = reader.int16()
+    if not 0 <= version <= 4:
+        raise CorruptRecord(f"version {version} of a committed offset is unknown; versions 0 to 4 can be read")
+    reader.flexible = version >= 4
+    offset = reader.int64()
+    leader_epoch = reader.int32() if version >= 3 else NO_EPOCH
+    metadata = reader.string()
+    committed_at_ms = reader.int64()
+    expires_at_ms = reader.int64() if version == 1 else NO_EXPIRY
+    return CommittedOffset(offset, leader_epoch, metadata, committed_at_ms, expires_at_ms, record_offset)

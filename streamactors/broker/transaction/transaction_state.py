@@ -1,0 +1,278 @@
+"""Kafka's transaction protocol as one pure state machine: `step(transaction, event, now_ms) -> (transaction,
+effects)`.
+
+Owner: the coordinator of the id's partition. No clock, socket, thread or logger in here. States and legal moves:
+`transaction.py`. Every change is written before anybody hears of it; while it is being written (`pending`) every
+other change is refused with CONCURRENT_TRANSACTIONS, which clients retry.
+Source: KIP-98 and KIP-360, that is transaction.version 0 and 1 (the same protocol; 1 only changes the record).
+Version 2 (KIP-890: a new epoch at every end) adds its bump in `_prepare_end` and its takeover of
+`next_producer_id` in `_complete`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.transaction.transaction import (
+    FINISHED,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    PREPARED,
+    Transaction,
+    TransactionState,
+)
+from streamactors.broker.transaction.transaction_events import (
+    AddPartitions,
+    Answer,
+    Effect,
+    EndTransaction,
+    ErrorAnswer,
+    Event,
+    ExpiryCheck,
+    Forget,
+    InitAnswer,
+    InitProducerId,
+    Loaded,
+    MarkersWritten,
+    NeedProducerId,
+    SendMarkers,
+    TimeoutCheck,
+    VerifyAnswer,
+    VerifyPartitions,
+    Write,
+    Written,
+)
+
+_S = TransactionState
+
+
+def step(txn: Transaction, event: Event, now_ms: int) -> tuple[Transaction, list[Effect]]:
+    """Return the transactional id after an event, and what must be done about it, in order. Never raises on a
+    request."""
+    effects: list[Effect] = []
+    return _STEPS[type(event)](txn, event, now_ms, effects), effects
+
+
+# -- InitProducerId ------------------------------------------------------------------------------------------------
+
+
+def _init_producer_id(txn: Transaction, init: InitProducerId, now_ms: int, effects: list[Effect]) -> Transaction:
+    if txn.pending is not None or txn.state in PREPARED:
+        effects.append(Answer(init.reply_to, InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)))
+        return txn
+    if not _knows_itself(txn, init):
+        effects.append(Answer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
+        return txn
+    claims_epoch = init.producer_epoch if init.producer_id != NO_PRODUCER_ID else None
+    if txn.state is _S.ONGOING:
+        if claims_epoch is not None and claims_epoch != txn.producer_epoch:
+            # A producer that was fenced long ago must not abort the transaction of the one that fenced it.
+            effects.append(Answer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
+            return txn
+        # The producer before this one left a transaction open. It is fenced and aborted first; the new producer is
+        # told to come back, and gets a further epoch then, so that the one that aborts is never used for writing.
+        retry = Answer(init.reply_to, InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
+        return _fence_and_abort(txn, now_ms, retry, effects)
+    if txn.epoch_exhausted and claims_epoch in (None, txn.producer_epoch):
+        if init.spare_producer_id is None:
+            effects.append(NeedProducerId(init))
+            return txn
+        after = replace(
+            txn,
+            producer_id=init.spare_producer_id,
+            producer_epoch=0,
+            previous_producer_id=txn.producer_id,
+            last_producer_epoch=NO_PRODUCER_EPOCH if claims_epoch is None else txn.producer_epoch,
+        )
+    elif claims_epoch is None:
+        after = replace(txn, producer_epoch=txn.producer_epoch + 1, last_producer_epoch=NO_PRODUCER_EPOCH)
+    elif txn.producer_epoch in (NO_PRODUCER_EPOCH, claims_epoch):
+        after = replace(txn, producer_epoch=txn.producer_epoch + 1, last_producer_epoch=txn.producer_epoch)
+    elif claims_epoch == txn.last_producer_epoch:
+        after = txn  # its first request succeeded and the answer was lost: the same answer again
+    else:
+        effects.append(Answer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
+        return txn
+    after = after.moved_to(
+        _S.EMPTY, timeout_ms=init.timeout_ms, partitions=frozenset(), started_at_ms=-1, updated_at_ms=now_ms
+    )
+    reply = Answer(init.reply_to, InitAnswer(ErrorCode.NONE, after.producer_id, after.producer_epoch))
+    return _write(txn, after, reply, effects)
+
+
+def _knows_itself(txn: Transaction, init: InitProducerId) -> bool:
+    """Whether the producer id a request claims can be that of the newest producer of this transactional id."""
+    if init.producer_id == NO_PRODUCER_ID or txn.producer_epoch == NO_PRODUCER_EPOCH:
+        return True
+    if init.producer_id == txn.producer_id:
+        return True
+    # The answer that gave out the current id was lost; the claim is the last epoch of the id before.
+    exhausted = replace(txn, producer_epoch=init.producer_epoch).epoch_exhausted
+    return init.producer_id == txn.previous_producer_id and exhausted
+
+
+# -- partitions ----------------------------------------------------------------------------------------------------
+
+
+def _add_partitions(txn: Transaction, add: AddPartitions, now_ms: int, effects: list[Effect]) -> Transaction:
+    error = _check_producer(txn, add.producer_id, add.producer_epoch)
+    if error is ErrorCode.NONE and (txn.pending is not None or txn.state in PREPARED):
+        error = ErrorCode.CONCURRENT_TRANSACTIONS
+    if error is not ErrorCode.NONE or (txn.state is _S.ONGOING and add.partitions <= txn.partitions):
+        effects.append(Answer(add.reply_to, ErrorAnswer(error)))
+        return txn
+    began = now_ms if txn.state is not _S.ONGOING else txn.started_at_ms
+    known = txn.partitions if txn.state is _S.ONGOING else frozenset()
+    after = txn.moved_to(_S.ONGOING, partitions=known | add.partitions, started_at_ms=began, updated_at_ms=now_ms)
+    return _write(txn, after, Answer(add.reply_to, ErrorAnswer(ErrorCode.NONE)), effects)
+
+
+def _verify_partitions(txn: Transaction, ask: VerifyPartitions, _now_ms: int, effects: list[Effect]) -> Transaction:
+    error = _check_producer(txn, ask.producer_id, ask.producer_epoch)
+    if error is ErrorCode.NONE and txn.state in PREPARED:
+        error = ErrorCode.CONCURRENT_TRANSACTIONS
+    # A write under way is no obstacle: the append that follows is checked against the log's own producer state.
+    absent = ErrorCode.TRANSACTION_ABORTABLE if error is ErrorCode.NONE else error
+    errors = tuple(
+        (partition, error if partition in txn.partitions else absent) for partition in sorted(ask.partitions)
+    )
+    effects.append(Answer(ask.reply_to, VerifyAnswer(errors)))
+    return txn
+
+
+def _check_producer(txn: Transaction, producer_id: int, producer_epoch: int) -> ErrorCode:
+    if txn.producer_id != producer_id or txn.state is _S.DEAD:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if txn.producer_epoch != producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.NONE
+
+
+# -- the end -------------------------------------------------------------------------------------------------------
+
+_ENDS: Final = {
+    # state: (the decision it stands for, what a request for the same decision hears)
+    _S.COMPLETE_COMMIT: (True, ErrorCode.NONE),
+    _S.COMPLETE_ABORT: (False, ErrorCode.NONE),
+    _S.PREPARE_COMMIT: (True, ErrorCode.CONCURRENT_TRANSACTIONS),
+    _S.PREPARE_ABORT: (False, ErrorCode.CONCURRENT_TRANSACTIONS),
+}
+
+
+def _end_transaction(txn: Transaction, end: EndTransaction, now_ms: int, effects: list[Effect]) -> Transaction:
+    error = _check_producer(txn, end.producer_id, end.producer_epoch)
+    if error is ErrorCode.NONE and txn.pending is not None:
+        error = ErrorCode.CONCURRENT_TRANSACTIONS
+    if error is ErrorCode.NONE and txn.state is not _S.ONGOING:
+        decided, again = _ENDS.get(txn.state, (None, ErrorCode.NONE))
+        error = again if decided is end.commit else ErrorCode.INVALID_TXN_STATE
+        effects.append(Answer(end.reply_to, ErrorAnswer(error)))  # NONE: the answer to a first request was lost
+        return txn
+    if error is not ErrorCode.NONE:
+        effects.append(Answer(end.reply_to, ErrorAnswer(error)))
+        return txn
+    reply = Answer(end.reply_to, ErrorAnswer(ErrorCode.NONE))
+    return _write(txn, _prepare_end(txn, end.commit, now_ms), reply, effects)
+
+
+def _prepare_end(txn: Transaction, commit: bool, now_ms: int) -> Transaction:
+    return txn.moved_to(_S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT, updated_at_ms=now_ms)
+
+
+def _fence_and_abort(txn: Transaction, now_ms: int, reply: Answer | None, effects: list[Effect]) -> Transaction:
+    """Take the epoch away from the producer of an open transaction, and abort it.
+
+    The new epoch counts at once, even should the write fail: the old producer must not get in between."""
+    epoch = txn.producer_epoch if txn.fence_failed else txn.producer_epoch + 1
+    fenced = replace(txn, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
+    prepared = _prepare_end(fenced.moved_to(_S.PREPARE_EPOCH_FENCE), False, now_ms)
+    return _write(fenced, replace(prepared, fence_failed=False), reply, effects, fences=True)
+
+
+def _markers_written(txn: Transaction, event: MarkersWritten, now_ms: int, effects: list[Effect]) -> Transaction:
+    same = (event.producer_id, event.producer_epoch) == (txn.producer_id, txn.producer_epoch)
+    if not same or txn.state not in PREPARED or txn.pending is not None:
+        return txn
+    return _complete(replace(txn, marked=True), now_ms, effects)
+
+
+def _complete(txn: Transaction, now_ms: int, effects: list[Effect]) -> Transaction:
+    state = _S.COMPLETE_COMMIT if txn.state is _S.PREPARE_COMMIT else _S.COMPLETE_ABORT
+    after = txn.moved_to(state, partitions=frozenset(), marked=False, updated_at_ms=now_ms)
+    return _write(txn, after, None, effects)
+
+
+# -- the log -------------------------------------------------------------------------------------------------------
+
+
+def _write(
+    txn: Transaction, after: Transaction, reply: Answer | None, effects: list[Effect], *, fences: bool = False
+) -> Transaction:
+    effects.append(Write(after, Written(after, reply, fences)))
+    return replace(txn, pending=after)
+
+
+def _written(txn: Transaction, event: Written, _now_ms: int, effects: list[Effect]) -> Transaction:
+    after = event.transaction
+    if txn.pending is not after:
+        return txn
+    if event.error is not ErrorCode.NONE:
+        # The old picture stays. An unfinished completion stays `marked`, and the next sweep writes it again.
+        if event.reply is not None:
+            effects.append(_failed(event.reply, event.error))
+        return replace(txn, pending=None, fence_failed=txn.fence_failed or event.fences)
+    if event.reply is not None:
+        effects.append(event.reply)
+    if after.state in PREPARED:
+        effects.append(_markers(after))
+    elif after.state is _S.DEAD:
+        effects.append(Forget())
+    return after
+
+
+def _failed(reply: Answer, error: ErrorCode) -> Answer:
+    response = InitAnswer(error) if isinstance(reply.response, InitAnswer) else ErrorAnswer(error)
+    return Answer(reply.reply_to, response)
+
+
+def _markers(txn: Transaction) -> SendMarkers:
+    return SendMarkers(txn.producer_id, txn.producer_epoch, txn.state is _S.PREPARE_COMMIT, txn.partitions)
+
+
+def _loaded(txn: Transaction, _event: Loaded, _now_ms: int, effects: list[Effect]) -> Transaction:
+    if txn.state in PREPARED:
+        effects.append(_markers(txn))
+    return txn
+
+
+# -- sweeps --------------------------------------------------------------------------------------------------------
+
+
+def _timeout_check(txn: Transaction, _event: TimeoutCheck, now_ms: int, effects: list[Effect]) -> Transaction:
+    if txn.marked and txn.pending is None:
+        return _complete(txn, now_ms, effects)
+    if txn.state is not _S.ONGOING or txn.pending is not None or txn.started_at_ms + txn.timeout_ms >= now_ms:
+        return txn
+    return _fence_and_abort(txn, now_ms, None, effects)
+
+
+def _expiry_check(txn: Transaction, event: ExpiryCheck, now_ms: int, effects: list[Effect]) -> Transaction:
+    if txn.state not in FINISHED or txn.pending is not None or txn.updated_at_ms > now_ms - event.expiration_ms:
+        return txn
+    return _write(txn, txn.moved_to(_S.DEAD, partitions=frozenset()), None, effects)
+
+
+# Any: each function takes the one event it is listed under.
+_STEPS: Final[dict[type, Callable[[Transaction, Any, int, list[Effect]], Transaction]]] = {
+    InitProducerId: _init_producer_id,
+    AddPartitions: _add_partitions,
+    VerifyPartitions: _verify_partitions,
+    EndTransaction: _end_transaction,
+    TimeoutCheck: _timeout_check,
+    ExpiryCheck: _expiry_check,
+    Written: _written,
+    MarkersWritten: _markers_written,
+    Loaded: _loaded,
+}

@@ -1,0 +1,493 @@
+"""The classic group protocol, told as sentences over the pure state machine."""
+
+from __future__ import annotations
+
+import pytest
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.group.classic_events import Deleted, Leaving, Loaded, Resigned
+from streamactors.broker.group.classic_group import MOVES, Group, GroupRules, GroupState
+from streamactors.broker.group.classic_state import step
+from tests.broker.group.group_world import World
+
+E = ErrorCode
+
+
+def test_a_first_member_leads_a_group_of_one_when_there_is_no_initial_delay() -> None:
+    world = World()
+    answer = world.joined(world.join())
+    assert (answer.error, answer.generation, answer.leader) == (E.NONE, 1, answer.member_id)
+    assert answer.members == ((answer.member_id, None, b"t"),)
+    sync = world.synced(world.sync(answer.member_id, {answer.member_id: b"all"}))
+    assert (sync.error, sync.assignment, sync.protocol_type, sync.protocol) == (E.NONE, b"all", "consumer", "range")
+    assert world.group.state is GroupState.STABLE
+
+
+def test_a_dynamic_newcomer_is_sent_back_with_its_member_id() -> None:
+    world = World()
+    first = world.joined(world.join(needs_known_id=True))
+    assert first.error is E.MEMBER_ID_REQUIRED
+    assert first.member_id in world.group.pending_joins
+    assert world.group.state is GroupState.EMPTY
+    again = world.joined(world.join(first.member_id, needs_known_id=True))
+    assert (again.error, again.member_id) == (E.NONE, first.member_id)
+
+
+def test_a_handed_out_member_id_runs_out_with_its_session() -> None:
+    world = World()
+    member_id = world.joined(world.join(needs_known_id=True, session_timeout_ms=6_000)).member_id
+    world.advance(6_000)
+    assert world.group.pending_joins == frozenset()
+    assert world.joined(world.join(member_id)).error is E.UNKNOWN_MEMBER_ID
+
+
+def test_an_open_member_id_is_waited_for_in_a_later_rebalance() -> None:
+    world = World()
+    (a,) = world.stable(None)
+    b = world.joined(world.join(needs_known_id=True)).member_id
+    rejoined = world.join(a, protocols=(("range", b"changed"),))
+    assert rejoined not in world.answers
+    world.join(b)
+    assert world.joined(rejoined).generation == 2
+    assert len(world.group.members) == 2
+
+
+def test_the_initial_delay_lets_members_join_the_first_generation_together() -> None:
+    world = World(GroupRules(initial_rebalance_delay_ms=3_000))
+    a = world.join()
+    world.advance(2_999)
+    b = world.join()
+    assert a not in world.answers
+    world.advance(1)  # somebody came meanwhile: it waits once more
+    assert a not in world.answers
+    world.advance(3_000)
+    assert world.joined(a).generation == world.joined(b).generation == 1
+    assert len(world.joined(a).members) == 2
+    assert world.joined(b).members == ()
+
+
+def test_the_initial_delay_ends_with_the_rebalance_timeout_however_many_join() -> None:
+    world = World(GroupRules(initial_rebalance_delay_ms=3_000))
+    first = world.join(rebalance_timeout_ms=7_000)
+    for _ in range(7):
+        world.advance(999)
+        world.join(rebalance_timeout_ms=7_000)
+    assert first not in world.answers
+    world.advance(7)
+    assert world.joined(first).generation == 1
+
+
+def test_join_parks_until_every_member_has_joined_again() -> None:
+    world = World()
+    (a,) = world.stable(None)
+    b = world.join()
+    assert world.heartbeat(a) is E.REBALANCE_IN_PROGRESS
+    assert b not in world.answers
+    again = world.join(a)
+    assert world.joined(again).generation == world.joined(b).generation == 2
+    assert [m for m, _, _ in world.joined(again).members] == [a, world.joined(b).member_id]
+
+
+def test_a_member_that_does_not_join_again_in_time_is_left_behind() -> None:
+    world = World()
+    (a,) = world.stable(None)
+    b = world.join(rebalance_timeout_ms=5_000, session_timeout_ms=300_000)
+    world.advance(59_999)  # the most patient member's rebalance timeout counts
+    while b not in world.answers:
+        world.advance(1)
+    assert world.joined(b).leader == world.joined(b).member_id
+    assert world.heartbeat(a) is E.UNKNOWN_MEMBER_ID
+
+
+def test_sync_parks_until_the_leader_assigns() -> None:
+    world = World()
+    a_join, b_join = world.join(), world.join()
+    a = world.joined(a_join).member_id
+    world.join(a)
+    b = world.joined(b_join).member_id
+    waiting = world.sync(b)
+    assert waiting not in world.answers
+    world.sync(a, {a: b"A", b: b"B"})
+    assert world.synced(waiting).assignment == b"B"
+
+
+def test_no_assignment_is_heard_before_it_is_in_the_log() -> None:
+    world = World(auto_write=False)
+    a = world.joined(world.join()).member_id
+    sync = world.sync(a, {a: b"A"})
+    assert sync not in world.answers
+    assert world.group.state is GroupState.COMPLETING_REBALANCE
+    world.written()
+    assert world.synced(sync).assignment == b"A"
+    assert world.log[-1] == (world.log[-1][0], ((a, b"A"),))
+
+
+def test_an_assignment_that_cannot_be_written_starts_another_rebalance() -> None:
+    world = World(auto_write=False)
+    a = world.joined(world.join()).member_id
+    sync = world.sync(a, {a: b"A"})
+    world.written(E.NOT_COORDINATOR)
+    assert world.synced(sync).error is E.NOT_COORDINATOR
+    assert world.group.state is GroupState.PREPARING_REBALANCE
+    assert world.group.members[a].assignment == b""
+
+
+def test_a_retried_assignment_does_not_overtake_the_one_being_written() -> None:
+    # Leader syncs -> its connection breaks -> it syncs again with another assignment while the first is on its way to
+    # the log. Were both written, a new coordinator would hand out the second after members have heard the first.
+    world = World(auto_write=False)
+    a = world.joined(world.join()).member_id
+    first = world.sync(a, {a: b"first"})
+    second = world.sync(a, {a: b"second"})
+    assert len(world.writes) == 1
+    assert world.synced(first).error is E.REBALANCE_IN_PROGRESS
+    world.written()
+    assert world.synced(second).assignment == b"first"
+
+
+def test_members_without_an_assignment_get_an_empty_one() -> None:
+    world = World()
+    a = world.joined(world.join()).member_id
+    assert world.synced(world.sync(a, {})).assignment == b""
+
+
+def test_a_follower_may_join_again_in_a_stable_group_without_a_rebalance() -> None:
+    world = World()
+    _, b = world.stable(None, None)
+    answer = world.joined(world.join(b))
+    assert (answer.generation, answer.members) == (world.group.generation, ())
+    assert world.group.state is GroupState.STABLE
+    assert world.synced(world.sync(b)).assignment == b.encode()
+
+
+def test_the_leader_joining_again_starts_a_rebalance() -> None:
+    world = World()
+    a, _ = world.stable(None, None)
+    world.join(a)
+    assert world.group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_a_lost_join_answer_is_given_again() -> None:
+    world = World()
+    a = world.joined(world.join()).member_id
+    again = world.joined(world.join(a))
+    assert (again.generation, again.leader) == (1, a)
+    assert again.members != ()
+    assert world.group.state is GroupState.COMPLETING_REBALANCE
+
+
+def test_a_join_sent_twice_has_its_first_copy_answered_too() -> None:
+    world = World()
+    a, _ = world.stable(None, None)
+    first = world.join(a)
+    second = world.join(a)
+    assert world.joined(first).error is E.REBALANCE_IN_PROGRESS
+    assert second not in world.answers
+
+
+@pytest.mark.parametrize("generation", [-1, 0, 2, 2**31 - 1])
+def test_a_wrong_generation_is_illegal(generation: int) -> None:
+    world = World()
+    (a,) = world.stable(None)
+    before = world.group
+    assert world.heartbeat(a, generation) is E.ILLEGAL_GENERATION
+    assert world.synced(world.sync(a, generation=generation)).error is E.ILLEGAL_GENERATION
+    assert world.group is before
+
+
+def test_an_unknown_member_changes_nothing() -> None:
+    world = World()
+    world.stable(None)
+    before = world.group
+    assert world.heartbeat("who") is E.UNKNOWN_MEMBER_ID
+    assert world.joined(world.join("who")).error is E.UNKNOWN_MEMBER_ID
+    assert world.synced(world.sync("who")).error is E.UNKNOWN_MEMBER_ID
+    assert world.leave("who") == [E.UNKNOWN_MEMBER_ID]
+    assert world.group == before
+
+
+@pytest.mark.parametrize("session_timeout_ms", [-1, 0, 5_999, 1_800_001])
+def test_a_session_timeout_out_of_range_is_refused(session_timeout_ms: int) -> None:
+    world = World()
+    assert world.joined(world.join(session_timeout_ms=session_timeout_ms)).error is E.INVALID_SESSION_TIMEOUT
+    assert world.group == Group("g", world.rules)
+
+
+def test_protocols_must_have_one_in_common() -> None:
+    world = World()
+    world.stable(None)
+    refused = world.join(protocols=(("sticky", b""),))
+    assert world.joined(refused).error is E.INCONSISTENT_GROUP_PROTOCOL
+    assert world.joined(world.join(protocol_type="connect")).error is E.INCONSISTENT_GROUP_PROTOCOL
+    assert world.joined(world.join(protocols=())).error is E.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_an_empty_group_needs_a_protocol_too() -> None:
+    world = World()
+    assert world.joined(world.join(protocols=())).error is E.INCONSISTENT_GROUP_PROTOCOL
+    assert world.joined(world.join(protocol_type="")).error is E.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_the_assignor_with_the_most_votes_among_those_all_know_wins() -> None:
+    world = World(GroupRules(initial_rebalance_delay_ms=100))
+    world.join(protocols=(("sticky", b""), ("range", b"")))
+    world.join(protocols=(("range", b""), ("sticky", b"")))
+    last = world.join(protocols=(("range", b""), ("only-mine", b""), ("sticky", b"")))
+    world.advance(200)
+    assert world.joined(last).protocol == "range"
+
+
+def test_sync_with_another_protocol_than_the_chosen_one_is_inconsistent() -> None:
+    world = World()
+    a = world.joined(world.join()).member_id
+    assert world.synced(world.sync(a, {}, protocol="sticky")).error is E.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_silent_member_is_removed_and_the_others_rebalance() -> None:
+    world = World()
+    a, b = world.stable(None, None)
+    world.advance(9_999)
+    assert world.heartbeat(a) is E.NONE
+    world.advance(1)
+    assert b not in world.group.members
+    assert world.heartbeat(a) is E.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_whose_request_is_parked_does_not_time_out() -> None:
+    world = World()
+    a, b = world.stable(None, None)
+    waiting = world.join(a)
+    world.advance(9_000)
+    assert world.heartbeat(b) is E.REBALANCE_IN_PROGRESS
+    world.advance(9_000)  # a has been silent for 18 s, with its request in our hands
+    assert a in world.group.members
+    world.join(b)
+    assert world.joined(waiting).error is E.NONE
+    world.advance(9_999)
+    assert a in world.group.members  # its session began again with the answer
+
+
+def test_a_newcomer_that_vanished_while_it_waited_is_given_up_after_five_minutes() -> None:
+    world = World()
+    (a,) = world.stable(None)
+    gone = world.join(rebalance_timeout_ms=600_000, session_timeout_ms=10_000)
+    for _ in range(60):
+        world.advance(5_000)
+        world.heartbeat(a)
+    assert world.joined(gone).error is E.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_never_syncs_is_removed() -> None:
+    world = World(GroupRules(initial_rebalance_delay_ms=10))
+    a_join, b_join = world.join(rebalance_timeout_ms=20_000), world.join(rebalance_timeout_ms=20_000)
+    world.advance(30)
+    a, b = world.joined(a_join).member_id, world.joined(b_join).member_id
+    parked = world.sync(b)
+    for _ in range(20):
+        world.advance(1_000)
+        world.heartbeat(a, 1)
+    assert a not in world.group.members
+    assert world.synced(parked).error is E.REBALANCE_IN_PROGRESS
+
+
+def test_the_last_member_leaving_empties_the_group_and_writes_it() -> None:
+    world = World()
+    (a,) = world.stable(None)
+    assert world.leave(a) == [E.NONE]
+    assert world.group.state is GroupState.EMPTY
+    assert (world.group.protocol, world.group.leader, world.group.generation) == (None, None, 2)
+    assert world.log[-1] == (world.group, ())
+
+
+def test_a_parked_member_that_leaves_is_told_to_join_anew() -> None:
+    world = World()
+    a, _ = world.stable(None, None)
+    waiting = world.join(a)
+    world.leave(a)
+    assert world.joined(waiting).error is E.UNKNOWN_MEMBER_ID
+
+
+def test_leaving_before_the_initial_delay_ends_leaves_an_empty_group() -> None:
+    world = World(GroupRules(initial_rebalance_delay_ms=3_000))
+    world.join()
+    (a,) = world.group.members
+    world.leave(a)
+    assert world.group.state is GroupState.EMPTY
+    world.advance(10_000)
+    assert world.group.generation == 1
+
+
+def test_a_full_group_refuses_newcomers() -> None:
+    world = World(GroupRules(initial_rebalance_delay_ms=0, max_size=2))
+    a, b = world.stable(None, None)
+    assert world.joined(world.join()).error is E.GROUP_MAX_SIZE_REACHED
+    assert set(world.group.members) == {a, b}
+    assert world.group.state is GroupState.STABLE
+
+
+# -- static members ----------------------------------------------------------------------------------------------------
+
+
+def test_a_static_member_that_restarts_keeps_its_assignment_without_a_rebalance() -> None:
+    world = World()
+    _, follower = world.stable("i0", "i1")
+    generation = world.group.generation
+    answer = world.joined(world.join(instance_id="i1"))
+    assert answer.error is E.NONE
+    assert answer.member_id != follower
+    assert answer.generation == generation
+    assert world.group.state is GroupState.STABLE
+    sync = world.synced(world.sync(answer.member_id, instance_id="i1"))
+    assert sync.assignment == follower.encode()
+
+
+def test_the_old_member_id_of_a_static_member_is_fenced() -> None:
+    world = World()
+    _, old = world.stable("i0", "i1")
+    world.join(instance_id="i1")
+    assert world.heartbeat(old, instance_id="i1") is E.FENCED_INSTANCE_ID
+    assert world.heartbeat(old) is E.UNKNOWN_MEMBER_ID
+    assert world.joined(world.join(old, instance_id="i1")).error is E.FENCED_INSTANCE_ID
+    assert world.synced(world.sync(old, instance_id="i1")).error is E.FENCED_INSTANCE_ID
+
+
+def test_a_returning_static_leader_is_told_to_skip_the_assignment() -> None:
+    world = World()
+    world.stable("i0", "i1")
+    answer = world.joined(world.join(instance_id="i0"))
+    assert answer.skip_assignment
+    assert answer.leader == answer.member_id
+    assert len(answer.members) == 2
+
+
+def test_a_returning_static_leader_that_cannot_skip_hears_its_old_id_as_leader() -> None:
+    world = World()
+    old, _ = world.stable("i0", "i1")
+    answer = world.joined(world.join(instance_id="i0", can_skip_assignment=False))
+    assert answer.leader == old
+    assert (answer.skip_assignment, answer.members) == (False, ())
+
+
+def test_a_returning_static_member_is_answered_after_its_new_id_is_in_the_log() -> None:
+    world = World()
+    world.stable("i0", "i1")
+    world.auto_write = False
+    token = world.join(instance_id="i1")
+    assert token not in world.answers
+    world.written()
+    assert world.joined(token).error is E.NONE
+
+
+def test_a_static_member_whose_return_cannot_be_written_stays_who_it_was() -> None:
+    world = World()
+    _, old = world.stable("i0", "i1")
+    world.auto_write = False
+    token = world.join(instance_id="i1")
+    world.written(E.COORDINATOR_NOT_AVAILABLE)
+    assert world.joined(token).error is E.COORDINATOR_NOT_AVAILABLE
+    assert world.heartbeat(old, instance_id="i1") is E.NONE
+
+
+def test_a_static_member_returning_with_another_assignor_starts_a_rebalance() -> None:
+    world = World()
+    world.stable("i0")
+    both = (("sticky", b""), ("range", b"t"))
+    token = world.join(instance_id="i0", protocols=both)
+    assert world.joined(token).generation == 2
+
+
+def test_a_static_member_returning_while_the_leader_assigns_starts_a_rebalance() -> None:
+    world = World()
+    a = world.joined(world.join(instance_id="i0")).member_id
+    world.joined(world.join(instance_id="i0"))
+    assert world.group.generation == 2
+    assert a not in world.group.members
+
+
+def test_a_static_member_survives_a_rebalance_it_slept_through() -> None:
+    world = World()
+    world.stable("i0", "i1")
+    follower = world.group.member_of_instance("i1")
+    assert follower is not None
+    leader = world.group.leader
+    assert leader is not None
+    again = world.join(leader, instance_id="i0", rebalance_timeout_ms=5_000, session_timeout_ms=300_000)
+    for _ in range(13):
+        world.advance(5_000)
+        world.heartbeat(follower.member_id, instance_id="i1")
+    assert world.joined(again).error is E.NONE
+    assert follower.member_id in world.group.members
+
+
+def test_an_administrator_removes_a_static_member_by_its_instance_id() -> None:
+    world = World()
+    _, b = world.stable("i0", "i1")
+    assert world.leave(Leaving("", "i1"), Leaving("", "nobody"), Leaving("", None)) == [
+        E.NONE,
+        E.UNKNOWN_MEMBER_ID,
+        E.UNKNOWN_MEMBER_ID,
+    ]
+    assert b not in world.group.members
+
+
+def test_leaving_with_a_fenced_id_removes_nobody() -> None:
+    world = World()
+    _, old = world.stable("i0", "i1")
+    world.join(instance_id="i1")
+    assert world.leave(Leaving(old, "i1")) == [E.FENCED_INSTANCE_ID]
+    assert len(world.group.members) == 2
+
+
+# -- beginnings and ends -----------------------------------------------------------------------------------------------
+
+
+def test_sessions_of_a_loaded_group_start_when_it_is_loaded() -> None:
+    world = World()
+    a, b = world.stable(None, None)
+    loaded = World(now_ms=500_000)
+    loaded.group = world.group
+    loaded.step(Loaded())
+    loaded.advance(9_999)
+    assert loaded.heartbeat(a) is E.NONE
+    loaded.advance(1)
+    assert set(loaded.group.members) == {a}
+    assert b not in loaded.group.members
+
+
+def test_parked_requests_are_sent_to_the_new_coordinator() -> None:
+    world = World()
+    a, _ = world.stable(None, None)
+    waiting = world.join(a)
+    world.step(Resigned())
+    assert world.joined(waiting).error is E.NOT_COORDINATOR
+    assert world.group.state is GroupState.DEAD
+    assert world.timers == {}
+
+
+def test_a_dead_group_lets_nobody_in() -> None:
+    world = World()
+    world.step(Deleted())
+    assert world.joined(world.join()).error is E.COORDINATOR_NOT_AVAILABLE
+    assert world.heartbeat("a") is E.COORDINATOR_NOT_AVAILABLE
+    assert world.synced(world.sync("a")).error is E.COORDINATOR_NOT_AVAILABLE
+
+
+def test_illegal_moves_are_refused_by_the_table() -> None:
+    for state in GroupState:
+        for to in GroupState:
+            group = Group("g", state=state)
+            if to in MOVES[state]:
+                assert group.moved_to(to, 7).state_since_ms == 7
+            else:
+                with pytest.raises(AssertionError, match="cannot move"):
+                    group.moved_to(to, 7)
+
+
+def test_a_step_leaves_the_group_it_was_given_alone() -> None:
+    world = World()
+    world.stable(None, None)
+    group = world.group
+    copy = repr(group)
+    for member_id in group.members:
+        step(group, Deleted(), 1)
+        world.leave(member_id)
+    assert repr(group) == copy
