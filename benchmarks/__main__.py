@@ -1,0 +1,58 @@
+"""`python -m benchmarks [NAME …]`: run the benchmarks, print their rows, and write them to docs/benchmarks.md.
+
+Each module of this folder with a `run()` that returns rows is a benchmark. A row has `name`, `value`, `unit`, `peer` (its figure in the
+same run), `ratio`, `spread` and `target`. Figures without the peer beside them say nothing on a shared machine; ratios do."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+import time
+from pathlib import Path
+
+import benchmarks
+from benchmarks.report import load, save, write_page
+
+
+def names() -> list[str]:
+    """Return the names of the benchmark modules."""
+    found = (module.name for module in pkgutil.iter_modules(benchmarks.__path__))
+    return [name for name in found if name not in ("__main__", "report") and not name.startswith("_")]
+
+
+def main(wanted: list[str]) -> int:
+    """Run the named benchmarks, or all; return the exit code."""
+    unknown = [name for name in wanted if name not in names()]
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(names())}", file=sys.stderr)
+        return 2
+    results = load()
+    failed = []
+    for name in wanted or names():
+        module = importlib.import_module(f"benchmarks.{name}")
+        if not hasattr(module, "run"):
+            continue
+        print(f"\n{name}: {(module.__doc__ or '').strip().splitlines()[0]}", flush=True)
+        try:
+            rows = module.run()
+        except ImportError as error:
+            print(f"  skipped: {error} (make bench installs the peers)")
+            failed.append(name)
+            continue
+        for row in rows:
+            print(
+                "  " + " | ".join(f"{key} {value}" for key, value in row.items() if value not in (None, "")), flush=True
+            )
+        results[name] = {
+            "title": (module.__doc__ or name).strip().splitlines()[0],
+            "date": time.strftime("%Y-%m-%d"),
+            "rows": rows,
+        }
+        save(results)
+    write_page(results, Path(__file__).parent.parent / "docs")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

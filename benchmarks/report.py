@@ -1,0 +1,101 @@
+"""Keeps the newest rows of every benchmark and writes them as a page with a bar picture."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results.json"
+PEERS = (
+    "reactivex", "thespian", "confluent-kafka", "kio", "aiostream", "bytewax", "quixstreams", "aiokafka", "pyspark",
+)  # fmt: skip
+Results = dict[str, dict[str, Any]]
+
+
+def load() -> Results:
+    """Return the rows of earlier runs."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def save(results: Results) -> None:
+    """Keep the rows for the page."""
+    RESULTS.write_text(json.dumps(results, indent=1, default=str) + "\n")
+
+
+def machine() -> str:
+    """Return one line about where this runs."""
+    installed = []
+    for peer in PEERS:
+        try:
+            installed.append(f"{peer} {version(peer)}")
+        except PackageNotFoundError:
+            continue
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{cores} cores, {platform.machine()}, {platform.system()}, CPython {platform.python_version()}; {', '.join(installed)}"
+
+
+def write_page(results: Results, docs: Path) -> None:
+    """Write docs/benchmarks.md, and docs/images/benchmarks.png where matplotlib is installed."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Made by `make bench`. Every row runs beside its peer in the same process run; the ratio says more than the figure,",
+        "since a shared machine makes both slower. `spread` is the range of the ratio over the repetitions.",
+        "",
+        f"Machine: {machine()}.",
+        "",
+        "![Ratios to the peers](images/benchmarks.png)" if draw(results, docs / "images") else "",
+    ]
+    for name, result in sorted(results.items()):
+        lines += ["", f"## {name}", "", f"{result['title']} ({result['date']})", ""]
+        lines += ["| what | value | peer in the same run | ratio | spread | target |", "|---|---|---|---|---|---|"]
+        for row in result["rows"]:
+            value = row.get("value")
+            shown = f"{value:,}" if isinstance(value, (int, float)) else str(value)
+            cells = [
+                row["name"],
+                f"{shown} {row.get('unit', '')}",
+                row.get("peer"),
+                row.get("ratio"),
+                row.get("spread"),
+                row.get("target"),
+            ]
+            lines.append(
+                "| " + " | ".join("" if cell is None else str(cell).replace("|", "/") for cell in cells) + " |"
+            )
+    (docs / "benchmarks.md").write_text("\n".join(lines) + "\n")
+
+
+def draw(results: Results, images: Path) -> bool:
+    """Draw the ratios as bars; return False where matplotlib is missing."""
+    try:
+        import matplotlib
+    except ImportError:
+        return (images / "benchmarks.png").exists()
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    bars = [
+        (f"{name}: {row['name']}"[:90], float(row["ratio"]))
+        for name, result in sorted(results.items())
+        for row in result["rows"]
+        if isinstance(row.get("ratio"), (int, float))
+    ]
+    if not bars:
+        return False
+    images.mkdir(parents=True, exist_ok=True)
+    figure, axes = pyplot.subplots(figsize=(11, 0.28 * len(bars) + 1.2))
+    labels, ratios = zip(*reversed(bars), strict=True)
+    axes.barh(labels, ratios, color=["#2b7a78" if ratio >= 1 else "#d98e04" for ratio in ratios])
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_xlabel("ratio to the peer in the same run (right of the line: ahead)")
+    axes.tick_params(axis="y", labelsize=7)
+    figure.tight_layout()
+    figure.savefig(images / "benchmarks.png", dpi=110)
+    pyplot.close(figure)
+    return True
