@@ -1,0 +1,118 @@
+"""Fetch: gives records from an offset on, waiting for enough of them.
+
+Versions: 4-18 (7 sessions KIP-227; 9 leader epoch KIP-320; 11 rack KIP-392; 12 flexible, diverging epoch KIP-595; 13
+topic ids KIP-516; 15 replica state KIP-903).   Authorised: READ TOPIC each. Answers at once with an error, with
+min.bytes, or with max.wait 0; else waits. The first non-empty partition gives its first batch even if that is larger
+than the limits (KIP-74). A fetch inside a batch gets the whole batch. Errors: UNKNOWN_TOPIC_OR_PARTITION,
+UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
+TOPIC_AUTHORIZATION_FAILED, FETCH_SESSION_ID_NOT_FOUND. Differs from Apache Kafka: no sessions (session id 0 in every
+answer, which is legal for every client); replicas are not served; a response that asks for cold pages is read ahead by
+a helper thread, so that other clients do not wait for the disk."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamactors.broker.api import LATER, Api, Later
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log.log_read import LogSlice
+from streamactors.broker.network.output import Part
+from streamactors.broker.protocol.fetch import (
+    FetchRequest,
+    FetchResponse,
+    PartitionFetched,
+    TopicFetched,
+    decode_fetch_request,
+    encode_fetch_response,
+)
+from streamactors.broker.replication.delayed_fetch import DelayedFetch
+from streamactors.broker.replication.reading import Reading, ReadLimits, Wanted, WantedTopic, find, read_all
+from streamactors.broker.replication.warming import is_cold, warm
+from streamactors.broker.request import Request
+from streamactors.broker.security import Operation, ResourceType, each
+
+_COPIED_UP_TO: Final = 16 << 10  # below this a read and one send are cheaper than two system calls of their own
+_COPIED_IN_ALL: Final = 256 << 10
+
+
+def handle(request: Request) -> Any:
+    message: FetchRequest = request.message
+    if message.session_id != 0:
+        return FetchResponse([], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    topics = _wanted(request, message)
+    max_bytes = min(message.max_bytes, request.node.config.fetch_max_bytes)
+    limits = ReadLimits(min(message.min_bytes, max_bytes), max_bytes, message.isolation_level)
+    reading = read_all(topics, limits)
+    if reading.size >= limits.min_bytes or reading.failed or message.max_wait_ms <= 0 or not topics:
+        return _answer(request, reading)
+    reading.release()
+    DelayedFetch(topics, limits, message.max_wait_ms, lambda: _answer_later(request, read_all(topics, limits))).wait(
+        request.node
+    )
+    return LATER
+
+
+def _wanted(request: Request, message: FetchRequest) -> list[WantedTopic]:
+    topics = []
+    for topic in message.topics:
+        wanted = WantedTopic(topic.name, topic.topic_id)
+        for asked in topic.partitions:
+            partition, name, error = find(request.node, topic.name, topic.topic_id, asked.partition)
+            if name and not request.allowed(Operation.READ, ResourceType.TOPIC, name):
+                partition, error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif message.replica_id >= 0 and not error:
+                error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # nobody is a replica of ours
+            wanted.partitions.append(Wanted(asked, partition, error))
+        topics.append(wanted)
+    return topics
+
+
+def _answer(request: Request, reading: Reading) -> FetchResponse[LogSlice] | Later:
+    cold = [piece for piece in reading.slices if is_cold(piece)]
+    if not cold:
+        return reading.response
+    request.node.helpers.run(lambda: warm(cold), lambda _: request.answer(reading.response))
+    return LATER
+
+
+def _answer_later(request: Request, reading: Reading) -> None:
+    answer = _answer(request, reading)
+    if answer is not LATER:
+        request.answer(answer)
+
+
+def _encode(answer: FetchResponse[LogSlice], version: int, correlation_id: int) -> list[Part]:
+    parts: list[Part] = []
+    copied = 0
+    for part in encode_fetch_response(answer, version, correlation_id):
+        if isinstance(part, LogSlice) and part.length < _COPIED_UP_TO and copied < _COPIED_IN_ALL:
+            copied += part.length
+            parts.append(part.read())
+            part.release()
+        else:
+            parts.append(part)
+    return parts
+
+
+def _refuse(request: Request, code: ErrorCode) -> Any:
+    message: FetchRequest = request.message
+    return FetchResponse(
+        [
+            TopicFetched(
+                topic.name, topic.topic_id, [PartitionFetched(each.partition, code) for each in topic.partitions]
+            )
+            for topic in message.topics
+        ],
+        code if request.version >= 7 else 0,
+    )
+
+
+API: Final = Api(
+    key=1,
+    versions=(4, 18),
+    authorise=each,
+    handle=handle,
+    refuse=_refuse,
+    decode=decode_fetch_request,
+    encode=_encode,
+)

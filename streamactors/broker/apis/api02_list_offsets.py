@@ -1,0 +1,118 @@
+"""ListOffsets: the offset that belongs to a time, or the first, the last, the one with the largest timestamp.
+
+Versions: 1-11 (2 isolation level; 4 leader epoch KIP-320; 6 flexible; 7 max timestamp KIP-734; 8 earliest local, 9
+latest tiered KIP-405; 11 earliest pending upload).   Authorised: DESCRIBE TOPIC each. Errors:
+UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, INVALID_REQUEST (a
+partition asked twice), UNSUPPORTED_VERSION (a special timestamp that the version does not have). Differs from Apache
+Kafka: nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any, Final
+
+from streamactors.broker.api import LATER, Api, Body, Later
+from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.helpers import Outcome
+from streamactors.broker.log.log_read import ListedOffset
+from streamactors.broker.protocol.fetch import READ_COMMITTED
+from streamactors.broker.replication.partition import Partition
+from streamactors.broker.request import Request
+from streamactors.broker.security import Operation, ResourceType, each
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_EARLIEST_PENDING_UPLOAD: Final = -6
+_NOTHING: Final = ListedOffset(-1, -1, -1)
+_FIRST_VERSION: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
+"""The first version of each special timestamp that not every version has."""
+
+
+def handle(request: Request) -> Body | Later:
+    asked = Counter(
+        (topic.name, partition.partition_index) for topic in request.message.topics for partition in topic.partitions
+    )
+    topics: list[Body] = []
+    searches: list[tuple[dict[str, Any], Partition, int, int]] = []
+    for topic in request.message.topics:
+        answers = []
+        for wanted in topic.partitions:
+            answer: dict[str, Any] = {"partition_index": wanted.partition_index, "timestamp": -1, "offset": -1}
+            partition, error = _find(request, topic.name, wanted, asked[topic.name, wanted.partition_index])
+            answer["error_code"] = error
+            if partition is not None and not error:
+                bound = _bound(request, partition)
+                if wanted.timestamp in (_LATEST, _EARLIEST):
+                    _fill(answer, partition.log.list_offset(wanted.timestamp, bound), wanted.timestamp)
+                else:
+                    searches.append((answer, partition, wanted.timestamp, bound))
+            answers.append(answer)
+        topics.append({"name": topic.name, "partitions": answers})
+    body: Body = {"topics": topics}
+    if not searches:
+        return body
+    # Looking for a time reads indexes and batches, which may be on a cold disk.
+    request.node.helpers.run(partial(_search, searches), lambda outcome: _answer(request, body, outcome))
+    return LATER
+
+
+def _find(request: Request, name: str, wanted: Any, times: int) -> tuple[Partition | None, ErrorCode]:
+    if not request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if times > 1:
+        return None, ErrorCode.INVALID_REQUEST
+    first_version = _FIRST_VERSION.get(wanted.timestamp, 0)
+    if wanted.timestamp < _EARLIEST_PENDING_UPLOAD or request.version < first_version:
+        return None, ErrorCode.UNSUPPORTED_VERSION
+    partition = request.node.partitions.get(name, wanted.partition_index)
+    if partition is None:
+        return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return partition, partition.epoch_error(wanted.current_leader_epoch)
+
+
+def _bound(request: Request, partition: Partition) -> int:
+    if request.message.isolation_level == READ_COMMITTED:
+        return partition.last_stable_offset
+    return partition.high_watermark
+
+
+def _search(searches: list[tuple[dict[str, Any], Partition, int, int]]) -> None:
+    for answer, partition, timestamp, bound in searches:
+        try:
+            listed = _NOTHING if timestamp == _EARLIEST_PENDING_UPLOAD else partition.log.list_offset(timestamp, bound)
+        except BrokerError as error:
+            answer["error_code"] = error.code
+        else:
+            _fill(answer, listed, timestamp)
+
+
+def _fill(answer: dict[str, Any], listed: ListedOffset, timestamp: int) -> None:
+    answer["offset"] = listed.offset
+    answer["leader_epoch"] = listed.leader_epoch
+    answer["timestamp"] = listed.timestamp_ms
+
+
+def _answer(request: Request, body: Body, outcome: Outcome[None]) -> None:
+    if outcome.error is None:
+        request.answer(body)
+    else:
+        request.answer(_refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
+def _refuse(request: Request, code: ErrorCode) -> Body:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": wanted.partition_index, "error_code": code, "timestamp": -1, "offset": -1}
+                    for wanted in topic.partitions
+                ],
+            }
+            for topic in request.message.topics
+        ]
+    }
+
+
+API: Final = Api(key=2, versions=(1, 11), authorise=each, handle=handle, refuse=_refuse)

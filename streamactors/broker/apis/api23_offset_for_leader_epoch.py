@@ -1,0 +1,52 @@
+"""OffsetForLeaderEpoch: where an epoch ended, for who has to find out whether its records still stand.
+
+Versions: 2-4 (3 replica id; 4 flexible).   Authorised: DESCRIBE TOPIC each. Errors: UNKNOWN_TOPIC_OR_PARTITION,
+NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, TOPIC_AUTHORIZATION_FAILED. Differs from Apache
+Kafka: nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamactors.broker.api import Api, Body
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import Operation, ResourceType, each
+
+
+def handle(request: Request) -> Body:
+    return {
+        "topics": [
+            {"topic": topic.topic, "partitions": [_end_of(request, topic.topic, asked) for asked in topic.partitions]}
+            for topic in request.message.topics
+        ]
+    }
+
+
+def _end_of(request: Request, topic: str, asked: Any) -> Body:
+    if not request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic):
+        return _error(asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    partition = request.node.partitions.get(topic, asked.partition)
+    if partition is None:
+        return _error(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    error = partition.epoch_error(asked.current_leader_epoch)
+    if error:
+        return _error(asked, error)
+    epoch, end_offset = partition.log.epoch_end_offset(asked.leader_epoch)
+    return {"partition": asked.partition, "leader_epoch": epoch, "end_offset": end_offset}
+
+
+def _error(asked: Any, code: ErrorCode) -> Body:
+    return {"partition": asked.partition, "error_code": code, "leader_epoch": -1, "end_offset": -1}
+
+
+def _refuse(request: Request, code: ErrorCode) -> Body:
+    return {
+        "topics": [
+            {"topic": topic.topic, "partitions": [_error(asked, code) for asked in topic.partitions]}
+            for topic in request.message.topics
+        ]
+    }
+
+
+API: Final = Api(key=23, versions=(2, 4), authorise=each, handle=handle, refuse=_refuse)

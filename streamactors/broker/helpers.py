@@ -1,0 +1,54 @@
+"""Helper threads of the data plane: work that would make everybody wait, such as a read from a cold disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+
+T = TypeVar("T")
+
+_THREADS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """What came of it: a value or an error."""
+
+    value: T | None = None
+    error: BaseException | None = None
+
+    def get(self) -> T:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]
+
+
+class Helpers:
+    """A few threads, started when they are first needed."""
+
+    def __init__(self, data_plane: Dispatcher) -> None:
+        self._data_plane = data_plane
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"{data_plane.name}-helper")
+
+    def run(self, fn: Callable[[], T], then: Callable[[Outcome[T]], object]) -> None:
+        """Call `fn()` on a helper thread, then `then(outcome)` on the data plane (not at all once the broker has
+        stopped)."""
+
+        def deliver(future: Future[T]) -> None:
+            error = future.exception()
+            outcome = Outcome[T](error=error) if error is not None else Outcome(value=future.result())
+            try:
+                self._data_plane.execute(lambda: then(outcome))
+            except DispatcherStopped:
+                pass  # nobody waits for it any more
+
+        self._pool.submit(fn).add_done_callback(deliver)
+
+    def stop(self) -> None:
+        """Finish what runs, drop what waits."""
+        self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,149 @@
+"""The acceptor: opens the listeners and hands new connections to the processor.
+
+Owner: the data plane. `localhost` means both loopback addresses on one port."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from typing import Final
+
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.broker.config.listeners import ListenerSpec
+from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.network.listener import Listener
+from streamactors.broker.network.processor import Processor
+
+_log = logging.getLogger("streamactors.broker.network")
+
+_ACCEPTED_PER_TURN: Final = 64
+_TRIES_FOR_ONE_PORT: Final = 20
+_RETRY_MS: Final = 100
+_OUT_OF_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Acceptor:
+    """The listening sockets of a broker."""
+
+    def __init__(self, dispatcher: Dispatcher, processor: Processor) -> None:
+        self._dispatcher = dispatcher
+        self._processor = processor
+        self._sockets: list[tuple[socket.socket, Listener]] = []
+
+    def bind(self, spec: ListenerSpec) -> Listener:
+        """Bind and listen, without accepting yet. Raises BrokerStartError naming the address."""
+        addresses = _addresses(spec)
+        sockets = _bind_all(addresses, spec, self._processor.limits.backlog)
+        port: int = sockets[0].getsockname()[1]
+        listener = Listener(spec.name, spec.host, port, spec.advertised_host, spec.advertised_port or port)
+        if spec.advertised_port == spec.port == 0:
+            listener.advertised_port = port
+        self._sockets += [(sock, listener) for sock in sockets]
+        return listener
+
+    def start(self) -> None:
+        """Accept connections. On the data plane's thread."""
+        for sock, listener in self._sockets:
+            self._watch(sock, listener)
+
+    def stop(self) -> None:
+        """Close the listening sockets."""
+        for sock, _ in self._sockets:
+            try:
+                self._dispatcher.unregister(sock)
+            except KeyError:
+                pass
+            sock.close()
+        self._sockets.clear()
+
+    def _watch(self, sock: socket.socket, listener: Listener) -> None:
+        self._dispatcher.register(sock, lambda: self._accept(sock, listener))
+
+    def _accept(self, sock: socket.socket, listener: Listener) -> None:
+        for _ in range(_ACCEPTED_PER_TURN):
+            try:
+                connection, _ = sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_FILES:
+                    raise
+                # The connection stays in the backlog and would wake us for ever: look away for a moment.
+                _log.warning("cannot accept on %s: %s; raise the limit of open files (ulimit -n)", listener, error)
+                self._dispatcher.unregister(sock)
+                self._dispatcher.call_later(_RETRY_MS, lambda: self._watch_again(sock, listener))
+                return
+            self._processor.adopt(connection, listener)
+
+    def _watch_again(self, sock: socket.socket, listener: Listener) -> None:
+        if sock.fileno() >= 0:
+            self._watch(sock, listener)
+
+
+def _addresses(spec: ListenerSpec) -> list[tuple[socket.AddressFamily, str]]:
+    if spec.host == "localhost":
+        found = [(socket.AF_INET, "127.0.0.1")]
+        if _has_ipv6_loopback():
+            found.append((socket.AF_INET6, "::1"))
+        return found
+    if spec.host == "":
+        return [(socket.AF_INET6, "::")] if socket.has_dualstack_ipv6() else [(socket.AF_INET, "0.0.0.0")]  # noqa: S104
+    try:
+        infos = socket.getaddrinfo(spec.host, spec.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise BrokerStartError(
+            f"listener {spec.name}: no address for host {spec.host!r} ({error}); name one of this machine's"
+        ) from None
+    return [(infos[0][0], str(infos[0][4][0]))]
+
+
+def _has_ipv6_loopback() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def _bind_all(
+    addresses: list[tuple[socket.AddressFamily, str]], spec: ListenerSpec, backlog: int
+) -> list[socket.socket]:
+    """Bind every address to one port; a free one of the first may be taken on the second, so try a few."""
+    for _ in range(_TRIES_FOR_ONE_PORT):
+        sockets: list[socket.socket] = []
+        try:
+            port = spec.port
+            for family, host in addresses:
+                sock = socket.socket(family, socket.SOCK_STREAM)
+                sockets.append(sock)
+                _prepare(sock, host)
+                sock.bind((host, port))
+                port = sock.getsockname()[1]
+            for sock in sockets:
+                sock.listen(backlog)
+        except OSError as error:
+            for sock in sockets:
+                sock.close()
+            if spec.port == 0 and error.errno == errno.EADDRINUSE:
+                continue
+            raise BrokerStartError(_why_not(spec, error)) from None
+        return sockets
+    raise BrokerStartError(f"listener {spec.name}: no port is free on both loopback addresses; name one")
+
+
+def _prepare(sock: socket.socket, host: str) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sock.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
+
+
+def _why_not(spec: ListenerSpec, error: OSError) -> str:
+    address = f"{spec.name}://{spec.host}:{spec.port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{address}: port {spec.port} is in use; stop who uses it or choose another with --listen"
+    if error.errno == errno.EACCES:
+        return f"{address}: no permission to listen on port {spec.port}; choose one above 1023"
+    return f"{address}: cannot listen ({error.strerror}); choose another address with --listen"

@@ -1,0 +1,145 @@
+"""A connection: its socket, the requests it has in service in their order, and why it is not read from.
+
+Owner: a processor, on the data plane's thread."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections import deque
+from enum import IntFlag
+from typing import TYPE_CHECKING, Final
+
+from streamactors.broker.network.frame_reader import FrameReader
+from streamactors.broker.network.listener import Listener
+from streamactors.broker.network.output import Output
+from streamactors.broker.security import ANONYMOUS
+
+if TYPE_CHECKING:
+    from streamactors.broker.network.processor import Processor
+    from streamactors.broker.request import Request
+
+_log = logging.getLogger("streamactors.broker.network")
+
+
+class Mute(IntFlag):
+    """Why nothing is read from a connection. It is read again when no reason is left."""
+
+    NONE = 0
+    IN_FLIGHT = 1  # as many requests in service as one connection may have
+    OUTPUT = 2  # the client does not read its answers
+    MEMORY = 4  # no buffer for the request it is sending
+    QUEUE_FULL = 8  # too many bytes of requests in service, over all connections
+    THROTTLED = 16  # a quota; the place for it (KIP-219)
+    HANDLER = 32  # a handler must not see the next request before it is done with this one
+
+
+class Connection:
+    """One client's connection."""
+
+    __slots__ = (
+        "client_software",
+        "closed",
+        "host",
+        "id",
+        "in_flight",
+        "last_active_ms",
+        "listener",
+        "muted",
+        "output",
+        "port",
+        "principal",
+        "processor",
+        "reader",
+        "registered",
+        "socket",
+    )
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        connection_id: int,
+        listener: Listener,
+        processor: Processor,
+        reader: FrameReader,
+        now_ms: float,
+    ) -> None:
+        peer = sock.getpeername()
+        self.socket = sock
+        self.id = connection_id
+        self.listener = listener
+        self.host: str = peer[0]
+        self.port: int = peer[1]
+        self.principal: Final = ANONYMOUS
+        self.client_software = ""
+        self.processor = processor
+        self.reader = reader
+        self.output = Output(sock)
+        self.in_flight: deque[Request] = deque()
+        self.muted = Mute.NONE
+        self.registered = (True, False)  # for reading, for writing
+        self.closed = False
+        self.last_active_ms = now_ms
+
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def begin(self, request: Request) -> None:
+        """Give a request its place in the order of answers."""
+        self.in_flight.append(request)
+        self.processor.request_begun(self, request.size)
+
+    def answered(self, request: Request) -> None:
+        """A request has its answer. It leaves as soon as all before it have left."""
+        if self.closed:
+            _release(request)
+            return
+        in_flight = self.in_flight
+        if request is not in_flight[0]:
+            return
+        while in_flight and in_flight[0].answered:
+            done = in_flight.popleft()
+            if done.parts:
+                self.output.extend(done.parts)
+            done.parts = None
+            self.processor.request_ended(self, done.size)
+        self.processor.has_output(self)
+
+    def mute(self, reason: Mute) -> None:
+        """Stop reading from the connection, for this reason."""
+        self.muted |= reason
+
+    def unmute(self, reason: Mute) -> None:
+        """This reason is gone; read on if it was the last."""
+        if self.muted & reason:
+            self.muted &= ~reason
+            if not self.muted and not self.closed:
+                self.processor.resume(self)
+
+    def close(self, reason: str) -> None:
+        """Close the connection; its requests go on, their answers are dropped. One log line if there is a reason."""
+        if self.closed:
+            return
+        self.closed = True
+        if reason:
+            _log.warning("connection of %s closed: %s", self.peer, reason)
+        self.processor.forget(self)
+        self.reader.close()
+        self.output.discard()
+        for request in self.in_flight:
+            self.processor.request_ended(self, request.size)
+            _release(request)
+        self.in_flight.clear()
+        self.socket.close()
+
+    def __str__(self) -> str:
+        return self.peer
+
+
+def _release(request: Request) -> None:
+    for part in request.parts or ():
+        if not isinstance(part, bytes | bytearray | memoryview):
+            part.release()
+    request.parts = None

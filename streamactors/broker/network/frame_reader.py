@@ -1,0 +1,150 @@
+"""Frames out of a byte stream: a size of four bytes, then so many bytes.
+
+Owner: one connection. Small requests are parsed where the socket left them, in a buffer that all connections share.
+Only a request that is not complete yet gets a buffer of its own. It grows with what has arrived, not with what the size
+claims, except on a connection that has sent as large a request before; so a claim costs its sender the bytes. Frames
+are views: they are valid until the next `park` or `receive`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+from streamactors.broker.network.buffers import BufferPool
+from streamactors.errors import StreamActorsError
+
+_SIZE: Final = Struct(">i")
+_SIZE_BYTES: Final = 4
+_FIRST_BUFFER: Final = 16 << 10
+_GROWTH: Final = 4
+
+ReceiveInto = Callable[[memoryview], int]
+
+
+class BadFrame(StreamActorsError):
+    """A size that cannot be one. `head` is the first bytes in its place."""
+
+    def __init__(self, size: int, head: bytes) -> None:
+        super().__init__(f"a request of {size} bytes")
+        self.size = size
+        self.head = head
+
+
+class OutOfBuffers(StreamActorsError):
+    """The budget for half-received requests is used up; try again when others are done."""
+
+
+class FrameReader:
+    """Collects the bytes of one connection into frames."""
+
+    __slots__ = ("_buffer", "_end", "_largest", "_max_bytes", "_next_size", "_pool", "_scratch", "_start", "_view")
+
+    def __init__(self, scratch: memoryview, pool: BufferPool, max_bytes: int) -> None:
+        self._scratch = scratch
+        self._pool = pool
+        self._max_bytes = max_bytes
+        self._buffer: bytearray | None = None  # a buffer of our own; else the scratch buffer is used
+        self._view = scratch
+        self._start = 0
+        self._end = 0
+        self._largest = 0  # the largest request so far, with its size
+        self._next_size = 0  # what the next one probably takes, if it is large
+
+    @property
+    def pending(self) -> int:
+        """Bytes received and not yet taken as frames."""
+        return self._end - self._start
+
+    def receive(self, receive_into: ReceiveInto) -> int:
+        """Receive once; return the number of bytes, 0 at the end of the stream.
+
+        Raises what `receive_into` raises, and OutOfBuffers before anything is received."""
+        limit = self._make_room()
+        received = receive_into(self._view[self._end : limit])
+        self._end += received
+        return received
+
+    def next_frame(self) -> memoryview | None:
+        """Take the next complete frame, without its size. Raises BadFrame."""
+        start = self._start
+        if self._end - start < _SIZE_BYTES:
+            return None
+        size = self._claimed_size()
+        frame_end = start + _SIZE_BYTES + size
+        if frame_end > self._end:
+            return None
+        self._start = frame_end
+        total = _SIZE_BYTES + size
+        if total > self._largest:
+            self._largest = total
+        self._next_size = total if total > len(self._scratch) else 0
+        return self._view[start + _SIZE_BYTES : frame_end]
+
+    def park(self) -> None:
+        """Leave the shared buffer to others: keep what is not taken yet, in a buffer of our own if need be."""
+        pending = self._end - self._start
+        if pending == 0:
+            self._drop_buffer()
+        elif self._buffer is None:
+            self._move_to(max(_FIRST_BUFFER, pending))
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._start = self._end
+        self._drop_buffer()
+
+    def _claimed_size(self) -> int:
+        size: int = _SIZE.unpack_from(self._view, self._start)[0]
+        if not 0 <= size <= self._max_bytes:
+            raise BadFrame(size, bytes(self._view[self._start : min(self._start + 16, self._end)]))
+        return size
+
+    def _make_room(self) -> int:
+        """Make sure that something can be received; return where receiving has to end."""
+        pending = self._end - self._start
+        if pending == 0:
+            if self._next_size == 0:
+                self._drop_buffer()
+                return len(self._view)
+            if self._buffer is None or len(self._buffer) < self._next_size:
+                self._drop_buffer()
+                if not self._pool.admits(self._next_size):
+                    return len(self._view)  # the scratch buffer will do
+                self._use(self._pool.take(self._next_size))
+            self._start = self._end = 0
+            return self._next_size
+        total = _SIZE_BYTES + self._claimed_size() if pending >= _SIZE_BYTES else _SIZE_BYTES
+        if self._start + total > len(self._view) or self._end == len(self._view):
+            capacity = total
+            if total > 2 * self._largest:
+                capacity = min(total, max(_FIRST_BUFFER, _GROWTH * pending))
+            if capacity > len(self._view) or self._buffer is None:
+                self._move_to(max(capacity, _FIRST_BUFFER))
+            else:
+                self._view[:pending] = self._view[self._start : self._end]
+                self._start, self._end = 0, pending
+        # A large request is received to its end and not beyond, so that the next one begins at the start of a buffer.
+        return min(self._start + total, len(self._view)) if total > len(self._scratch) else len(self._view)
+
+    def _move_to(self, capacity: int) -> None:
+        held = 0 if self._buffer is None else len(self._buffer)
+        if not self._pool.admits(capacity - held):
+            raise OutOfBuffers(f"{self._pool.in_use} of {self._pool.budget} bytes are in use")
+        pending = self._end - self._start
+        buffer = self._pool.take(capacity)
+        buffer[:pending] = self._view[self._start : self._end]
+        self._drop_buffer()
+        self._use(buffer)
+        self._start, self._end = 0, pending
+
+    def _use(self, buffer: bytearray) -> None:
+        self._buffer = buffer
+        self._view = memoryview(buffer)
+
+    def _drop_buffer(self) -> None:
+        if self._buffer is not None:
+            self._pool.give_back(self._buffer)
+            self._buffer = None
+            self._view = self._scratch
+        self._start = self._end = 0

@@ -1,0 +1,50 @@
+"""Limits of the network, with Kafka's names where Kafka has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from streamactors.broker.config.broker_config import BrokerConfig
+
+_IN_FLIGHT_BYTES: Final = 512 << 20
+_RECEIVE_BYTES: Final = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What connections may cost. Sizes in bytes, times in milliseconds."""
+
+    max_request_bytes: int = 104_857_600
+    max_in_flight: int = 64
+    """Requests of one connection in service; one restores Kafka's own way, one after the other."""
+    max_in_flight_bytes: int = _IN_FLIGHT_BYTES
+    """Requests in service over all connections; above it nobody's next request is read."""
+    max_receive_bytes: int = _RECEIVE_BYTES
+    """Buffers of half-received requests over all connections; above it those that want more have to wait."""
+    stalled_frame_ms: float = 60_000
+    """A request half received that gets nothing for so long ends its connection."""
+    max_idle_ms: float = 600_000
+    max_connections: int = 2**31 - 1
+    max_connections_per_ip: int = 2**31 - 1
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+    backlog: int = 50
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Limits:
+        """Read them from the broker's configuration."""
+        queued = config.queued_max_request_bytes
+        largest = config.socket_request_max_bytes
+        return cls(
+            max_request_bytes=largest,
+            max_in_flight=config.max_in_flight_requests if config.pipelining else 1,
+            max_in_flight_bytes=queued if queued > 0 else _IN_FLIGHT_BYTES,
+            max_receive_bytes=max(_RECEIVE_BYTES, 2 * largest),
+            max_idle_ms=config.connections_max_idle_ms,
+            max_connections=config.max_connections,
+            max_connections_per_ip=config.max_connections_per_ip,
+            send_buffer_bytes=config.socket_send_buffer_bytes,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+            backlog=config.socket_listen_backlog_size,
+        )

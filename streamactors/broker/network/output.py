@@ -1,0 +1,125 @@
+"""What leaves by a socket: bytes gathered into one call, regions of files by sendfile.
+
+Owner: one connection. A region is released when its last byte has been handed to the kernel, or when the connection
+closes."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from streamactors.errors import StreamActorsError
+
+
+class FileRegion(Protocol):
+    """Bytes of a file that stay where they are until `release`."""
+
+    @property
+    def fd(self) -> int: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    def release(self) -> None: ...
+
+
+Part = bytes | bytearray | memoryview | FileRegion
+
+_GATHERED: Final = 64
+_PER_TURN: Final = 4 << 20
+_MORE: Final = getattr(socket, "MSG_MORE", 0)
+_NO_SIGNAL: Final = getattr(socket, "MSG_NOSIGNAL", 0)
+
+
+class RegionTooShort(StreamActorsError):
+    """A file ended before the region that was promised from it."""
+
+
+class Output:
+    """The parts that wait to be sent over one socket."""
+
+    __slots__ = ("_parts", "_sent_of_region", "_socket")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._parts: deque[Part] = deque()
+        self._sent_of_region = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def extend(self, parts: Iterable[Part]) -> None:
+        """Add parts behind those that wait."""
+        self._parts.extend(parts)
+
+    def flush(self) -> bool:
+        """Send until nothing is left (True), or the socket or this connection's turn is full (False).
+
+        Raises OSError if the connection is gone, RegionTooShort if a response cannot be completed."""
+        parts = self._parts
+        budget = _PER_TURN
+        while parts and budget > 0:
+            head = parts[0]
+            try:
+                if isinstance(head, bytes | bytearray | memoryview):
+                    budget -= self._send_bytes()
+                else:
+                    budget -= self._send_region(head)
+            except (BlockingIOError, InterruptedError):
+                return False
+        return not parts
+
+    def discard(self) -> None:
+        """Drop everything, releasing the regions."""
+        for part in self._parts:
+            if not isinstance(part, bytes | bytearray | memoryview):
+                part.release()
+        self._parts.clear()
+
+    def _send_bytes(self) -> int:
+        parts = self._parts
+        gathered: list[bytes | bytearray | memoryview] = []
+        flags = _NO_SIGNAL
+        for part in parts:
+            if not isinstance(part, bytes | bytearray | memoryview):
+                flags |= _MORE  # its records follow: one segment for both
+                break
+            gathered.append(part)
+            if len(gathered) == _GATHERED:
+                break
+        if len(gathered) == 1:
+            sent = self._socket.send(gathered[0], flags)
+        else:
+            sent = self._socket.sendmsg(gathered, (), flags)
+        left = sent
+        while left:
+            head = parts[0]
+            assert isinstance(head, bytes | bytearray | memoryview)
+            if len(head) > left:
+                parts[0] = memoryview(head)[left:]
+                break
+            left -= len(head)
+            parts.popleft()
+        else:
+            while parts and isinstance(parts[0], bytes | bytearray | memoryview) and not len(parts[0]):
+                parts.popleft()
+        return sent
+
+    def _send_region(self, region: FileRegion) -> int:
+        done = self._sent_of_region
+        wanted = region.length - done
+        sent = 0
+        if wanted:
+            sent = os.sendfile(self._socket.fileno(), region.fd, region.position + done, min(wanted, _PER_TURN))
+            if sent == 0:
+                raise RegionTooShort(f"a file ended {wanted} bytes before the end of a response")
+        if sent == wanted:
+            self._sent_of_region = 0
+            self._parts.popleft()
+            region.release()
+        else:
+            self._sent_of_region = done + sent
+        return sent

@@ -1,0 +1,289 @@
+"""The processor: reads frames from its connections, has them served, and sends the answers.
+
+Owner: the data plane. A round of a connection is: receive once or twice, serve what is complete, send all answers in
+one call. Answers that come later (a flush, a timer, another client's produce) are collected until the end of the round
+they come in.
+
+A connection is left unread while it has a reason to be mute; epoll is told only when data really waits, because most
+such times are over before."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final
+
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.timing_wheel import Timer
+from streamactors.broker.network.buffers import BufferPool
+from streamactors.broker.network.connection import Connection, Mute
+from streamactors.broker.network.foreign import recognise
+from streamactors.broker.network.frame_reader import BadFrame, FrameReader, OutOfBuffers
+from streamactors.broker.network.limits import Limits
+from streamactors.broker.network.listener import Listener
+from streamactors.broker.network.output import RegionTooShort
+
+_log = logging.getLogger("streamactors.broker.network")
+
+Serve = Callable[[Connection, memoryview], None]
+
+_SCRATCH_BYTES: Final = 128 << 10
+_LONGEST_SWEEP_MS: Final = 15_000
+
+
+class Processor:
+    """Owns connections. `serve(connection, frame)` must call `connection.begin` with a request or close the connection;
+    the frame is valid until it returns."""
+
+    def __init__(self, dispatcher: Dispatcher, limits: Limits, serve: Serve) -> None:
+        self.limits = limits
+        self.connections: dict[int, Connection] = {}
+        self.in_flight_bytes = 0
+        self.pool = BufferPool(limits.max_receive_bytes)
+        self._dispatcher = dispatcher
+        self._serve = serve
+        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._now_ms = dispatcher.clock.now_ms
+        self._per_host: Counter[str] = Counter()
+        self._ids = 0
+        self._with_output: dict[int, Connection] = {}
+        self._flush_scheduled = False
+        self._in_round = False
+        self._waiting_for_bytes: deque[Connection] = deque()
+        self._waiting_for_buffers: deque[Connection] = deque()
+        self._sweep: Timer | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to look for idle connections."""
+        interval_ms = min(self.limits.max_idle_ms, self.limits.stalled_frame_ms) / 4
+        self._sweep = self._dispatcher.call_later(min(interval_ms, _LONGEST_SWEEP_MS), self._close_idle)
+
+    def stop(self) -> None:
+        """Close every connection."""
+        self._stopped = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in list(self.connections.values()):
+            connection.close("")
+
+    # ---- connections ----
+
+    def adopt(self, sock: socket.socket, listener: Listener) -> None:
+        """Serve an accepted connection, or close it if there are too many."""
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            reader = FrameReader(self._scratch, self.pool, self.limits.max_request_bytes)
+            connection = Connection(sock, self._ids + 1, listener, self, reader, self._now_ms())
+        except OSError as error:
+            _log.debug("a connection ended before it began: %s", error)
+            sock.close()
+            return
+        refusal = self._refusal(connection.host)
+        if refusal is not None:
+            _log.warning("connection of %s refused: %s", connection.peer, refusal)
+            sock.close()
+            return
+        self._ids += 1
+        self.connections[connection.id] = connection
+        self._per_host[connection.host] += 1
+        self._dispatcher.register(sock, lambda: self._on_readable(connection))
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is closing."""
+        del self.connections[connection.id]
+        self._with_output.pop(connection.id, None)
+        self._per_host[connection.host] -= 1
+        if not self._per_host[connection.host]:
+            del self._per_host[connection.host]
+        try:
+            self._dispatcher.unregister(connection.socket)
+        except KeyError:
+            pass  # the dispatcher found it broken before we did
+        if self._waiting_for_buffers:
+            self._retry_waiting(self._waiting_for_buffers, Mute.MEMORY)
+
+    def _refusal(self, host: str) -> str | None:
+        limits = self.limits
+        if self._stopped:
+            return "the broker is stopping"
+        if len(self.connections) >= limits.max_connections:
+            return f"there are {len(self.connections)} already; raise max.connections"
+        if self._per_host[host] >= limits.max_connections_per_ip:
+            return f"there are {self._per_host[host]} from this address already; raise max.connections.per.ip"
+        return None
+
+    # ---- reading ----
+
+    def _on_readable(self, connection: Connection) -> None:
+        if connection.closed:
+            return
+        if connection.muted:
+            self._register(connection)
+            return
+        try:
+            received = connection.reader.receive(connection.socket.recv_into)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OutOfBuffers:
+            connection.mute(Mute.MEMORY)
+            self._waiting_for_buffers.append(connection)
+            self._register(connection)
+            return
+        except BadFrame as error:
+            self._refuse_frame(connection, error)
+            return
+        except OSError as error:
+            _log.debug("connection of %s ended: %s", connection.peer, error)
+            connection.close("")
+            return
+        if received == 0:
+            self._end_of_stream(connection)
+            return
+        connection.last_active_ms = self._now_ms()
+        self._serve_frames(connection)
+
+    def _serve_frames(self, connection: Connection) -> None:
+        """Serve what is complete, until the connection is mute or needs more bytes."""
+        outermost, self._in_round = not self._in_round, True
+        reader = connection.reader
+        try:
+            while not connection.muted and not connection.closed:
+                frame = reader.next_frame()
+                if frame is None:
+                    break
+                self._serve(connection, frame)
+        except BadFrame as error:
+            self._refuse_frame(connection, error)
+        except Exception as error:  # noqa: BLE001 - logged; the others are served on
+            _log.exception("connection of %s: serving a request failed", connection.peer)
+            connection.close(f"serving a request failed: {error}")
+        finally:
+            if not connection.closed:
+                self._park(connection)
+            if outermost:
+                self._in_round = False
+                self._flush()
+
+    def _park(self, connection: Connection) -> None:
+        try:
+            connection.reader.park()
+        except OutOfBuffers:
+            # What is received cannot be kept, so the stream is broken for us.
+            connection.close("no memory left for its request; see queued.max.request.bytes")
+        if self._waiting_for_buffers:
+            self._retry_waiting(self._waiting_for_buffers, Mute.MEMORY)
+
+    def _end_of_stream(self, connection: Connection) -> None:
+        pending = connection.reader.pending
+        connection.close(f"it ended {pending} bytes into a request" if pending else "")
+
+    def _refuse_frame(self, connection: Connection, error: BadFrame) -> None:
+        foreign = recognise(error.head)
+        limit = self.limits.max_request_bytes
+        connection.close(foreign or f"{error}; socket.request.max.bytes is {limit}")
+
+    def resume(self, connection: Connection) -> None:
+        """No reason to be mute is left."""
+        self._register(connection)
+        if connection.reader.pending:
+            self._dispatcher.execute(lambda: self._serve_pending(connection))
+
+    def _serve_pending(self, connection: Connection) -> None:
+        if not connection.closed and not connection.muted:
+            self._serve_frames(connection)
+
+    # ---- requests in service ----
+
+    def request_begun(self, connection: Connection, size: int) -> None:
+        """Count a request; mute the connection where a limit is reached."""
+        self.in_flight_bytes += size
+        if len(connection.in_flight) >= self.limits.max_in_flight:
+            connection.muted |= Mute.IN_FLIGHT
+        if self.in_flight_bytes > self.limits.max_in_flight_bytes:
+            connection.muted |= Mute.QUEUE_FULL
+            self._waiting_for_bytes.append(connection)
+
+    def request_ended(self, connection: Connection, size: int) -> None:
+        """A request has left, or its connection has."""
+        self.in_flight_bytes -= size
+        if connection.muted & Mute.IN_FLIGHT:
+            connection.unmute(Mute.IN_FLIGHT)
+        if self._waiting_for_bytes and self.in_flight_bytes <= self.limits.max_in_flight_bytes:
+            self._retry_waiting(self._waiting_for_bytes, Mute.QUEUE_FULL)
+
+    def _retry_waiting(self, waiting: deque[Connection], reason: Mute) -> None:
+        # One at a time and not in this call: each may use up what was freed.
+        connection = waiting.popleft()
+        self._dispatcher.execute(lambda: self._retry(connection, waiting, reason))
+
+    def _retry(self, connection: Connection, waiting: deque[Connection], reason: Mute) -> None:
+        connection.unmute(reason)
+        if waiting and (reason is Mute.MEMORY or self.in_flight_bytes <= self.limits.max_in_flight_bytes):
+            self._retry_waiting(waiting, reason)
+
+    # ---- writing ----
+
+    def has_output(self, connection: Connection) -> None:
+        """Send what the connection has to send, at the end of this round."""
+        self._with_output[connection.id] = connection
+        if not self._in_round and not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._dispatcher.execute(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        while self._with_output:
+            connections, self._with_output = self._with_output, {}
+            for connection in connections.values():
+                self._send(connection)
+
+    def _send(self, connection: Connection) -> None:
+        if connection.closed:
+            return
+        try:
+            drained = connection.output.flush()
+        except RegionTooShort as error:
+            connection.close(str(error))
+            return
+        except OSError as error:
+            _log.debug("connection of %s ended: %s", connection.peer, error)
+            connection.close("")
+            return
+        if not drained:
+            connection.muted |= Mute.OUTPUT
+            self._register(connection)
+        elif connection.muted & Mute.OUTPUT:
+            connection.last_active_ms = self._now_ms()
+            connection.unmute(Mute.OUTPUT)
+            self._register(connection)
+
+    def _register(self, connection: Connection) -> None:
+        """Tell the selector what the connection waits for."""
+        wanted = (not connection.muted, bool(connection.output))
+        if wanted != connection.registered and not connection.closed:
+            connection.registered = wanted
+            self._dispatcher.modify(
+                connection.socket,
+                (lambda: self._on_readable(connection)) if wanted[0] else None,
+                (lambda: self._send(connection)) if wanted[1] else None,
+            )
+
+    # ---- idle connections ----
+
+    def _close_idle(self) -> None:
+        now_ms = self._now_ms()
+        limits = self.limits
+        for connection in list(self.connections.values()):
+            silent_ms = now_ms - connection.last_active_ms
+            if connection.in_flight or connection.muted & ~Mute.OUTPUT:
+                continue  # it waits for us
+            if silent_ms > limits.max_idle_ms:
+                connection.close("" if not connection.output else "it does not read its answers")
+            elif connection.reader.pending and silent_ms > limits.stalled_frame_ms:
+                connection.close(f"half a request, then nothing for {silent_ms / 1000:.0f} s")
+        self.start()

@@ -1,0 +1,261 @@
+"""Purgatory: where requests wait until something happens or their time is up.
+
+Owner: the thread of one dispatcher; nothing here has a lock. A delayed operation is watched under every key that could
+complete it and has one timer in a timing wheel. Whoever completes it first wins; every other attempt, and its timer,
+come to nothing.
+
+A completed operation stays in the lists of its other keys until somebody walks them, so the lists are swept when an
+estimate says that more than `purge_interval` of them are dead. The estimate counts operations watched since the last
+sweep minus the timers pending, and can only overshoot. Source: Kafka's DelayedOperationPurgatory. Kafka spreads its
+keys over 512 locked shards; one thread needs none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final, Protocol
+
+from streamactors.actors.timing_wheel import Timer, TimingWheel
+from streamactors.clock import Clock
+
+_log = logging.getLogger("streamactors.broker.purgatory")
+
+
+class Alarms(Protocol):
+    """What a purgatory needs of its dispatcher."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def call_at(self, deadline_ms: float, fn: Callable[[], object]) -> Timer: ...
+
+
+def _unused() -> None:
+    raise AssertionError("operations are claimed from the wheel, never called")
+
+
+class DelayedOperation(Timer):
+    """Something that completes when a condition holds, or after `delay_ms`.
+
+    Subclasses define `try_complete`, which calls `force_complete` when the condition holds and returns what it
+    returned, and `on_complete`, which runs exactly once. `on_expiration` runs after `on_complete` when it was the time
+    that won."""
+
+    __slots__ = ("_again", "_trying", "completed", "delay_ms")
+
+    def __init__(self, delay_ms: float) -> None:
+        super().__init__(0.0, _unused, None)
+        self.delay_ms = delay_ms
+        self.completed = False
+        self._trying = False
+        self._again = False
+
+    def try_complete(self) -> bool:
+        """Complete if the condition holds; return whether this call did it."""
+        raise NotImplementedError
+
+    def try_complete_for(self, key: Hashable) -> bool:
+        """As `try_complete`, knowing that only what `key` stands for can have changed."""
+        return self.try_complete()
+
+    def on_complete(self) -> None:
+        """Carry out the completion."""
+        raise NotImplementedError
+
+    def on_expiration(self) -> None:
+        """Note that the time ran out."""
+
+    def force_complete(self) -> bool:
+        """Complete, whatever the condition. True for exactly one caller ever, and that call runs `on_complete`."""
+        if self.completed:
+            return False
+        self.completed = True
+        self.cancel()
+        self.on_complete()
+        return True
+
+    def attempt(self, key: Hashable = None) -> bool:
+        """Try to complete, because of a change of `key`; return whether this call did it. Safe against itself."""
+        if self.completed:
+            return False
+        # An operation whose try_complete leads back to itself (an answer lets the next request in, which appends, which
+        # checks the watchers) is tried once more afterwards: what changed meanwhile must not be missed.
+        if self._trying:
+            self._again = True
+            return False
+        self._trying = True
+        try:
+            while True:
+                self._again = False
+                if self.try_complete() if key is None else self.try_complete_for(key):
+                    return True
+                if self.completed or not self._again:
+                    return False
+                key = None
+        finally:
+            self._trying = False
+
+
+class _Watchers:
+    """The operations watched under one key, in order of arrival."""
+
+    __slots__ = ("again", "key", "operations", "walked", "walking")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.operations: list[DelayedOperation] = []
+        self.walked: list[DelayedOperation] = []
+        self.walking = False
+        self.again = False
+
+    def complete(self) -> int:
+        """Try every operation; return how many of them this completed."""
+        if self.walking:
+            self.again = True
+            return 0
+        self.walking = True
+        completed = 0
+        try:
+            self.again = True
+            while self.again:
+                self.again = False
+                self.walked, self.operations = self.operations, []
+                waiting = []
+                for operation in self.walked:
+                    if operation.completed:
+                        continue
+                    if _try(operation, self.key):
+                        completed += 1
+                    elif not operation.completed:
+                        waiting.append(operation)
+                self.operations[:0] = waiting  # before those that came meanwhile
+        finally:
+            self.walking = False
+            self.walked = []
+        return completed
+
+    def purge(self) -> None:
+        self.operations = [operation for operation in self.operations if not operation.completed]
+
+
+def _try(operation: DelayedOperation, key: Hashable) -> bool:
+    try:
+        return operation.attempt(key)
+    except Exception:  # noqa: BLE001 - logged
+        # It stays watched, or is completed already; the operations behind it must not suffer.
+        _log.exception("%s: trying to complete it failed", type(operation).__name__)
+        return False
+
+
+class Purgatory:
+    """The waiting operations of one kind."""
+
+    def __init__(self, name: str, alarms: Alarms, purge_interval: int = 1000) -> None:
+        self.name = name
+        self._alarms = alarms
+        self._purge_interval = purge_interval
+        self._now_ms = alarms.clock.now_ms
+        self._wheel: Final = TimingWheel(self._now_ms)
+        self._watchers: dict[Hashable, _Watchers] = {}
+        self._estimate = 0
+        self._alarm: Timer | None = None
+        self._alarm_ms = float("inf")
+
+    @property
+    def delayed(self) -> int:
+        """Operations that wait, exactly (Kafka's NumDelayedOperations)."""
+        return len(self._wheel)
+
+    @property
+    def watched(self) -> int:
+        """Entries in the watch lists, dead ones included (Kafka's PurgatorySize)."""
+        return sum(len(watchers.operations) for watchers in self._watchers.values())
+
+    def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
+        """Complete the operation now if it can be, else let it wait under `keys`. Returns whether it is completed."""
+        if operation.attempt() or operation.completed:
+            return True
+        table = self._watchers
+        for key in keys:
+            watchers = table.get(key)
+            if watchers is None:
+                watchers = table[key] = _Watchers(key)
+            watchers.operations.append(operation)
+        self._estimate += 1
+        # Between the first attempt and the last watch list nobody would have told it of a change.
+        if operation.attempt() or operation.completed:
+            return True
+        operation.deadline_ms = self._now_ms() + max(operation.delay_ms, 0)
+        self._wheel.add(operation)
+        if operation.deadline_ms < self._alarm_ms:
+            self._set_alarm(operation.deadline_ms)
+        if self._estimate - len(self._wheel) > self._purge_interval:
+            self._purge()
+        return False
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Something about `key` has changed: try what waits for it. Returns how many operations that completed."""
+        watchers = self._watchers.get(key)
+        if watchers is None:
+            return 0
+        completed = watchers.complete()
+        if not watchers.operations and not watchers.walking and self._watchers.get(key) is watchers:
+            del self._watchers[key]
+        return completed
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Stop watching `key`; return the operations that still wait, for the caller to complete."""
+        watchers = self._watchers.pop(key, None)
+        if watchers is None:
+            return []
+        return [each for each in watchers.walked + watchers.operations if not each.completed]
+
+    def advance(self) -> int:
+        """Expire what is due; return how many operations that completed. The alarm calls it; tests may."""
+        expired = 0
+        for operation in self._wheel.collect(self._now_ms()):
+            if self._wheel.claim(operation):
+                assert isinstance(operation, DelayedOperation)
+                expired += self._expire(operation)
+        return expired
+
+    def close(self) -> None:
+        """Forget everything that waits, without completing it."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_ms = float("-inf")
+        self._watchers.clear()
+
+    def _expire(self, operation: DelayedOperation) -> bool:
+        try:
+            if operation.force_complete():
+                operation.on_expiration()
+                return True
+        except Exception:  # noqa: BLE001 - logged
+            _log.exception("%s: completing it after its time failed", type(operation).__name__)
+        return False
+
+    def _set_alarm(self, deadline_ms: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_ms = deadline_ms
+        self._alarm = self._alarms.call_at(deadline_ms, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        if self._alarm_ms == float("-inf"):
+            return
+        self._alarm, self._alarm_ms = None, float("inf")
+        self.advance()
+        deadline_ms = self._wheel.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms < self._alarm_ms:
+            self._set_alarm(deadline_ms)
+
+    def _purge(self) -> None:
+        # First the estimate, then the sweep: what completes during the sweep counts as dead already, so the estimate
+        # can be too high, never too low.
+        self._estimate = len(self._wheel)
+        for key, watchers in list(self._watchers.items()):
+            if not watchers.walking:
+                watchers.purge()
+                if not watchers.operations:
+                    del self._watchers[key]

@@ -1,0 +1,78 @@
+"""A fetch that waits for enough records, or for its time to be up (Kafka's DelayedFetch).
+
+Owner: the data plane. It is done when the records between its offsets and the high watermark (or the last stable
+offset) come to min.bytes, or when a partition can only give an error now. The partitions are read when it completes,
+not before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from streamactors.broker.errors import BrokerError
+from streamactors.broker.purgatory import DelayedOperation
+from streamactors.broker.replication.partition import Partition
+from streamactors.broker.replication.reading import ReadLimits, Wanted, WantedTopic
+
+if TYPE_CHECKING:
+    from streamactors.broker.node import Node
+
+
+class DelayedFetch(DelayedOperation):
+    """Calls `done` once, when it is worth reading."""
+
+    __slots__ = ("_by_partition", "_done", "_limits")
+
+    def __init__(
+        self, topics: Sequence[WantedTopic], limits: ReadLimits, max_wait_ms: float, done: Callable[[], object]
+    ) -> None:
+        super().__init__(max_wait_ms)
+        self._by_partition = {
+            wanted.partition: wanted for topic in topics for wanted in topic.partitions if wanted.partition is not None
+        }
+        self._limits = limits
+        self._done = done
+
+    def wait(self, node: Node) -> None:
+        """Go to the purgatory, or complete at once."""
+        node.fetch_purgatory.try_complete_else_watch(self, self._by_partition)
+
+    def try_complete(self) -> bool:
+        available = 0
+        for partition, wanted in self._by_partition.items():
+            size = self._available(partition, wanted)
+            if size is None:
+                return self.force_complete()
+            available += size
+            if available >= self._limits.min_bytes:
+                return self.force_complete()
+        return False
+
+    def try_complete_for(self, key: Hashable) -> bool:
+        if self._limits.min_bytes > 1:
+            return self.try_complete()
+        # One byte is enough, so the partition that changed decides alone: a thousand others need not be looked at.
+        assert isinstance(key, Partition)
+        size = self._available(key, self._by_partition[key])
+        return self.force_complete() if size is None or size > 0 else False
+
+    def on_complete(self) -> None:
+        self._done()
+
+    def _available(self, partition: Partition, wanted: Wanted) -> int | None:
+        """Bytes that a read would give now; None if it would give an error."""
+        asked = wanted.asked
+        if partition.epoch_error(asked.current_leader_epoch):
+            return None
+        bound = self._limits.bound(partition)
+        if asked.offset >= bound:
+            return None if asked.offset > partition.log_end_offset else 0
+        if self._limits.min_bytes <= 1:
+            return 1
+        try:
+            piece = partition.log.read(asked.offset, asked.max_bytes, bound, True)
+        except BrokerError:
+            return None
+        piece.release()
+        # Whole batches, of one segment: where there is more than that, the partition gives all it is allowed to.
+        return max(piece.length, asked.max_bytes) if piece.end_offset < bound else piece.length

@@ -1,0 +1,160 @@
+"""Reading for Fetch: what each partition gives, within the sizes that the request allows.
+
+Owner: the data plane. Nothing here copies records: a read gives slices of segment files, which are held until they are
+sent or released. Source: Kafka's ReplicaManager.readFromLog; limits: KIP-74."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.log.log_read import LogSlice
+from streamactors.broker.protocol.fetch import (
+    READ_COMMITTED,
+    FetchPartition,
+    FetchResponse,
+    PartitionFetched,
+    TopicFetched,
+)
+from streamactors.broker.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from streamactors.broker.node import Node
+
+NO_TOPIC_ID: Final = bytes(16)
+NO_UUID: Final = uuid.UUID(int=0)
+
+
+@dataclass(slots=True)
+class Wanted:
+    """One partition of a fetch: what is asked, and where it is, or why not."""
+
+    asked: FetchPartition
+    partition: Partition | None
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(slots=True)
+class WantedTopic:
+    name: str
+    topic_id: bytes | None
+    partitions: list[Wanted] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What a request allows. Sizes in bytes."""
+
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+
+    def bound(self, partition: Partition) -> int:
+        """The first offset that must not be read."""
+        if self.isolation_level == READ_COMMITTED:
+            return partition.last_stable_offset
+        return partition.high_watermark
+
+
+@dataclass(slots=True)
+class Reading:
+    """The outcome of reading every partition once. Its slices are held: send or release them."""
+
+    response: FetchResponse[LogSlice]
+    size: int
+    failed: bool
+    slices: list[LogSlice]
+
+    def release(self) -> None:
+        """Let go of the slices unsent."""
+        for each in self.slices:
+            each.release()
+
+
+def read_all(topics: Iterable[WantedTopic], limits: ReadLimits) -> Reading:
+    """Read every partition once, the first non-empty one even beyond the limits, so that a large batch cannot block a
+    consumer."""
+    left = limits.max_bytes
+    size = 0
+    failed = False
+    slices: list[LogSlice] = []
+    answers = []
+    for topic in topics:
+        partitions: list[PartitionFetched[LogSlice]] = []
+        for wanted in topic.partitions:
+            answer = read_one(wanted, limits, left, min_one=size == 0)
+            if isinstance(answer.records, LogSlice):
+                length = answer.records.length
+                slices.append(answer.records)
+                size += length
+                left = max(0, left - length)
+            elif answer.error_code:
+                failed = True
+            partitions.append(answer)
+        answers.append(TopicFetched(topic.name, topic.topic_id, partitions))
+    return Reading(FetchResponse(answers), size, failed, slices)
+
+
+def read_one(wanted: Wanted, limits: ReadLimits, left: int, min_one: bool) -> PartitionFetched[LogSlice]:
+    """Read one partition. An error has no records and no offsets."""
+    asked, partition = wanted.asked, wanted.partition
+    error = wanted.error
+    if partition is not None and not error:
+        error = partition.epoch_error(asked.current_leader_epoch)
+    if error or partition is None:
+        return PartitionFetched(asked.partition, error)
+    if asked.last_fetched_epoch >= 0:
+        diverging = _diverging_epoch(partition, asked)
+        if diverging is not None:
+            return PartitionFetched(asked.partition, 0, *_offsets(partition), b"", diverging=diverging)
+    log = partition.log
+    bound = limits.bound(partition)
+    try:
+        piece = log.read(asked.offset, min(asked.max_bytes, left), bound, min_one)
+    except BrokerError as cause:
+        return PartitionFetched(asked.partition, cause.code)
+    aborted = None
+    if limits.isolation_level == READ_COMMITTED:
+        aborted = []
+        if piece.length:
+            aborted = [
+                (each.producer_id, each.first_offset)
+                for each in log.aborted_transactions(asked.offset, piece.end_offset)
+            ]
+    records: bytes | LogSlice = piece
+    if not piece.length:
+        piece.release()
+        records = b""
+    return PartitionFetched(asked.partition, 0, *_offsets(partition), records, aborted)
+
+
+def _offsets(partition: Partition) -> tuple[int, int, int]:
+    return partition.high_watermark, partition.last_stable_offset, partition.log_start_offset
+
+
+def _diverging_epoch(partition: Partition, asked: FetchPartition) -> tuple[int, int] | None:
+    """Where the reader's log and ours part, if they do: the end of the largest epoch we have up to the reader's last
+    (KIP-595)."""
+    epoch, end_offset = partition.log.epoch_end_offset(asked.last_fetched_epoch)
+    if epoch < 0:
+        return None
+    if epoch < asked.last_fetched_epoch or end_offset < asked.offset:
+        return epoch, end_offset
+    return None
+
+
+def find(node: Node, name: str, topic_id: bytes | None, index: int) -> tuple[Partition | None, str, ErrorCode]:
+    """Return (partition, topic name, error) of a partition named either way."""
+    partitions = node.partitions
+    if topic_id is not None:
+        known = partitions.name_of(topic_id)
+        if known is None:
+            return None, "", ErrorCode.UNKNOWN_TOPIC_ID
+        name = known
+    partition = partitions.get(name, index)
+    if partition is None:
+        return None, name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return partition, name, ErrorCode.NONE
