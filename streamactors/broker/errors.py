@@ -4,14 +4,15 @@ Every exception below becomes one error code of a response; its text is the resp
 names are those of the Kafka protocol ("Error Codes" in its protocol guide).
 
 BrokerError
-├── CorruptMessage, MessageTooLarge, RecordListTooLarge, InvalidRecord, InvalidTimestamp     a produced batch is wrong
+├── CorruptMessage, MessageTooLarge, RecordListTooLarge, InvalidRecord, InvalidTimestamp   a produced batch is wrong
 ├── UnsupportedCompressionType, UnsupportedForMessageFormat
-├── OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState                        the producer's state says no
+├── OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState                   the producer's state says no
 ├── TransactionCoordinatorFenced
 ├── OffsetOutOfRange                                                                         a read beyond the log
+├── FencedLeaderEpoch                                                                        leadership has moved on
 ├── StorageError                                                                             the disk said no
 └── InvalidRequest, PolicyViolation                                                          the request itself
-BrokerStartError                                                                             no broker: one line, exit code 2
+BrokerStartError                         no broker: one line, exit code 2
 """
 
 from __future__ import annotations
@@ -249,6 +250,12 @@ class TransactionCoordinatorFenced(BrokerError):
     """A transaction marker from a coordinator that a newer one has replaced."""
 
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class FencedLeaderEpoch(BrokerError):
+    """A leader acted with an epoch that a newer one has replaced."""
+
+    code = ErrorCode.FENCED_LEADER_EPOCH
 
 
 class StorageError(BrokerError):

@@ -1,0 +1,53 @@
+"""The settings of one log, resolved to plain values.
+
+Owner: whoever creates the log; it is immutable and replaced as a whole. Names and defaults are Kafka's topic configs,
+with `_` for `.`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Final
+
+LONG_MAX: Final = 2**63 - 1
+DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """What a topic's configuration says about its logs. Sizes are bytes, times milliseconds."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    delete_retention_ms: int = DAY_MS
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = LONG_MAX
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    record_validation: str = "header"
+    retention_bytes: int = -1
+    retention_ms: int = 7 * DAY_MS
+    segment_bytes: int = 1 << 30
+    segment_index_bytes: int = 10 << 20
+    segment_jitter_ms: int = 0
+    segment_ms: int = 7 * DAY_MS
+
+    @classmethod
+    def of(cls, settings: object) -> LogConfig:
+        """Return the values that an object with attributes of the same names has, such as a topic's resolved settings."""
+        return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(cls)})
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy

@@ -1,0 +1,194 @@
+"""Group commit: one fdatasync for everything that was appended while the last one ran.
+
+Owner: each log has one Flusher; the threads belong to a pool that is shared, grows while flushes wait and is empty when
+idle. A disk that is synced by several logs at once merges the commits, which one thread for all would prevent. An answer
+never leaves before the sync that covers its record: `done` is called after it, for all that it covered at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log.log_append import AppendResult
+from streamactors.broker.log.log_core import logger
+from streamactors.broker.log.log_flush import LogFlush
+
+Done = Callable[[ErrorCode], None]
+Outcome = tuple[Done, ErrorCode]
+Deliver = Callable[[list[Outcome]], None]
+
+IDLE_SECONDS: Final = 2.0
+MAX_THREADS: Final = 32
+
+
+def deliver_here(outcomes: list[Outcome]) -> None:
+    """Call every `done` on the flusher's thread."""
+    for done, code in outcomes:
+        done(code)
+
+
+class _Waiting(NamedTuple):
+    result: AppendResult
+    done: Done
+
+
+class FlushPool:
+    """Threads that carry out flushes; each ends after two idle seconds."""
+
+    def __init__(self, deliver: Deliver = deliver_here, max_threads: int = MAX_THREADS) -> None:
+        self.deliver = deliver
+        self._max_threads = max_threads
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._closed = False
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Run the job soon, on one of the threads. After `close`, run it here."""
+        with self._changed:
+            closed = self._closed
+            if not closed:
+                self._jobs.append(job)
+                if self._idle >= len(self._jobs):
+                    self._changed.notify()
+                elif len(self._threads) < self._max_threads:
+                    thread = threading.Thread(target=self._work, name="streamactors-flusher", daemon=True)
+                    self._threads.add(thread)
+                    thread.start()
+        if closed:
+            job()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._jobs:
+                    self._idle += 1
+                    self._changed.wait_for(lambda: self._jobs or self._closed, IDLE_SECONDS)
+                    self._idle -= 1
+                    if not self._jobs:
+                        self._threads.discard(threading.current_thread())
+                        return
+                job = self._jobs.popleft()
+            try:
+                job()
+            except Exception:  # noqa: BLE001 - the thread serves other logs too
+                logger.exception("a flush ended with an error that is not the disk's; this is a bug")
+
+    def close(self) -> None:
+        """Finish what was submitted, then end the threads."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            threads = list(self._threads)
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    @property
+    def thread_count(self) -> int:
+        """Threads that exist just now."""
+        with self._changed:
+            return len(self._threads)
+
+
+class Flusher:
+    """The flushes of one log: at most one runs, and the next takes everything that came meanwhile."""
+
+    def __init__(self, log: LogFlush, pool: FlushPool) -> None:
+        self._log = log
+        self._pool = pool
+        self._waiting: deque[_Waiting] = deque()  # guarded by the log's lock
+        self._scheduled = False
+        self._wanted = False
+
+    def request(self, result: AppendResult, done: Done) -> None:
+        """Call done(NONE) once the append is on the disk, or done(error) if it was taken back because that failed.
+
+        The error is KAFKA_STORAGE_ERROR, but OUT_OF_ORDER_SEQUENCE_NUMBER for the later batches of an idempotent
+        producer whose first was lost. If a flush has covered the append already, done is called before this returns; else
+        from the pool, together with all others that the same sync covered.
+        """
+        with self._log.lock:
+            code = self._settled(result)
+            if code is None:
+                self._waiting.append(_Waiting(result, done))
+                self._schedule()
+        if code is not None:
+            done(code)
+
+    def request_soon(self) -> None:
+        """Flush what is appended so far when a thread has time; nobody waits for it."""
+        with self._log.lock:
+            self._wanted = True
+            self._schedule()
+
+    def _settled(self, result: AppendResult) -> ErrorCode | None:
+        if result.generation != self._log.generation:
+            return ErrorCode.KAFKA_STORAGE_ERROR  # cut back since: these offsets may be other records by now
+        return ErrorCode.NONE if result.next_offset <= self._log.recovery_point else None
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._pool.submit(self._run)
+
+    def _run(self) -> None:
+        more = True
+        while more:
+            ticket = self._log.begin_flush()
+            try:
+                self._log.carry_out(ticket)
+                failure = None
+            except OSError as error:
+                failure = error
+            except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+                logger.exception("%s: a flush ended with an error that is not the disk's", self._log.name)
+                failure = OSError(errno.EIO, str(error))
+            with self._log.lock:
+                if failure is None:
+                    self._log.end_flush(ticket)
+                    outcomes = self._finish_waiting()
+                else:
+                    self._log.fail_flush(ticket, failure)
+                    outcomes = self._fail_waiting()
+                    self._wanted = False
+                self._scheduled = more = bool(self._waiting) or self._wanted
+                self._wanted = False
+            if outcomes:
+                try:
+                    self._pool.deliver(outcomes)
+                except Exception:  # noqa: BLE001 - the next flush must go on
+                    logger.exception("%s: an answer to a flush could not be delivered", self._log.name)
+
+    def _finish_waiting(self) -> list[Outcome]:
+        """Take out those that are settled now."""
+        outcomes: list[Outcome] = []
+        still: deque[_Waiting] = deque()
+        for waiting in self._waiting:
+            code = self._settled(waiting.result)
+            if code is None:
+                still.append(waiting)
+            else:
+                outcomes.append((waiting.done, code))
+        self._waiting = still
+        return outcomes
+
+    def _fail_waiting(self) -> list[Outcome]:
+        """Take out all: what was appended before the failure is gone."""
+        outcomes: list[Outcome] = []
+        failed: set[int] = set()
+        for waiting in self._waiting:
+            producer_id = waiting.result.producer_id
+            if producer_id >= 0 and producer_id in failed:
+                outcomes.append((waiting.done, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
+            else:
+                failed.add(producer_id)
+                outcomes.append((waiting.done, ErrorCode.KAFKA_STORAGE_ERROR))
+        self._waiting.clear()
+        return outcomes

@@ -1,0 +1,286 @@
+"""Appending: what a leader checks, assigns and writes, and what a follower takes over.
+
+Owner: PartitionLog. The hot path: a batch of 1 MB costs its CRC and its write, a small one some 5 µs. Rules: Kafka's
+LogValidator and ProducerStateManager; the level of validation is the topic's record.validation.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from streamactors.broker.errors import BrokerError, CorruptMessage, FencedLeaderEpoch, RecordListTooLarge
+from streamactors.broker.log.log_core import LogCore
+from streamactors.broker.log.producer_state import BatchMetadata
+from streamactors.broker.records.batch import RecordBatch, iter_batches
+from streamactors.broker.records.control import EndTransactionMarker, read_marker
+from streamactors.broker.records.header import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    MAX_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    assign_offset,
+    assign_timestamps,
+)
+from streamactors.broker.records.validation import (
+    AppendOrigin,
+    TimestampBounds,
+    check_create_time,
+    check_header,
+    check_records,
+)
+
+
+class UnexpectedAppendOffset(BrokerError):
+    """A follower was given batches that its log already has."""
+
+
+class AppendResult(NamedTuple):
+    """What became of an append. Offsets are the first and the last record's."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """-1 unless the topic stamps records itself."""
+    log_start_offset: int
+    duplicate: bool
+    """The batch was there already; nothing was written and the offsets are the original's."""
+    flush_required: bool
+    """No answer may leave before the log's flusher has called back for this result."""
+    producer_id: int
+    generation: int
+
+    @property
+    def next_offset(self) -> int:
+        return self.last_offset + 1
+
+
+class LogAppend(LogCore):
+    """The writing side of a partition's log."""
+
+    _flush_from = 0  # records from here on count towards flush.messages
+    _owed_from = 0  # first offset whose required flush has not happened; == _owed_to: none is owed
+    _owed_to = 0
+
+    @property
+    def hw_limit(self) -> int:
+        """How far the high watermark may go: to the end, or to the first record whose required flush is still owed."""
+        return self._owed_from if self._owed_from < self._owed_to else self.end_offset
+
+    def append_as_leader(
+        self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> AppendResult:
+        """Append the one batch in `records`, which is changed in place: offsets, leader epoch, LogAppendTime.
+
+        The buffer may be used again when this returns. `now_ms` is epoch milliseconds. Raises BrokerError: of the
+        batch's faults nothing has been written then; StorageError takes the partition offline.
+        """
+        with self.lock:
+            if self.offline is not None:
+                self._check_online()
+            config = self.config
+            fields = check_header(records, config.max_message_bytes, origin)
+            attributes, last_offset_delta, base_timestamp, max_timestamp = fields[5:9]
+            producer_id, producer_epoch, base_sequence, _ = fields[9:]
+            if origin is AppendOrigin.CLIENT and (
+                self._walks
+                or max_timestamp > now_ms + config.message_timestamp_after_max_ms
+                or base_timestamp < now_ms - config.message_timestamp_before_max_ms
+            ):
+                max_timestamp = self._check_closely(records, now_ms, attributes, base_timestamp, max_timestamp)
+            size = len(records)
+            if size > config.segment_bytes:
+                raise RecordListTooLarge(
+                    f"{self.name}: record batch of {size} bytes; segment.bytes is {config.segment_bytes}"
+                )
+
+            marker = None
+            if producer_id >= 0:
+                if attributes & CONTROL:
+                    marker = read_marker(RecordBatch(records))
+                    if marker is not None:
+                        self.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
+                elif origin is AppendOrigin.CLIENT:
+                    earlier = self.producers.check(
+                        producer_id,
+                        producer_epoch,
+                        base_sequence,
+                        (base_sequence + last_offset_delta) & MAX_SEQUENCE,
+                        bool(attributes & TRANSACTIONAL),
+                    )
+                    if earlier is not None:
+                        return self._duplicate(producer_id, earlier)
+                else:
+                    self.producers.check_epoch(producer_id, producer_epoch)
+
+            append_time = -1
+            if self._stamps and origin is AppendOrigin.CLIENT:
+                append_time = max_timestamp = now_ms
+                attributes |= LOG_APPEND_TIME
+                assign_timestamps(records, attributes, now_ms)
+            base_offset = self.end_offset
+            last_offset = base_offset + last_offset_delta
+            segment = self.active
+            if segment.must_roll(size, last_offset, max_timestamp, now_ms, config):
+                segment = self._roll(now_ms)
+            if leader_epoch != self.epochs.latest:
+                self._change_epoch(leader_epoch)
+            assign_offset(records, base_offset, leader_epoch)
+            try:
+                segment.append(records, size, last_offset, max_timestamp)
+            except OSError as error:
+                raise self._append_failed(error) from error
+            self.end_offset = end_offset = last_offset + 1
+            if producer_id >= 0:
+                batch = BatchMetadata(
+                    base_sequence,
+                    (base_sequence + last_offset_delta) & MAX_SEQUENCE if base_sequence >= 0 else -1,
+                    base_offset,
+                    last_offset,
+                    max_timestamp,
+                )
+                self._note_producer(producer_id, producer_epoch, batch, attributes, marker, now_ms)
+            flush_required = end_offset - self._flush_from >= config.flush_messages
+            if flush_required:
+                self._flush_from = end_offset
+                if self._owed_from >= self._owed_to:
+                    self._owed_from = base_offset
+                self._owed_to = end_offset
+            return AppendResult(
+                base_offset,
+                last_offset,
+                append_time,
+                self.log_start_offset,
+                False,
+                flush_required,
+                producer_id,
+                self.generation,
+            )
+
+    def _change_epoch(self, leader_epoch: int) -> None:
+        if leader_epoch < self.epochs.latest:
+            raise FencedLeaderEpoch(
+                f"{self.name}: leader epoch {leader_epoch} is over, {self.epochs.latest} is current"
+            )
+        self._assign_epoch(leader_epoch, self.end_offset)
+
+    def _check_closely(
+        self, records: memoryview, now_ms: int, attributes: int, base_timestamp: int, max_timestamp: int
+    ) -> int:
+        """Check timestamps and, where the topic wants it, every record; return the greatest timestamp."""
+        bounds = None
+        if not self._stamps:
+            config = self.config
+            bounds = TimestampBounds(
+                max(now_ms - config.message_timestamp_before_max_ms, NO_TIMESTAMP + 1),
+                now_ms + config.message_timestamp_after_max_ms,
+            )
+            check_create_time(records, base_timestamp, max_timestamp, bounds)
+        if self._walks:
+            greatest = check_records(records, keys_required=self.config.compacts, bounds=bounds)
+            if bounds is not None and greatest != max_timestamp:
+                assign_timestamps(records, attributes, greatest)  # the header lied
+            return greatest
+        return max_timestamp
+
+    def _duplicate(self, producer_id: int, earlier: BatchMetadata) -> AppendResult:
+        return AppendResult(
+            earlier.first_offset,
+            earlier.last_offset,
+            earlier.timestamp if self._stamps else -1,
+            self.log_start_offset,
+            True,
+            earlier.last_offset >= self.hw_limit,
+            producer_id,
+            self.generation,
+        )
+
+    def _note_producer(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        batch: BatchMetadata,
+        attributes: int,
+        marker: EndTransactionMarker | None,
+        now_ms: int,
+    ) -> None:
+        """Take a written batch into producer state and transaction index."""
+        if not attributes & CONTROL:
+            self.producers.append(producer_id, producer_epoch, batch, bool(attributes & TRANSACTIONAL), now_ms)
+        elif marker is not None:
+            aborted = self.producers.append_marker(
+                producer_id,
+                producer_epoch,
+                marker.coordinator_epoch,
+                marker.committed,
+                batch.last_offset,
+                batch.timestamp,
+                now_ms,
+            )
+            if aborted is not None:
+                self.active.aborted.append(aborted)
+        self.producers.end_offset = self.end_offset
+        if attributes & TRANSACTIONAL:
+            self.first_unstable = self.producers.first_unstable()
+
+    def append_as_follower(self, records: memoryview, now_ms: int) -> AppendResult:
+        """Append the leader's batches as they are, offsets and epochs included; a partial one at the end is left out.
+
+        Raises CorruptMessage, UnexpectedAppendOffset (the log has these offsets already) and StorageError.
+        """
+        with self.lock:
+            self._check_online()
+            first = self.end_offset
+            for batch in iter_batches(records):
+                batch.ensure_valid()
+                if batch.base_offset < self.end_offset or batch.last_offset_delta < 0:
+                    raise UnexpectedAppendOffset(
+                        f"{self.name}: the leader sent offsets {batch.base_offset}-{batch.last_offset}, "
+                        f"the log ends at {self.end_offset}"
+                    )
+                marker = read_marker(batch) if batch.is_control else None
+                if self.active.must_roll(batch.size, batch.last_offset, batch.max_timestamp, now_ms, self.config):
+                    self._roll(now_ms, batch.base_offset)
+                if batch.leader_epoch != self.epochs.latest:
+                    self._assign_epoch(batch.leader_epoch, batch.base_offset)
+                try:
+                    self.active.append(batch.view(), batch.size, batch.last_offset, batch.max_timestamp)
+                except OSError as error:
+                    raise self._append_failed(error) from error
+                self.end_offset = batch.next_offset
+                if batch.producer_id >= 0:
+                    metadata = BatchMetadata(
+                        batch.base_sequence,
+                        batch.last_sequence,
+                        batch.base_offset,
+                        batch.last_offset,
+                        batch.max_timestamp,
+                    )
+                    self._note_producer(
+                        batch.producer_id, batch.producer_epoch, metadata, batch.attributes, marker, now_ms
+                    )
+            if self.end_offset == first and len(records) > 0:
+                raise CorruptMessage(f"{self.name}: the leader sent {len(records)} bytes without a whole batch")
+            return AppendResult(
+                first, self.end_offset - 1, -1, self.log_start_offset, False, False, -1, self.generation
+            )
+
+    def _append_failed(self, error: OSError) -> BrokerError:
+        # What was written of the batch lies after the segment's size; recovery would cut it off, but so do we.
+        try:
+            self.active.log.truncate(self.active.size)
+        except OSError:
+            pass
+        return self._go_offline("append", error)
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """Raise the high watermark to the offset, or to the log's end if that is less; return whether it moved."""
+        with self.lock:
+            offset = min(offset, self.end_offset)
+            if offset <= self.high_watermark:
+                return False
+            self.high_watermark = offset
+            if self.first_unstable is not None:
+                self.producers.high_watermark_moved(offset)
+                self.first_unstable = self.producers.first_unstable()
+            return True

@@ -1,0 +1,211 @@
+"""Open a partition's folder: finish what a crash interrupted, recover what may be damaged, and say what is there.
+
+Owner: LogManager at start, before anybody has the log. After a clean shutdown only the end of the last segment is looked
+at; else every segment from the recovery point on is walked, the log is cut at the first damage, and later segments go.
+Files of Apache Kafka are read the same way. Source: Kafka's LogLoader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.files import Disk
+from streamactors.broker.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from streamactors.broker.log.leader_epochs import LeaderEpochs
+from streamactors.broker.log.log_core import logger
+from streamactors.broker.log.producer_replay import load_producers
+from streamactors.broker.log.producer_snapshot import encode_snapshot, snapshot_offsets, snapshot_path
+from streamactors.broker.log.producer_state import ProducerState
+from streamactors.broker.log.recovery import BatchChecker, recover_segment
+from streamactors.broker.log.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+    segment_path,
+)
+
+NO_COMPACTION = 0
+GAPS_ANYWHERE = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """What the broker-wide checkpoint files say about one partition."""
+
+    clean: bool = False
+    """The broker was shut down in order."""
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    high_watermark: int = 0
+    cleaned_to: int = NO_COMPACTION
+    """Compaction has been below this offset and has left gaps there."""
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What was found, good and whole."""
+
+    segments: list[Segment]
+    producers: ProducerState
+    epochs: LeaderEpochs
+    log_start_offset: int
+    end_offset: int
+    recovery_point: int
+    recovered: bool
+
+
+def load_log(
+    disk: Disk, directory: Path, name: str, config: LogConfig, checkpoints: Checkpoints, now_ms: int
+) -> LoadedLog:
+    """Open the folder. Raises OSError; damage is repaired and logged, never raised."""
+    swapped = _finish_interrupted(disk, directory, config)
+    epochs, epochs_known = _load_epochs(disk, directory)
+    segments = _find_segments(disk, directory, config)
+    log_start = checkpoints.log_start_offset
+    recover_from = min(checkpoints.recovery_point, swapped)
+    if checkpoints.clean and swapped == GAPS_ANYWHERE:
+        end = segments[-1].next_offset() if segments else log_start
+        recover_from = GAPS_ANYWHERE if end is not None else segments[-1].base_offset
+    else:
+        end = None
+    recovered = False
+    if end is None and segments:
+        checker = BatchChecker(
+            epochs,
+            learn_epochs=not epochs_known,
+            gaps_below=GAPS_ANYWHERE if config.compacts or swapped < GAPS_ANYWHERE else checkpoints.cleaned_to,
+        )
+        end = _recover(disk, directory, name, segments, checker, recover_from, log_start, now_ms)
+        recovered = True
+    end = log_start if end is None else end
+    if segments and end < log_start:
+        logger.warning("%s: the log ends at offset %d, before its start %d; it begins anew there", name, end, log_start)
+        for segment in segments:
+            _remove(disk, segment.paths())
+        segments.clear()
+    if not segments:
+        end = log_start
+        segments.append(Segment.create(disk, directory, log_start, config, now_ms))
+    log_start = max(log_start, segments[0].base_offset)
+    changed = epochs.truncate_to(end) | epochs.truncate_from_start(log_start)
+    if changed or (recovered and not epochs_known and epochs.latest >= 0):
+        disk.write_atomically(directory / LEADER_EPOCHS, epochs.encode())
+    _remove_stray_snapshots(disk, directory, segments, end)
+    producers = load_producers(disk, directory, segments, log_start, end, now_ms, checkpoints.high_watermark)
+    point = end if not recovered else max(min(checkpoints.recovery_point, end), log_start)
+    return LoadedLog(segments, producers, epochs, log_start, end, point, recovered)
+
+
+def _recover(
+    disk: Disk,
+    directory: Path,
+    name: str,
+    segments: list[Segment],
+    checker: BatchChecker,
+    recover_from: int,
+    log_start: int,
+    now_ms: int,
+) -> int:
+    """Recover the segments from the one that holds the offset on; return the log's end."""
+    first = 0
+    while first + 1 < len(segments) and segments[first + 1].base_offset <= recover_from:
+        first += 1
+    base = segments[first].base_offset
+    for offset in snapshot_offsets(disk, directory):
+        if offset > base:
+            disk.remove(snapshot_path(directory, offset))  # it may know of records that are not there any more
+    producers = load_producers(disk, directory, segments[: first + 1], log_start, base, now_ms, base)
+    end = base
+    for index in range(first, len(segments)):
+        segment = segments[index]
+        limit = segments[index + 1].base_offset if index + 1 < len(segments) else None
+        found = recover_segment(segment, producers, checker, limit, now_ms)
+        end = found.next_offset
+        if found.damage is not None:
+            lost, later = segment.size - found.position, segments[index + 1 :]
+            logger.warning(
+                "%s: damaged at offset %d: %s; %d bytes and %d later segments are cut off",
+                name, end, found.damage, lost, len(later),
+            )  # fmt: skip
+            segment.truncate(found.position, end)
+            for gone in later:
+                _remove(disk, gone.paths())
+            del segments[index + 1 :]
+            break
+        if limit is not None:
+            end = limit
+            segment.close_for_append()
+            producers.end_offset = end
+            disk.write(snapshot_path(directory, end), encode_snapshot(producers.entries.values()))
+    return end
+
+
+def _load_epochs(disk: Disk, directory: Path) -> tuple[LeaderEpochs, bool]:
+    """Return the epochs, and whether the file was there and good."""
+    try:
+        return LeaderEpochs.decode(disk.read(directory / LEADER_EPOCHS)), True
+    except (FileNotFoundError, ValueError):
+        return LeaderEpochs(), False
+
+
+def _find_segments(disk: Disk, directory: Path, config: LogConfig) -> list[Segment]:
+    names = set(disk.names(directory))
+    bases = sorted(_bases(names, LOG_SUFFIX))
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+        for base in set(_bases(names, suffix)) - set(bases):
+            disk.remove(segment_path(directory, base, suffix))
+    return [Segment.existing(disk, directory, base, config) for base in bases]
+
+
+def _finish_interrupted(disk: Disk, directory: Path, config: LogConfig) -> int:
+    """Bring deletions and replacements of segments to an end; return the first offset that was replaced so.
+
+    A replacement counts from the moment when its file of batches is named .swap; before, the old segments do."""
+    names = disk.names(directory)
+    for name in names:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+            disk.remove(directory / name)
+    unfinished = min(_bases(names, LOG_SUFFIX + CLEANED_SUFFIX), default=GAPS_ANYWHERE)
+    first = GAPS_ANYWHERE
+    for base in sorted(_bases(names, LOG_SUFFIX + SWAP_SUFFIX)):
+        if base >= unfinished:
+            continue
+        swap = Segment.existing(disk, directory, base, config, SWAP_SUFFIX)
+        end = swap.next_offset()
+        for old in _bases(disk.names(directory), LOG_SUFFIX):
+            if old == base or (end is not None and base < old < end):
+                _remove(disk, (segment_path(directory, old, suffix) for suffix in SEGMENT_SUFFIXES))
+        disk.rename(swap.log.path, segment_path(directory, base, LOG_SUFFIX))
+        first = min(first, base)
+    for name in disk.names(directory):
+        if name.endswith(SWAP_SUFFIX):
+            disk.remove(directory / name)  # indexes are made again
+    return first
+
+
+def _bases(names: Iterable[str], suffix: str) -> list[int]:
+    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return [int(stem) for stem in stems if len(stem) == 20 and stem.isdigit()]
+
+
+def _remove(disk: Disk, paths: Iterable[Path]) -> None:
+    for path in paths:
+        disk.remove(path)
+
+
+def _remove_stray_snapshots(disk: Disk, directory: Path, segments: list[Segment], end: int) -> None:
+    """Keep the snapshots at segments' bases and the latest one."""
+    offsets = [offset for offset in snapshot_offsets(disk, directory) if offset <= end]
+    keep = {segment.base_offset for segment in segments} | set(offsets[-1:])
+    for offset in snapshot_offsets(disk, directory):
+        if offset not in keep or offset > end:
+            disk.remove(snapshot_path(directory, offset))

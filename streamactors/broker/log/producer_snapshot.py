@@ -1,0 +1,99 @@
+"""Producer snapshots: the files <offset>.snapshot, what a log knew of its producers when it ended at that offset.
+
+Owner: PartitionLog. Layout (big-endian): version i16 1, CRC32C u32 of all that follows, count i32, then per producer: id
+i64, epoch i16, last sequence i32, last offset i64, offset delta i32, timestamp i64, coordinator epoch i32, first offset of
+the open transaction i64 (-1: none). Only the last batch of each producer is in it. Source: Kafka's ProducerSnapshot.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from crc32c import crc32c
+
+from streamactors.broker.log.files import Disk
+from streamactors.broker.log.producer_state import BatchMetadata, ProducerEntry
+from streamactors.broker.log.segment import SNAPSHOT_SUFFIX
+from streamactors.broker.records.header import MAX_SEQUENCE
+
+VERSION: Final = 1
+_HEAD: Final = struct.Struct(">hIi")
+_ENTRY: Final = struct.Struct(">qhiqiqiq")
+_CRC_FROM: Final = 6
+
+
+def snapshot_path(directory: Path, offset: int) -> Path:
+    """Return the snapshot's path."""
+    return directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
+
+
+def snapshot_offsets(disk: Disk, directory: Path) -> list[int]:
+    """Return the offsets of the snapshots that are there, in order."""
+    names = (name.removesuffix(SNAPSHOT_SUFFIX) for name in disk.names(directory) if name.endswith(SNAPSHOT_SUFFIX))
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+    """Return the file's content."""
+    packed = [_pack(entry) for entry in entries]
+    data = bytearray(_HEAD.pack(VERSION, 0, len(packed)) + b"".join(packed))
+    struct.pack_into(">I", data, 2, crc32c(memoryview(data)[_CRC_FROM:]))
+    return bytes(data)
+
+
+def _pack(entry: ProducerEntry) -> bytes:
+    last = entry.batches[-1] if entry.batches else BatchMetadata(-1, -1, -1, -1, entry.last_timestamp)
+    return _ENTRY.pack(
+        entry.producer_id,
+        entry.epoch,
+        last.last_sequence,
+        last.last_offset,
+        last.last_offset - last.first_offset,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        entry.transaction_start,
+    )
+
+
+def decode_snapshot(data: bytes) -> list[ProducerEntry]:
+    """Read the file's content. Raises ValueError if it is damaged or of another version."""
+    if len(data) < _HEAD.size:
+        raise ValueError(f"a producer snapshot of {len(data)} bytes")
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != VERSION:
+        raise ValueError(f"a producer snapshot of version {version}; only version {VERSION} is known")
+    if crc != crc32c(data[_CRC_FROM:]):
+        raise ValueError("a producer snapshot with a wrong CRC")
+    if count < 0 or len(data) - _HEAD.size != count * _ENTRY.size:
+        raise ValueError(f"a producer snapshot that promises {count} entries in {len(data)} bytes")
+    entries = []
+    for fields in _ENTRY.iter_unpack(data[_HEAD.size :]):
+        producer_id, epoch, sequence, last_offset, delta, timestamp, coordinator_epoch, transaction_start = fields
+        entry = ProducerEntry(producer_id, epoch)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = timestamp
+        entry.transaction_start = transaction_start
+        if last_offset >= 0:
+            first = sequence - delta if sequence >= delta else sequence - delta + MAX_SEQUENCE + 1
+            entry.batches.append(BatchMetadata(first, sequence, last_offset - delta, last_offset, timestamp))
+        entries.append(entry)
+    return entries
+
+
+def load_snapshot(disk: Disk, directory: Path, *, at_least: int, at_most: int) -> tuple[int, list[ProducerEntry]]:
+    """Return (offset, entries) of the latest good snapshot between the two; (at_least, []) if there is none.
+
+    Damaged ones on the way are removed.
+    """
+    for offset in reversed(snapshot_offsets(disk, directory)):
+        if not at_least <= offset <= at_most:
+            continue
+        path = snapshot_path(directory, offset)
+        try:
+            return offset, decode_snapshot(disk.read(path))
+        except ValueError:
+            disk.remove(path)
+    return at_least, []

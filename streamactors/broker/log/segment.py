@@ -1,0 +1,307 @@
+"""One segment: a file of batches, its three indexes, and what is known about it without reading it.
+
+Owner: the log that it belongs to, under that log's lock; slices hold its file. File names: the base offset in 20 digits
+with .log, .index, .timeindex, .txnindex. Source: Kafka's log format.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Final
+
+from streamactors.broker.errors import CorruptMessage
+from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.files import Disk, LogFile
+from streamactors.broker.log.offset_index import OffsetIndex
+from streamactors.broker.log.scan import find_batch, walk_headers
+from streamactors.broker.log.time_index import TimeIndex, TimestampOffset
+from streamactors.broker.log.transaction_index import TransactionIndex
+from streamactors.broker.records.header import Buffer
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+MAX_SEGMENT_POSITION: Final = 2**31 - 1
+
+
+def segment_path(directory: Path, base_offset: int, suffix: str, extra: str = "") -> Path:
+    """Return the path of one of a segment's files; `extra` is .deleted, .cleaned or .swap."""
+    return directory / f"{base_offset:020d}{suffix}{extra}"
+
+
+class Segment:
+    """A segment in memory. Indexes of a closed one are read when they are first needed, and can be let go again."""
+
+    __slots__ = (
+        "_aborted_loaded",
+        "_appendable",
+        "_bytes_since_index",
+        "_disk",
+        "_index_interval",
+        "_indexes_saved",
+        "_jitter_ms",
+        "_offsets_loaded",
+        "_times_loaded",
+        "aborted",
+        "base_offset",
+        "created_ms",
+        "first_timestamp",
+        "greatest",
+        "log",
+        "offsets",
+        "size",
+        "times",
+    )
+
+    def __init__(
+        self, disk: Disk, log: LogFile, base_offset: int, config: LogConfig, created_ms: int, extra: str = ""
+    ) -> None:
+        directory = log.path.parent
+        self._disk = disk
+        self.log = log
+        self.base_offset = base_offset
+        self.size = 0
+        self.created_ms = created_ms
+        self.first_timestamp = -1
+        self.greatest = TimestampOffset(-1, base_offset)
+        self.offsets = OffsetIndex(
+            segment_path(directory, base_offset, INDEX_SUFFIX, extra), base_offset, config.segment_index_bytes
+        )
+        self.times = TimeIndex(
+            segment_path(directory, base_offset, TIME_INDEX_SUFFIX, extra), base_offset, config.segment_index_bytes
+        )
+        self.aborted = TransactionIndex(segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX, extra))
+        self._index_interval = config.index_interval_bytes
+        self._bytes_since_index = 0
+        self._offsets_loaded = self._times_loaded = self._aborted_loaded = True
+        self._indexes_saved = False
+        self._appendable = True
+        # so that the segments of many partitions do not all end in the same second
+        self._jitter_ms = random.randrange(config.segment_jitter_ms + 1) if config.segment_jitter_ms > 0 else 0
+
+    @classmethod
+    def create(
+        cls, disk: Disk, directory: Path, base_offset: int, config: LogConfig, now_ms: int, extra: str = ""
+    ) -> Segment:
+        """Make the file and return the empty segment. Raises OSError."""
+        return cls(
+            disk,
+            disk.create(segment_path(directory, base_offset, LOG_SUFFIX, extra)),
+            base_offset,
+            config,
+            now_ms,
+            extra,
+        )
+
+    @classmethod
+    def existing(cls, disk: Disk, directory: Path, base_offset: int, config: LogConfig, extra: str = "") -> Segment:
+        """Return the segment whose files are there; nothing of them is read yet."""
+        path = segment_path(directory, base_offset, LOG_SUFFIX, extra)
+        segment = cls(disk, disk.file(path), base_offset, config, disk.modified_ms(path), extra)
+        segment.size = disk.size(path)
+        segment._offsets_loaded = segment._times_loaded = segment._aborted_loaded = False
+        segment._indexes_saved = True
+        segment._appendable = False
+        return segment
+
+    def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Write whole batches at the end. Raises OSError; the segment is then as it was, but for bytes after its size."""
+        position = self.size
+        self.log.write_at(batch, position)
+        self.note(position, size, last_offset, max_timestamp)
+        self.size = position + size
+
+    def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Take a batch into the indexes: one entry before the batch that crosses the interval."""
+        if max_timestamp > self.greatest.timestamp:
+            self.greatest = TimestampOffset(max_timestamp, last_offset)
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if self._bytes_since_index > self._index_interval:
+            self.offsets.append(last_offset, position)
+            self.times.append(*self.greatest)
+            self._bytes_since_index = 0
+        self._bytes_since_index += size
+
+    def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
+        """Whether a batch of that size belongs into a new segment: size, age by the first batch, or a full index."""
+        if not self._appendable:
+            self.reopen_for_append()
+        if self.size == 0:
+            return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+        if self.size + size > config.segment_bytes:
+            return True
+        if self.first_timestamp >= 0 and max_timestamp >= 0:
+            age_ms = max_timestamp - self.first_timestamp
+        else:
+            age_ms = now_ms - self.created_ms
+        return (
+            age_ms > config.segment_ms - self._jitter_ms
+            or self.offsets.is_full
+            or self.times.is_full
+            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+        )
+
+    def position_of(self, offset: int) -> tuple[int, int, int]:
+        """Return (position, size, base offset) of the batch that holds the offset, or of the next one after it.
+
+        (segment's size, 0, -1) if the segment has none."""
+        self.load_offsets()
+        return find_batch(self.log, offset, self.offsets.lookup(offset), self.size)
+
+    def close_for_append(self) -> None:
+        """Write the indexes, with the final time entry. The files are not synced: see `sync`."""
+        if self._appendable:
+            self.times.append(*self.greatest)
+            self.save_indexes()
+            self._appendable = False
+
+    def save_indexes(self) -> None:
+        """Write the index files if memory knows more than they do."""
+        if not self._indexes_saved:
+            self.offsets.save(self._disk)
+            self.times.save(self._disk)
+            self.aborted.save(self._disk)
+            self._indexes_saved = True
+
+    def reopen_for_append(self) -> None:
+        """Take up appending again: from here on memory knows more than the index files, which the next close writes."""
+        self.load_indexes()
+        self._bytes_since_index = self.size - self.offsets.last_position
+        self._indexes_saved = False
+        self._appendable = True
+        if self.size and self.first_timestamp < 0:
+            self.first_timestamp = next(
+                (header.max_timestamp for _, header in walk_headers(self.log, 0, self.size)), -1
+            )
+
+    def next_offset(self) -> int | None:
+        """Return the offset after the last batch; None if the file does not end with a whole one: it is damaged."""
+        self.load_offsets()
+        position, offset = self.offsets.last_position, self.base_offset
+        try:
+            for at, header in walk_headers(self.log, position, self.size):
+                position, offset = at + header.size, header.next_offset
+                if header.max_timestamp > self.greatest.timestamp:
+                    self.greatest = TimestampOffset(header.max_timestamp, header.last_offset)
+        except CorruptMessage:
+            return None
+        return offset if position == self.size else None
+
+    def load_indexes(self) -> None:
+        """Have all indexes in memory."""
+        self.load_offsets()
+        self.load_times()
+        self.load_aborted()
+
+    def load_offsets(self) -> None:
+        """Have the offset index in memory; a missing or damaged one is made again from the batches' headers."""
+        if not self._offsets_loaded:
+            self._offsets_loaded = True
+            if self.size and not self.offsets.load(self._disk, self.size):
+                self.rebuild_indexes()
+
+    def load_times(self) -> None:
+        """Have the time index in memory, and with it the greatest timestamp of a closed segment."""
+        if not self._times_loaded:
+            self._times_loaded = True
+            if not self.size or self.times.load(self._disk, self.base_offset + MAX_RELATIVE_OFFSET + 1):
+                self.greatest = max(self.greatest, self.times.last)
+            else:
+                self.rebuild_indexes()
+
+    def load_aborted(self) -> None:
+        """Have the transaction index in memory. What was aborted cannot be seen in headers: only recovery makes it again."""
+        if not self._aborted_loaded:
+            self._aborted_loaded = True
+            self.aborted.load(self._disk, self.base_offset)
+
+    def rebuild_indexes(self) -> None:
+        """Make offset and time index again from the batches' headers."""
+        self.load_aborted()
+        self._forget_batches()
+        for position, header in walk_headers(self.log, 0, self.size):
+            self.note(position, header.size, header.last_offset, header.max_timestamp)
+        self.times.append(*self.greatest)
+        self._indexes_saved = False
+        self.save_indexes()
+
+    def reset_indexes(self) -> None:
+        """Forget all entries and what was known from the batches, to take them in again."""
+        self._forget_batches()
+        self.aborted.clear()
+        self._aborted_loaded = True
+        self._indexes_saved = False
+
+    def _forget_batches(self) -> None:
+        self.offsets.clear()
+        self.times.clear()
+        self.greatest = TimestampOffset(-1, self.base_offset)
+        self.first_timestamp = -1
+        self._bytes_since_index = 0
+        self._offsets_loaded = self._times_loaded = True
+
+    def unload_indexes(self) -> None:
+        """Let the entries of a closed segment go; they are read again when needed."""
+        if self._indexes_saved:
+            self.offsets.clear()
+            self.times.clear()
+            self.aborted.clear()
+            self._offsets_loaded = self._times_loaded = self._aborted_loaded = False
+
+    def truncate(self, position: int, offset: int) -> None:
+        """Cut the file at the position, where the batch of the offset begins. Raises OSError."""
+        self.load_indexes()
+        self.log.truncate(position)
+        self.size = position
+        self.offsets.truncate(position)
+        self.times.truncate(offset)
+        self.aborted.truncate(offset)
+        start = self.offsets.last_position
+        self.greatest = self.times.last
+        for _, header in walk_headers(self.log, start, position):
+            if header.max_timestamp > self.greatest.timestamp:
+                self.greatest = TimestampOffset(header.max_timestamp, header.last_offset)
+        if position == 0:
+            self.first_timestamp = -1
+        self.reopen_for_append()
+
+    def sync(self) -> None:
+        """Return when the batches, and the indexes of a closed segment, are on the disk. Raises OSError."""
+        self.log.sync()
+        if self._indexes_saved:
+            for path in (self.offsets.path, self.times.path, self.aborted.path):
+                self._disk.sync_file(path)
+
+    def paths(self) -> tuple[Path, ...]:
+        """The files that a segment can have."""
+        return self.log.path, self.offsets.path, self.times.path, self.aborted.path
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Rename the files: the one of the batches last, so that a half-renamed segment is recognised by it."""
+        for owner in (self.offsets, self.times, self.aborted, self.log):
+            path = owner.path
+            renamed = path.with_name(path.name.removesuffix(old) + new)
+            if self._disk.exists(path):
+                self._disk.rename(path, renamed)
+            owner.path = renamed
+
+    def largest_timestamp(self) -> int:
+        """Greatest record timestamp in epoch milliseconds; of a segment without any, when its file was last written."""
+        self.load_times()
+        if self.greatest.timestamp >= 0:
+            return self.greatest.timestamp
+        return self._disk.modified_ms(self.log.path)
+
+    def __repr__(self) -> str:
+        return f"Segment({self.log.path.name}, {self.size} bytes)"

@@ -1,0 +1,124 @@
+"""Walk over the decompressed records of a batch.
+
+Record: length varint, attributes i8, timestamp delta varlong, offset delta varint, key length varint (-1: null), key,
+value length varint (-1: null), value, header count varint, then per header: key length, key, value length (-1), value.
+Everything is bounded by the bytes that are there, whatever the counts say. Source: Kafka's message format, version 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from streamactors.broker.errors import CorruptMessage
+from streamactors.broker.records.record import Headers, Record
+from streamactors.broker.records.varint import read_varint
+
+
+class RecordSpan(NamedTuple):
+    """Where one record's parts lie in the payload. A size of -1 is a null."""
+
+    start: int
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key_at: int
+    key_size: int
+    value_at: int
+    value_size: int
+    header_count: int
+    headers_at: int
+
+
+def walk_records(payload: bytes, count: int) -> Iterator[RecordSpan]:
+    """Yield the span of each of `count` records, the headers walked too.
+
+    Raises CorruptMessage where a length points outside its record, and if records are missing or bytes are left over.
+    """
+    position, size = 0, len(payload)
+    try:
+        for _ in range(count):
+            start = position
+            length, position = _varint(payload, position)
+            end = position + length
+            if length < 0 or end > size:
+                raise CorruptMessage(f"a record at byte {start} says it has {length} bytes, {size - position} are left")
+            position += 1  # attributes: no bit of them is in use
+            timestamp_delta, position = _varint(payload, position)
+            offset_delta, position = _varint(payload, position)
+            key_size, key_at = _varint(payload, position)
+            position = key_at + key_size if key_size > 0 else key_at
+            value_size, value_at = _varint(payload, position)
+            position = value_at + value_size if value_size > 0 else value_at
+            header_count, headers_at = _varint(payload, position)
+            position = _skip_headers(payload, headers_at, end, header_count) if header_count else headers_at
+            if position != end or key_size < -1 or value_size < -1:
+                raise CorruptMessage(
+                    f"the record at byte {start} has {length} bytes, its parts end {position - end:+d} bytes off"
+                )
+            yield RecordSpan(
+                start,
+                end,
+                timestamp_delta,
+                offset_delta,
+                key_at,
+                key_size,
+                value_at,
+                value_size,
+                header_count,
+                headers_at,
+            )
+    except IndexError:
+        raise CorruptMessage(f"a record at byte {start} runs past the end of its batch ({size} bytes)") from None
+    if position != size:
+        raise CorruptMessage(f"{size - position} bytes are left after the {count} records that the batch promises")
+
+
+def read_records(
+    payload: bytes, count: int, base_offset: int, base_timestamp: int, log_append_time: int | None = None
+) -> Iterator[Record]:
+    """Yield the records of a decompressed payload; all have `log_append_time` if it is given."""
+    for span in walk_records(payload, count):
+        _, _, timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, header_count, headers_at = span
+        yield Record(
+            base_offset + offset_delta,
+            base_timestamp + timestamp_delta if log_append_time is None else log_append_time,
+            payload[key_at : key_at + key_size] if key_size >= 0 else None,
+            payload[value_at : value_at + value_size] if value_size >= 0 else None,
+            _read_headers(payload, headers_at, header_count) if header_count else (),
+        )
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    return read_varint(data, position)
+
+
+def _skip_headers(payload: bytes, position: int, end: int, count: int) -> int:
+    if count < 0 or count > end - position:  # a header takes two bytes at least; nothing is allocated by the count
+        raise CorruptMessage(f"a record says it has {count} headers in {end - position} bytes")
+    for _ in range(count):
+        size, position = _varint(payload, position)
+        if size < 0:
+            raise CorruptMessage("a record header without a key")
+        position += size
+        size, position = _varint(payload, position)
+        if size < -1:
+            raise CorruptMessage(f"a record header's value of {size} bytes")
+        position += max(size, 0)
+        if position > end:
+            raise CorruptMessage(f"a record's headers end {position - end} bytes after the record")
+    return position
+
+
+def _read_headers(payload: bytes, position: int, count: int) -> Headers:
+    headers = []
+    for _ in range(count):
+        size, position = _varint(payload, position)
+        key = payload[position : position + size].decode("utf-8", "surrogateescape")
+        size, position = _varint(payload, position + size)
+        headers.append((key, payload[position : position + size] if size >= 0 else None))
+        position += max(size, 0)
+    return tuple(headers)

@@ -1,0 +1,144 @@
+"""What a leader checks before it appends a batch.
+
+Two levels: the header with its CRC, always; and record by record, for compacted topics and where record.validation=full
+asks for it. The walk over 100-byte records costs more than all the rest of a Produce, which is why the header is the
+default; Apache Kafka always walks. The rules and their error codes are Kafka's (its LogValidator).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from streamactors.broker.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    RecordError,
+    UnsupportedCompressionType,
+)
+from streamactors.broker.records.batch import RecordBatch
+from streamactors.broker.records.compression import Compression
+from streamactors.broker.records.header import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    CODEC_MASK,
+    CONTROL,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+)
+from streamactors.broker.records.record_reader import walk_records
+
+HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""As BATCH_HEADER unpacks them."""
+
+_SHOWN_ERRORS = 3
+
+
+class AppendOrigin(Enum):
+    """Who appends as leader, which decides what is checked."""
+
+    CLIENT = "client"
+    """A producer: everything is checked."""
+    COORDINATOR = "coordinator"
+    """A group or transaction coordinator of this cluster: control batches are allowed, sequences are not checked."""
+
+
+class TimestampBounds(NamedTuple):
+    """Which CreateTime timestamps a topic accepts, in epoch milliseconds, both ends included."""
+
+    earliest: int
+    latest: int
+
+
+def check_header(records: memoryview, max_message_bytes: int, origin: AppendOrigin) -> HeaderFields:
+    """Return the header of the one batch that `records` must be.
+
+    Raises InvalidRecord, InvalidTimestamp, MessageTooLarge, CorruptMessage or UnsupportedCompressionType. Costs the CRC and about 1 µs.
+    """
+    size = len(records)
+    if size < HEADER_SIZE:
+        raise InvalidRecord(f"a produce request needs one record batch per partition; {size} bytes are none")
+    fields: HeaderFields = BATCH_HEADER.unpack_from(records)
+    base_offset, length, _, magic, crc, attributes, last_offset_delta, _, _, producer_id, _, base_sequence, count = (
+        fields
+    )
+    if magic != MAGIC:
+        raise InvalidRecord(f"record batch of format version {magic}; only version 2 can be produced")
+    if length + LOG_OVERHEAD != size:
+        if HEADER_SIZE <= length + LOG_OVERHEAD < size:
+            raise InvalidRecord("a produce request may have only one record batch per partition, here is more")
+        raise InvalidRecord(f"a record batch that says it has {length + LOG_OVERHEAD} bytes came with {size}")
+    if size > max_message_bytes:
+        raise MessageTooLarge(f"record batch of {size} bytes; max.message.bytes is {max_message_bytes}")
+    computed = crc32c(records[ATTRIBUTES_AT:])
+    if computed != crc:
+        raise CorruptMessage(f"record is corrupt: stored CRC {crc}, computed {computed}")
+    if count <= 0 or count != last_offset_delta + 1:
+        raise InvalidRecord(
+            f"record batch says it has {count} records, but its offsets have room for {last_offset_delta + 1}"
+        )
+    if attributes & CODEC_MASK > Compression.ZSTD:
+        raise UnsupportedCompressionType(f"compression codec {attributes & CODEC_MASK} does not exist")
+    if origin is AppendOrigin.CLIENT:
+        if base_offset != 0:
+            raise InvalidRecord(f"the base offset of a produced record batch must be 0, it is {base_offset}")
+        if attributes & CONTROL:
+            raise InvalidRecord("clients are not allowed to write control records")
+        if producer_id >= 0 and base_sequence < 0:
+            raise InvalidRecord(f"invalid sequence number {base_sequence} in a batch of producer {producer_id}")
+        if attributes & TRANSACTIONAL and producer_id < 0:
+            raise InvalidRecord("a transactional record batch without a producer id")
+        if attributes & LOG_APPEND_TIME:
+            why = "a producer must not set the timestamp type to LogAppendTime"
+            raise InvalidTimestamp(why, tuple(RecordError(index, why) for index in range(min(count, _SHOWN_ERRORS))))
+    return fields
+
+
+def check_create_time(records: memoryview, base_timestamp: int, max_timestamp: int, bounds: TimestampBounds) -> None:
+    """Raise InvalidTimestamp, naming the records, if the header's timestamps are out of bounds."""
+    if max_timestamp > bounds.latest or NO_TIMESTAMP != base_timestamp < bounds.earliest:
+        check_records(records, keys_required=False, bounds=bounds)
+
+
+def check_records(records: memoryview, *, keys_required: bool, bounds: TimestampBounds | None) -> int:
+    """Walk over the records of one batch; return the greatest timestamp that they really have (-1 for none).
+
+    Raises InvalidRecord (or InvalidTimestamp) with the index of each record that lacks a key it needs or is out of
+    `bounds`, and InvalidRecord for a batch whose records are not what its header says.
+    """
+    batch = RecordBatch(records)
+    errors: list[RecordError] = []
+    about_time = False
+    greatest = NO_TIMESTAMP
+    index = -1
+    try:
+        for index, span in enumerate(walk_records(batch.payload(), batch.count)):
+            if span.offset_delta != index:
+                raise InvalidRecord(
+                    f"record {index} of the batch has offset delta {span.offset_delta}, it must be {index}"
+                )
+            timestamp = batch.base_timestamp + span.timestamp_delta
+            if timestamp > greatest:
+                greatest = timestamp
+            if keys_required and span.key_size < 0:
+                errors.append(RecordError(index, "compacted topic cannot accept a record without a key"))
+            elif bounds is not None and timestamp != NO_TIMESTAMP and not bounds.earliest <= timestamp <= bounds.latest:
+                about_time = True
+                allowed = f"[{bounds.earliest}, {bounds.latest}]"
+                errors.append(RecordError(index, f"timestamp {timestamp} is out of range, which is {allowed}"))
+    except CorruptMessage as error:
+        raise InvalidRecord(f"record batch is malformed after record {index}: {error}") from None
+    if about_time:
+        raise InvalidTimestamp("one or more records have been rejected due to invalid timestamp", tuple(errors))
+    if errors:
+        shown = "; ".join(f"record {at}: {message}" for at, message in errors[:_SHOWN_ERRORS])
+        raise InvalidRecord(f"one or more records have been rejected, {len(errors)} in total: {shown}", tuple(errors))
+    return greatest
