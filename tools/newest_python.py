@@ -1,0 +1,45 @@
+"""Run the fast tests on the newest Python this machine has, in an environment of its own (.venv-newest).
+
+Says so and ends well when there is none newer than the one that runs this."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv-newest"
+FAST = "not slow and not compat and not differential"
+
+
+def candidates() -> list[str]:
+    """Return the interpreters python3.12 … python3.19 that are on the PATH and start, newest first."""
+    found = []
+    for minor in range(19, sys.version_info.minor, -1):
+        path = shutil.which(f"python3.{minor}")
+        if path and subprocess.run([path, "-c", ""], capture_output=True).returncode == 0:
+            found.append(path)
+    return found
+
+
+def main() -> int:
+    """Return the exit code of the tests."""
+    for python in candidates():
+        version = subprocess.run([python, "--version"], capture_output=True, text=True).stdout.strip()
+        if not (VENV / "bin" / "python").exists():
+            subprocess.run([python, "-m", "venv", str(VENV)], check=True)
+        pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        if subprocess.run([*pip, "-e", f"{ROOT}[dev]"]).returncode:
+            print(f"{version}: a dependency has no build for it yet; trying an older one")
+            shutil.rmtree(VENV)
+            continue
+        print(f"fast tests on {version}")
+        return subprocess.run([str(VENV / "bin" / "python"), "-m", "pytest", "-m", FAST], cwd=ROOT).returncode
+    print(f"no Python newer than {sys.version.split()[0]} here")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
