@@ -1,0 +1,69 @@
+"""Back-pressured stream graphs, a Kafka-compatible broker and Spark as the distributed end.
+
+    from streamactors import Source, Sink
+    Source.range(0, 10).map(str).run_with(Sink.to_list()).result()
+
+Names are loaded when first used: `import streamactors` alone costs next to nothing."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamactors.actors.futures import StreamFuture as StreamFuture
+    from streamactors.actors.system import ActorSystem as ActorSystem
+    from streamactors.clock import SystemClock as SystemClock
+    from streamactors.clock import VirtualClock as VirtualClock
+    from streamactors.dsl.flow import Flow as Flow
+    from streamactors.dsl.graph_dsl import GraphDSL as GraphDSL
+    from streamactors.dsl.keep import Keep as Keep
+    from streamactors.dsl.runnable import RunnableGraph as RunnableGraph
+    from streamactors.dsl.sink import Sink as Sink
+    from streamactors.dsl.source import Source as Source
+    from streamactors.engine.element import GraphStageLogic as GraphStageLogic
+    from streamactors.engine.stage import ChunkLogic as ChunkLogic
+    from streamactors.engine.stage import GraphStage as GraphStage
+    from streamactors.engine.stage import NotUsed as NotUsed
+    from streamactors.engine.stage import Stage as Stage
+    from streamactors.engine.supervision import Directive as Directive
+    from streamactors.stages.fan_in import Concat as Concat
+    from streamactors.stages.fan_in import Merge as Merge
+    from streamactors.stages.fan_out import Balance as Balance
+    from streamactors.stages.fan_out import Broadcast as Broadcast
+    from streamactors.stages.fan_out import Partition as Partition
+    from streamactors.stages.zipping import Zip as Zip
+
+_HOMES = {
+    "streamactors.actors.futures": ("StreamFuture",),
+    "streamactors.actors.system": ("ActorSystem",),
+    "streamactors.clock": ("SystemClock", "VirtualClock"),
+    "streamactors.dsl.flow": ("Flow",),
+    "streamactors.dsl.graph_dsl": ("GraphDSL",),
+    "streamactors.dsl.keep": ("Keep",),
+    "streamactors.dsl.runnable": ("RunnableGraph",),
+    "streamactors.dsl.sink": ("Sink",),
+    "streamactors.dsl.source": ("Source",),
+    "streamactors.engine.element": ("GraphStageLogic",),
+    "streamactors.engine.stage": ("ChunkLogic", "GraphStage", "NotUsed", "Stage"),
+    "streamactors.engine.supervision": ("Directive",),
+    "streamactors.stages.fan_in": ("Concat", "Merge"),
+    "streamactors.stages.fan_out": ("Balance", "Broadcast", "Partition"),
+    "streamactors.stages.zipping": ("Zip",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'streamactors' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

@@ -1,14 +1,20 @@
-"""Sinks that consume whole chunks: ignore, count, fold, reduce, to_list, foreach and friends."""
+"""Sinks that consume whole chunks and materialize a future: ignore, count, to_list, head, last.
+
+Marks: count, to_list and last are done only when the stream has completed; ignore as elements pass."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from streamactors.engine.attributes import Attributes
+from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks import EXACT
 from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import SINK, GraphStage
+from streamactors.errors import NoSuchElement
+
+_NOTHING: Any = object()
 
 
 class SinkStage(GraphStage):
@@ -26,6 +32,13 @@ class SinkStage(GraphStage):
         return logic, logic.future
 
 
+class Ignore(SinkStage):
+    """Drop every element; materializes a future that ends with the stream."""
+
+    def logic(self) -> SinkLogic:
+        return SinkLogic()
+
+
 class Count(SinkStage):
     """Count the elements; materializes a future of the number."""
 
@@ -34,6 +47,8 @@ class Count(SinkStage):
 
 
 class _CountLogic(SinkLogic):
+    done_at_end = True
+
     def __init__(self) -> None:
         super().__init__()
         self._n = 0
@@ -43,3 +58,83 @@ class _CountLogic(SinkLogic):
 
     def result(self) -> int:
         return self._n
+
+
+class ToList(SinkStage):
+    """Collect the elements; materializes a future of the list. Without bound: a `limit` before it gives one."""
+
+    def logic(self) -> SinkLogic:
+        return _ToListLogic()
+
+
+class _ToListLogic(SinkLogic):
+    done_at_end = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._elements: list[Any] = []
+
+    def on_chunk(self, chunk: list[Any]) -> None:
+        self._elements += chunk
+
+    def result(self) -> list[Any]:
+        return self._elements
+
+
+class Head(SinkStage):
+    """Take the first element and cancel; materializes its future.
+
+    Fails with NoSuchElement when the stream is empty, unless there is a default."""
+
+    def __init__(self, default: Any = _NOTHING) -> None:
+        self._default = default
+
+    def logic(self) -> SinkLogic:
+        return _HeadLogic(self._default)
+
+
+class _HeadLogic(SinkLogic):
+    def __init__(self, default: Any) -> None:
+        super().__init__()
+        self._default = default
+
+    def on_start(self) -> None:
+        self.in_.want(1)
+
+    def on_push(self, in_: Connection) -> None:
+        self.succeed(in_.grab(1)[0])
+
+    def on_complete(self, in_: Connection) -> None:
+        if self._default is _NOTHING:
+            self.fail_stage(NoSuchElement(f"{self.name} of an empty stream; head_option gives None instead"))
+        else:
+            self.succeed(self._default)
+
+
+class Last(SinkStage):
+    """Keep the last element; materializes its future.
+
+    Fails with NoSuchElement when the stream is empty, unless there is a default."""
+
+    def __init__(self, default: Any = _NOTHING) -> None:
+        self._default = default
+
+    def logic(self) -> SinkLogic:
+        return _LastLogic(self._default)
+
+
+class _LastLogic(SinkLogic):
+    done_at_end = True
+
+    def __init__(self, default: Any) -> None:
+        super().__init__()
+        self._last = default
+
+    def on_chunk(self, chunk: list[Any]) -> None:
+        self._last = chunk[-1]
+
+    def on_complete(self, in_: Connection) -> None:
+        if self._last is _NOTHING:
+            self.fail_stage(NoSuchElement(f"{self.name} of an empty stream; last_option gives None instead"))
+        else:
+            self.succeed(self._last)

@@ -1,0 +1,147 @@
+"""Part: what Source, Flow, Sink and every other piece of a graph have in common. Immutable; sharing one is free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
+
+from streamactors.dsl.typevars import Mat
+from streamactors.engine.attributes import NONE, Attributes
+from streamactors.engine.blueprint import Attributed, Combine, Joined, MatMapped, Module, StageModule, keep_left
+from streamactors.engine.stage import NOT_USED, GraphStage
+from streamactors.engine.user_code import shortened
+from streamactors.errors import BuildError
+from streamactors.stages.checks import positive
+from streamactors.stages.identity import Identity
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from streamactors.engine.attributes import CancellationStrategy
+    from streamactors.engine.supervision import Decider
+
+
+class Part(Generic[Mat]):
+    """A blueprint with a shape. Every run of it is fresh."""
+
+    __slots__ = ("module",)
+    ports: ClassVar[tuple[int, int] | None] = None
+    """Inlets and outlets that every part of the class has; None: any number."""
+
+    def __init__(self, module: Module) -> None:
+        found = (len(module.shape.inlets), len(module.shape.outlets))
+        if self.ports is not None and found != self.ports:
+            raise BuildError(
+                f"a {type(self).__name__} has {self.ports[0]} inlets and {self.ports[1]} outlets; "
+                f"this graph has {found[0]} and {found[1]}"
+            )
+        self.module = module
+
+    def named(self, name: str) -> Self:
+        """Return this part under another name, which errors, snapshots and pictures show."""
+        if not isinstance(name, str) or not name:
+            raise BuildError(f"named expects a text that is not empty, got {shortened(name, 60)}")
+        return self._attributed(Attributes(name=name))
+
+    def with_attributes(
+        self,
+        *,
+        buffer: int | None = None,
+        max_chunk: int | None = None,
+        decider: Decider | None = None,
+        cancellation: CancellationStrategy | None = None,
+    ) -> Self:
+        """Return this part with attributes for every stage in it; what a stage inside sets itself wins.
+
+        buffer: elements that an async boundary may hold. max_chunk: the most elements that move together (1: one at a time).
+        decider: what happens to an element whose function raised (stop, resume or restart), for operators that say so.
+        cancellation: whether a stage that is cancelled with a cause fails or completes."""
+        if buffer is not None:
+            positive("with_attributes", "buffer", buffer)
+        if max_chunk is not None:
+            positive("with_attributes", "max_chunk", max_chunk)
+        for what, value in (("decider", decider), ("cancellation", cancellation)):
+            if value is not None and not callable(value):
+                raise BuildError(f"with_attributes: {what} must be a function of the error, got {shortened(value, 60)}")
+        return self._attributed(
+            Attributes(buffer=buffer, max_chunk=max_chunk, decider=decider, cancellation=cancellation)
+        )
+
+    def max_chunk(self, n: int) -> Self:
+        """Return this part with chunks of at most `n` elements; 1 moves every element by itself."""
+        return self.with_attributes(max_chunk=n)
+
+    def _attributed(self, attributes: Attributes) -> Self:
+        return type(self)(Attributed(self.module, attributes))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({labels(self.module)})"
+
+
+def labels(module: Module, limit: int = 200) -> str:
+    """Return the names of a module's stages in order, shortened."""
+    names: list[str] = []
+    work: list[tuple[Module, str | None]] = [(module, None)]
+    while work:
+        here, name = work.pop()
+        if isinstance(here, StageModule):
+            names.append(name or here.attributes.name or here.stage.label)
+        elif isinstance(here, Attributed):
+            work.append((here.inner, here.attributes.name or name))
+        elif isinstance(here, MatMapped):
+            work.append((here.inner, name))
+        elif name is not None:
+            names.append(name)
+        elif isinstance(here, Joined):
+            work += [(here.right, None), (here.left, None)]
+        else:
+            work += [(part, None) for part in reversed(getattr(here, "parts", ()))]
+    text = " -> ".join(names)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+_WHAT = {(0, 1): "a Source", (1, 1): "a Flow", (1, 0): "a Sink", (2, 2): "a BidiFlow", (0, 0): "a closed graph"}
+
+
+def module_of(operator: str, value: Any, ports: tuple[int, int] | None) -> Module:
+    """Return the blueprint of a part or a stage. Raises BuildError when it is none, or has other ports than expected."""
+    module: Any = value
+    if isinstance(value, GraphStage):
+        module = StageModule(value)
+    elif not isinstance(value, Module):
+        module = getattr(value, "module", None)
+    if not isinstance(module, Module):
+        expected = _WHAT[ports] if ports is not None else "a part of a graph"
+        hint = "; a class was given: make an instance" if isinstance(value, type) else ""
+        raise BuildError(f"{operator} expects {expected}, got {type(value).__name__} {shortened(value, 60)}{hint}")
+    found = (len(module.shape.inlets), len(module.shape.outlets))
+    if ports is not None and found != ports:
+        given = _WHAT.get(found) or f"a part with {found[0]} inlets and {found[1]} outlets"
+        raise BuildError(f"{operator} expects {_WHAT[ports]}, got {given}: {labels(module, 60)}")
+    return module
+
+
+def is_identity(module: Module) -> bool:
+    """True for a flow that does nothing at all; joining leaves it out."""
+    return type(module) is StageModule and type(module.stage) is Identity and module.attributes is NONE
+
+
+def joined(left: Module, right: Module, combine: Combine = keep_left) -> Module:
+    """Return `left` feeding `right`."""
+    if combine is keep_left:
+        if is_identity(right):
+            return left
+        if is_identity(left):
+            return MatMapped(right, _not_used)
+    return Joined(left, right, combine)
+
+
+def _not_used(_: Any) -> Any:
+    return NOT_USED
+
+
+def checked_combine(operator: str, combine: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `combine` if it can be called."""
+    if not callable(combine):
+        raise BuildError(f"{operator} expects a function of two materialized values, got {shortened(combine, 60)}")
+    return combine
