@@ -35,6 +35,8 @@ class SettingType(IntEnum):
 class InvalidSetting(StreamActorsError, ValueError):
     """A setting that does not exist, or a value it cannot have. `name` and `value` are the ones given."""
 
+    exit_code = 2
+
     def __init__(self, message: str, *, name: str, value: str | None = None) -> None:
         super().__init__(message)
         self.name = name

@@ -67,6 +67,10 @@ class ImageDelta:
         """Return the topics that are gone, as they were."""
         return tuple(topic for topic_id, topic in self._removed.items() if topic_id in self.base.topics_by_id)
 
+    def was_deleted(self, topic_id: uuid.UUID | None) -> bool:
+        """Whether a topic with this id was deleted in the course of this delta, even one that was created in it."""
+        return topic_id in self._removed
+
     @property
     def configured_topics(self) -> frozenset[str]:
         """Return the names of the topics that have other settings now."""

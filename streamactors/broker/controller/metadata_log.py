@@ -1,0 +1,84 @@
+"""The metadata log on disk: partition 0 of __cluster_metadata, one batch per change, forced to disk before it counts.
+
+Owner: the controller, the only writer. Format, folder and topic id: Apache Kafka's, so that its dump-log tool reads it. A
+batch is atomic: recovery keeps it whole or drops it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from streamactors.broker.controller.delta import ImageDelta
+from streamactors.broker.controller.image import MetadataImage
+from streamactors.broker.controller.metadata_codec import decode_record, encode_record
+from streamactors.broker.controller.metadata_record import MetadataRecord
+from streamactors.broker.controller.topic_name import METADATA_TOPIC
+from streamactors.broker.controller.wire_type import CorruptMetadata
+from streamactors.broker.errors import BrokerError, BrokerStartError
+from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.manager import LogManager
+from streamactors.broker.log.partition_log import AppendOrigin, PartitionLog
+from streamactors.broker.records.builder import NewRecord, build_batch
+
+TOPIC_ID: Final = uuid.UUID(int=1)  # as in Apache Kafka
+EPOCH: Final = 1  # of the controller; a quorum will count it up
+CONFIG: Final = LogConfig(cleanup_policy=(), retention_ms=-1, retention_bytes=-1, max_message_bytes=2**30)
+
+
+class MetadataLog:
+    """Reads the log into an image once, and appends to it."""
+
+    def __init__(self, log: PartitionLog, now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._now_ms = now_ms
+
+    @classmethod
+    def open(cls, logs: LogManager, now_ms: Callable[[], int]) -> MetadataLog:
+        """Return the log of a data folder, a new one where there is none."""
+        log = logs.get(METADATA_TOPIC, 0)
+        if log is None:
+            log = logs.create(METADATA_TOPIC, 0, TOPIC_ID, CONFIG)
+            log.assign_leader_epoch(EPOCH)
+        else:
+            log.update_config(CONFIG)
+        return cls(log, now_ms)
+
+    @property
+    def end_offset(self) -> int:
+        """Return the offset that the next record gets."""
+        return self._log.end_offset
+
+    def load(self) -> ImageDelta:
+        """Return everything in the log as one delta on nothing. Raises BrokerStartError when it makes no sense."""
+        delta = ImageDelta(MetadataImage())
+        at = -1
+        try:
+            for at, record in self._records():  # noqa: B007 - the complaint below names it
+                delta.replay(record)
+            delta.finish(self._log.end_offset - 1)
+        except (CorruptMetadata, BrokerError) as error:
+            raise BrokerStartError(
+                f"the metadata log is damaged at record {at} ({error}); restore {METADATA_TOPIC}-0 from a copy, "
+                "or start with another --data folder"
+            ) from error
+        return delta
+
+    def append(self, records: Iterable[MetadataRecord]) -> int:
+        """Append records as one batch and force them to disk; return the offset of the last. Raises BrokerError."""
+        now_ms = self._now_ms()
+        batch = build_batch([NewRecord(None, encode_record(record), now_ms) for record in records], leader_epoch=EPOCH)
+        result = self._log.append_as_leader(memoryview(batch), EPOCH, now_ms, AppendOrigin.COORDINATOR)
+        self._log.flush()
+        self._log.advance_high_watermark(result.next_offset)
+        return result.last_offset
+
+    def _records(self) -> Iterator[tuple[int, MetadataRecord]]:
+        for batch in self._log.replay(self._log.log_start_offset, self._log.end_offset):
+            if batch.is_control:  # Kafka's controllers mark their elections in the log
+                continue
+            for record in batch.records():
+                if record.value is None:
+                    raise CorruptMetadata(f"record {record.offset} is empty")
+                yield record.offset, decode_record(bytes(record.value))

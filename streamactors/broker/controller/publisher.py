@@ -1,0 +1,122 @@
+"""Makes the broker follow the image: folders for new partitions, the data plane's table of partitions, settings.
+
+Owner: the controller's thread prepares (files take time), the data plane's thread applies, in the order of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.describe import resolve_topic
+from streamactors.broker.controller.delta import ImageDelta
+from streamactors.broker.controller.image import MetadataImage, PartitionImage, TopicImage
+from streamactors.broker.controller.topic_name import METADATA_TOPIC
+from streamactors.broker.errors import BrokerError, BrokerStartError
+from streamactors.broker.log.config import LogConfig
+from streamactors.broker.replication.partition import PartitionState
+
+if TYPE_CHECKING:
+    from streamactors.broker.node import Node
+
+Folder = tuple[str, int]  # topic, partition
+
+
+class Publisher:
+    """Knows which partitions are hosted here and what they are told."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def config_under(self, image: MetadataImage) -> BrokerConfig:
+        """Return the broker's configuration with the dynamic settings of an image."""
+        return self._node.config.with_dynamic(image.cluster_overrides(), image.broker_overrides(self._node.node_id))
+
+    def prepare(self, delta: ImageDelta) -> list[Folder]:
+        """Make the folders of new partitions; return which. Blocks; on the controller's thread. Raises BrokerError."""
+        logs = self._node.logs
+        config = self.config_under(delta.image)
+        made: list[Folder] = []
+        try:
+            for topic in (*delta.created, *delta.changed):
+                settings, _ = self._log_config(config, delta.image, topic)
+                for partition in self._hosted(topic):
+                    if logs.get(topic.name, partition.partition) is None:
+                        logs.create(topic.name, partition.partition, topic.topic_id, settings)
+                        made.append((topic.name, partition.partition))
+        except BrokerError:
+            self.withdraw(made)
+            raise
+        return made
+
+    def withdraw(self, folders: Iterable[Folder]) -> None:
+        """Remove folders that were prepared for a change which is not made."""
+        for topic, partition in folders:
+            self._node.logs.delete(topic, partition)
+
+    def reconcile(self, delta: ImageDelta) -> None:
+        """Bring the folders found at the start in line with the metadata, which `delta` is the whole of.
+
+        A crash can leave an empty folder of a topic that never came to be, or one of a topic that is deleted. Raises
+        BrokerStartError for any other that the metadata does not know: what it holds is not ours to throw away.
+        """
+        logs = self._node.logs
+        for log in logs.logs():
+            if log.topic == METADATA_TOPIC:
+                continue
+            topic = delta.image.topics.get(log.topic)
+            known = topic is not None and log.topic_id in (None, topic.topic_id)
+            if topic is not None and known and log.partition < len(topic.partitions):
+                continue
+            if log.end_offset > 0 and not delta.was_deleted(log.topic_id):
+                raise BrokerStartError(
+                    f"the data folder {logs.folder} has records of {log.topic}-{log.partition}, which its metadata does "
+                    f"not know; restore {METADATA_TOPIC}-0 from a copy, or start with another --data folder"
+                )
+            logs.delete(log.topic, log.partition)
+        self.prepare(delta)
+
+    def apply(self, delta: ImageDelta) -> None:
+        """Bring partitions and settings to where the image is. On the data plane's thread."""
+        node, image = self._node, delta.image
+        if delta.brokers_configured:
+            node.config = self.config_under(image)
+        for topic in delta.deleted:
+            for partition in topic.partitions:
+                node.partitions.delete(topic.name, partition.partition)
+        for topic in (*delta.created, *delta.changed):
+            config, least_in_sync = self._log_config(node.config, image, topic)
+            for partition in self._hosted(topic):
+                node.partitions.apply(_state(topic, partition, least_in_sync), config)
+        for topic in self._reconfigured(delta):
+            node.partitions.reconfigure(topic.name, *self._log_config(node.config, image, topic))
+
+    def _reconfigured(self, delta: ImageDelta) -> Iterator[TopicImage]:
+        topics = delta.image.topics
+        if delta.brokers_configured:  # any of them may be the default of a topic's setting
+            yield from topics.values()
+        else:
+            yield from (topics[name] for name in delta.configured_topics if name in topics)
+
+    def _hosted(self, topic: TopicImage) -> Iterator[PartitionImage]:
+        here = self._node.node_id
+        return (partition for partition in topic.partitions if here in partition.replicas)
+
+    def _log_config(self, config: BrokerConfig, image: MetadataImage, topic: TopicImage) -> tuple[LogConfig, int]:
+        settings = resolve_topic(config, image.topic_overrides(topic.name))
+        return LogConfig.of(settings), settings.min_insync_replicas
+
+
+def _state(topic: TopicImage, partition: PartitionImage, least_in_sync: int) -> PartitionState:
+    return PartitionState(
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        partition=partition.partition,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        partition_epoch=partition.partition_epoch,
+        min_insync_replicas=least_in_sync,
+    )

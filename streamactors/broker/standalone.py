@@ -1,0 +1,88 @@
+"""A broker that has a process to itself: started, announced, and stopped by a signal or with its parent.
+
+Owner: the process's main thread, which does nothing but wait. The command line and `Cluster(process=True)` run it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+from streamactors.broker.startup import Assembled
+
+if TYPE_CHECKING:
+    from streamactors.broker.server import Broker
+
+_log = logging.getLogger("streamactors.broker")
+
+_PARENT_POLL_SECONDS: Final = 1.0
+
+
+def run(
+    assembled: Assembled,
+    ready: Callable[[Broker], None],
+    *,
+    metrics_address: tuple[str, int] | None = None,
+    parent_pipe: int | None = None,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT, or until `parent_pipe` closes; then stop it cleanly.
+
+    `ready` is called once it can be connected to. Raises BrokerStartError when it cannot start.
+    """
+    from streamactors.broker.server import Broker  # the heavy part: after the options have been checked
+
+    stop = threading.Event()
+    with ExitStack() as undo:
+        undo.callback(assembled.discard)
+        _on_signals(stop, undo)
+        if parent_pipe is not None:
+            _watch_parent(parent_pipe, stop)
+        for name, because in assembled.config.without_effect.items():
+            _log.warning("%s has no effect: %s", name, because)
+        broker = Broker(assembled.config, assembled.folder)
+        undo.callback(broker.stop)
+        broker.start()
+        if metrics_address is not None:
+            from streamactors.broker.metrics_endpoint import MetricsEndpoint
+
+            endpoint = MetricsEndpoint(broker.node, metrics_address)
+            undo.callback(endpoint.close)
+        ready(broker)
+        stop.wait()
+
+
+def _on_signals(stop: threading.Event, undo: ExitStack) -> None:
+    def asked(*_: Any) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        undo.callback(signal.signal, number, signal.signal(number, asked))
+
+
+def _watch_parent(pipe: int, stop: threading.Event) -> None:
+    """Stop when the parent is gone, however it went: its end of the pipe closes, or this process gets another parent.
+
+    The pipe says it at once. Asking for the parent covers a third process that inherited the other end and holds it open.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        with socket.socket(fileno=pipe) as end:
+            end.settimeout(_PARENT_POLL_SECONDS)
+            while os.getppid() == parent and not stop.is_set():
+                try:
+                    if not end.recv(1):
+                        break
+                except TimeoutError:
+                    continue
+                except OSError:
+                    break
+        stop.set()
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()

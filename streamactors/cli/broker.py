@@ -1,0 +1,71 @@
+"""`streamactors broker`: a Kafka-compatible broker in this process."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from streamactors.broker.server import Broker
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.command("broker")
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="[NAME://]HOST:PORT",
+    help="Address to listen on; may be given several times. localhost is 127.0.0.1 and ::1.  [default: localhost:9092]",
+)
+@click.option(
+    "--advertise",
+    multiple=True,
+    metavar="[NAME://]HOST:PORT",
+    help="Address that clients of a listener are told to use: for containers, WSL and remote clients.",
+)
+@click.option("--data", metavar="DIR", help="Data folder.  [default: a temporary one]")
+@click.option("--config", metavar="FILE", help="A server.properties file with Apache Kafka's names.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting; may be given several times.")
+@click.option("--metrics-port", metavar="[HOST:]PORT", help="Serve /metrics (Prometheus) and /ready over HTTP.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
+def command(
+    listen: tuple[str, ...],
+    advertise: tuple[str, ...],
+    data: str | None,
+    config: str | None,
+    settings: tuple[str, ...],
+    metrics_port: str | None,
+    log_level: str,
+) -> None:
+    """Start a Kafka-compatible broker and run it until it is stopped.
+
+    \b
+    Examples:
+      streamactors broker
+      streamactors broker --data ./data --set num.partitions=4
+      streamactors broker --listen localhost:9092 --listen DOCKER://0.0.0.0:29092 --advertise DOCKER://host.docker.internal:29092
+    """
+    from streamactors.broker.standalone import run
+    from streamactors.broker.startup import assemble, parse_address_of_metrics, parse_setting
+
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    metrics_address = parse_address_of_metrics(metrics_port) if metrics_port is not None else None
+    assembled = assemble(
+        listen=listen,
+        advertise=advertise,
+        data=data,
+        properties=config,
+        settings=dict(parse_setting(each) for each in settings),
+    )
+
+    def ready(broker: Broker) -> None:
+        where = ", ".join(str(listener) for listener in broker.node.listeners)
+        folder = f"{assembled.folder}"
+        if assembled.temporary:
+            folder += " (temporary: it goes with the broker; keep it with --data DIR)"
+        click.echo(f"streamactors broker ready: {where}, data in {folder}, cluster id {broker.node.cluster_id}")
+
+    run(assembled, ready, metrics_address=metrics_address)

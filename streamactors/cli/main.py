@@ -1,0 +1,88 @@
+"""The command `streamactors`: finds the subcommand, and turns every expected error into one line and an exit code.
+
+Exit codes: 0 done, 1 it failed, 2 it was asked wrongly or the broker cannot start, 130 interrupted. A subcommand's module is
+imported when it is run, so that a broker does not wait for what only a consumer needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from streamactors.errors import StreamActorsError
+
+# name -> (module with a `command`, what --help says)
+COMMANDS: Final = {
+    "broker": ("streamactors.cli.broker", "Start a Kafka-compatible broker."),
+    "topics": ("streamactors.cli.topics", "List, create, describe, alter and delete topics."),
+    "produce": ("streamactors.cli.produce", "Produce lines from standard input to a topic."),
+    "consume": ("streamactors.cli.consume", "Print the records of a topic."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="streamactors", message="streamactors %(version)s")
+def cli() -> None:
+    """Back-pressured streams and a Kafka-compatible broker, in Python.
+
+    \b
+    Example:
+      streamactors broker --data ./data
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    try:
+        result = cli.main(arguments, prog_name="streamactors", standalone_mode=False)
+    except StreamActorsError as error:
+        return _say(str(error), getattr(error, "exit_code", 1))
+    except click.UsageError as error:
+        where = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
+        return _say(f"{error.format_message().rstrip('.')}{where}", 2)
+    except click.ClickException as error:
+        return _say(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # whoever read our output has seen enough; keep Python from complaining when it closes stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return result if isinstance(result, int) else 0
+
+
+def _say(message: str, code: int) -> int:
+    one_line = " ".join(message.split())
+    print(f"streamactors: {one_line}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""`streamactors topics`: list, create, describe, alter and delete topics, and see their offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from streamactors.cli.bootstrap import bootstrap_option
+from streamactors.cli.tables import json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from streamactors.kafka.client import Admin
+
+
+def _admin(bootstrap: str) -> Admin:
+    from streamactors.kafka.client import Admin  # librdkafka: only when a broker is talked to
+
+    return Admin(bootstrap)
+
+
+def _settings(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"{option} {text}: its form is key=value, as in retention.ms=60000")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+@click.group("topics")
+def command() -> None:
+    """List, create, describe, alter and delete topics.
+
+    \b
+    Examples:
+      streamactors topics list
+      streamactors topics create flights --partitions 3
+    """
+
+
+@command.command("list")
+@bootstrap_option
+@click.option("--internal", is_flag=True, help="Also topics whose names begin with two underscores.")
+@json_option
+def list_topics(bootstrap: str, internal: bool, as_json: bool) -> None:
+    """List the topics with their partitions and replicas.
+
+    \b
+    Example:
+      streamactors topics list --json
+    """
+    topics = [topic for topic in _admin(bootstrap).topics() if internal or not topic.name.startswith("__")]
+    if as_json:
+        print_json(topic._asdict() for topic in topics)
+    elif topics:
+        print_table(("topic", "partitions", "replicas"), topics)
+    else:
+        click.echo(f"no topics at {bootstrap}")
+
+
+@command.command("create")
+@bootstrap_option
+@click.argument("topic")
+@click.option("--partitions", "-p", type=click.IntRange(1), help="How many.  [default: the broker's]")
+@click.option("--replicas", "-r", type=click.IntRange(1), help="How many.  [default: the broker's]")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting; may be given several times.")
+def create(bootstrap: str, topic: str, partitions: int | None, replicas: int | None, settings: tuple[str, ...]) -> None:
+    """Create a topic.
+
+    \b
+    Example:
+      streamactors topics create flights --partitions 3 --set retention.ms=86400000
+    """
+    _admin(bootstrap).create(topic, partitions or -1, replicas or -1, _settings(settings, "--set"))
+    click.echo(f"topic {topic} created")
+
+
+@command.command("describe")
+@bootstrap_option
+@click.argument("topic")
+@json_option
+def describe(bootstrap: str, topic: str, as_json: bool) -> None:
+    """Show a topic's partitions, who leads them, where their records begin and end, and the settings of its own.
+
+    \b
+    Example:
+      streamactors topics describe flights
+    """
+    detail = _admin(bootstrap).describe(topic)
+    if as_json:
+        print_json(partition._asdict() for partition in detail.partitions)
+        return
+    print_table(
+        ("partition", "leader", "replicas", "in sync", "earliest", "latest"),
+        [
+            (p.partition, p.leader, ",".join(map(str, p.replicas)), ",".join(map(str, p.in_sync)), p.earliest, p.latest)
+            for p in detail.partitions
+        ],
+    )
+    for name, value in detail.settings.items():
+        click.echo(f"{name} = {value}")
+
+
+@command.command("offsets")
+@bootstrap_option
+@click.argument("topic")
+@json_option
+def offsets(bootstrap: str, topic: str, as_json: bool) -> None:
+    """Show the first and the next offset of each partition, and how many lie between.
+
+    \b
+    Example:
+      streamactors topics offsets flights
+    """
+    rows = [
+        (p.partition, p.earliest, p.latest, p.latest - p.earliest) for p in _admin(bootstrap).describe(topic).partitions
+    ]
+    columns = ("partition", "earliest", "latest", "records")
+    if as_json:
+        print_json(dict(zip(columns, row, strict=True)) for row in rows)
+    else:
+        print_table(columns, rows)
+
+
+@command.command("alter")
+@bootstrap_option
+@click.argument("topic")
+@click.option("--partitions", "-p", type=click.IntRange(1), help="Grow the topic to so many.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting; may be given several times.")
+@click.option("--unset", multiple=True, metavar="KEY", help="A setting to fall back to the broker's.")
+def alter(
+    bootstrap: str, topic: str, partitions: int | None, settings: tuple[str, ...], unset: tuple[str, ...]
+) -> None:
+    """Change a topic's settings, or give it more partitions.
+
+    \b
+    Example:
+      streamactors topics alter flights --set cleanup.policy=compact --unset retention.ms
+    """
+    changes: dict[str, str | None] = {**_settings(settings, "--set"), **dict.fromkeys(unset)}
+    if not changes and partitions is None:
+        raise click.UsageError("nothing to change: give --set, --unset or --partitions")
+    admin = _admin(bootstrap)
+    if changes:
+        admin.alter(topic, changes)
+    if partitions is not None:
+        admin.grow(topic, partitions)
+    click.echo(f"topic {topic} changed")
+
+
+@command.command("delete")
+@bootstrap_option
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+def delete(bootstrap: str, topics: tuple[str, ...]) -> None:
+    """Delete topics and everything in them.
+
+    \b
+    Example:
+      streamactors topics delete flights weather
+    """
+    admin = _admin(bootstrap)
+    for topic in topics:
+        admin.delete(topic)
+        click.echo(f"topic {topic} deleted")

@@ -1,0 +1,1 @@
+"""Kafka from the client's side."""

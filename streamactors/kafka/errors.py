@@ -1,0 +1,31 @@
+"""What goes wrong between a client and a broker.
+
+KafkaError
+├── NoBroker          nobody answers at the address
+├── TopicNotFound     the topic does not exist
+└── TopicError        a topic cannot be created, changed or deleted; the broker says why
+"""
+
+from __future__ import annotations
+
+from streamactors.errors import StreamActorsError
+
+
+class KafkaError(StreamActorsError):
+    """Base of the errors of Kafka clients."""
+
+
+class NoBroker(KafkaError):
+    """Nobody answers where the broker should be."""
+
+
+class TopicNotFound(KafkaError):
+    """A topic that does not exist."""
+
+
+class TopicError(KafkaError):
+    """The broker refused to create, change or delete a topic."""
+
+
+class RecordError(KafkaError):
+    """A record could not be delivered or read."""
