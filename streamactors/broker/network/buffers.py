@@ -20,6 +20,11 @@ class BufferPool:
         self.in_use = 0
         self._kept: list[bytearray] = []
 
+    @property
+    def overdrawn(self) -> bool:
+        """Whether more is in use than there should be."""
+        return self.in_use > self.budget
+
     def admits(self, size: int) -> bool:
         """Whether a buffer of this size may be taken. One may always be, however large, or it would wait for ever."""
         return self.in_use + size <= self.budget or self.in_use == 0

@@ -81,8 +81,15 @@ class FrameReader:
         self._next_size = total if total > len(self._scratch) else 0
         return self._view[start + _SIZE_BYTES : frame_end]
 
+    @property
+    def holds_buffer(self) -> bool:
+        """Whether half a request has a buffer of its own."""
+        return self._buffer is not None
+
     def park(self) -> None:
-        """Leave the shared buffer to others: keep what is not taken yet, in a buffer of our own if need be."""
+        """Leave the shared buffer to others: keep what is not taken yet, in a buffer of our own if need be.
+
+        The pool may be overdrawn by that, for what has been received must not be lost; its owner then makes room."""
         pending = self._end - self._start
         if pending == 0:
             self._drop_buffer()
@@ -115,11 +122,12 @@ class FrameReader:
             self._start = self._end = 0
             return self._next_size
         total = _SIZE_BYTES + self._claimed_size() if pending >= _SIZE_BYTES else _SIZE_BYTES
-        if self._start + total > len(self._view) or self._end == len(self._view):
-            capacity = total
-            if total > 2 * self._largest:
-                capacity = min(total, max(_FIRST_BUFFER, _GROWTH * pending))
+        trusted = total <= 2 * self._largest and self._start + total > len(self._view)
+        if trusted or self._end == len(self._view):
+            capacity = total if trusted else min(total, max(_FIRST_BUFFER, _GROWTH * pending))
             if capacity > len(self._view) or self._buffer is None:
+                if not self._pool.admits(capacity - (0 if self._buffer is None else len(self._buffer))):
+                    raise OutOfBuffers(f"{self._pool.in_use} of {self._pool.budget} bytes are in use")
                 self._move_to(max(capacity, _FIRST_BUFFER))
             else:
                 self._view[:pending] = self._view[self._start : self._end]
@@ -128,9 +136,6 @@ class FrameReader:
         return min(self._start + total, len(self._view)) if total > len(self._scratch) else len(self._view)
 
     def _move_to(self, capacity: int) -> None:
-        held = 0 if self._buffer is None else len(self._buffer)
-        if not self._pool.admits(capacity - held):
-            raise OutOfBuffers(f"{self._pool.in_use} of {self._pool.budget} bytes are in use")
         pending = self._end - self._start
         buffer = self._pool.take(capacity)
         buffer[:pending] = self._view[self._start : self._end]

@@ -41,19 +41,23 @@ class RegionTooShort(StreamActorsError):
 class Output:
     """The parts that wait to be sent over one socket."""
 
-    __slots__ = ("_parts", "_sent_of_region", "_socket")
+    __slots__ = ("_parts", "_sent_of_region", "_socket", "size")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._parts: deque[Part] = deque()
         self._sent_of_region = 0
+        self.size = 0
+        """Bytes that wait."""
 
     def __bool__(self) -> bool:
         return bool(self._parts)
 
     def extend(self, parts: Iterable[Part]) -> None:
         """Add parts behind those that wait."""
-        self._parts.extend(parts)
+        for part in parts:
+            self._parts.append(part)
+            self.size += len(part) if isinstance(part, bytes | bytearray | memoryview) else part.length
 
     def flush(self) -> bool:
         """Send until nothing is left (True), or the socket or this connection's turn is full (False).
@@ -65,11 +69,13 @@ class Output:
             head = parts[0]
             try:
                 if isinstance(head, bytes | bytearray | memoryview):
-                    budget -= self._send_bytes()
+                    sent = self._send_bytes()
                 else:
-                    budget -= self._send_region(head)
+                    sent = self._send_region(head)
             except (BlockingIOError, InterruptedError):
                 return False
+            budget -= sent
+            self.size -= sent
         return not parts
 
     def discard(self) -> None:
@@ -78,6 +84,7 @@ class Output:
             if not isinstance(part, bytes | bytearray | memoryview):
                 part.release()
         self._parts.clear()
+        self.size = 0
 
     def _send_bytes(self) -> int:
         parts = self._parts

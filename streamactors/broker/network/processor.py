@@ -30,6 +30,8 @@ _log = logging.getLogger("streamactors.broker.network")
 Serve = Callable[[Connection, memoryview], None]
 
 _SCRATCH_BYTES: Final = 128 << 10
+_SEND_ABOVE: Final = 64 << 10
+_SPARED_MS: Final = 1_000
 _LONGEST_SWEEP_MS: Final = 15_000
 
 
@@ -105,7 +107,7 @@ class Processor:
         except KeyError:
             pass  # the dispatcher found it broken before we did
         if self._waiting_for_buffers:
-            self._retry_waiting(self._waiting_for_buffers, Mute.MEMORY)
+            self._wake_for_buffers()
 
     def _refusal(self, host: str) -> str | None:
         limits = self.limits
@@ -130,9 +132,7 @@ class Processor:
         except (BlockingIOError, InterruptedError):
             return
         except OutOfBuffers:
-            connection.mute(Mute.MEMORY)
-            self._waiting_for_buffers.append(connection)
-            self._register(connection)
+            self._wait_for_buffer(connection)
             return
         except BadFrame as error:
             self._refuse_frame(connection, error)
@@ -157,6 +157,9 @@ class Processor:
                 if frame is None:
                     break
                 self._serve(connection, frame)
+                if connection.output.size > _SEND_ABOVE:
+                    # Whoever asks much and reads nothing is not served further: one answer is held for him, not sixty.
+                    self._send(connection)
         except BadFrame as error:
             self._refuse_frame(connection, error)
         except Exception as error:  # noqa: BLE001 - logged; the others are served on
@@ -170,13 +173,35 @@ class Processor:
                 self._flush()
 
     def _park(self, connection: Connection) -> None:
-        try:
-            connection.reader.park()
-        except OutOfBuffers:
-            # What is received cannot be kept, so the stream is broken for us.
-            connection.close("no memory left for its request; see queued.max.request.bytes")
+        connection.reader.park()
+        while self.pool.overdrawn and self._evict(connection):
+            pass
         if self._waiting_for_buffers:
-            self._retry_waiting(self._waiting_for_buffers, Mute.MEMORY)
+            self._wake_for_buffers()
+
+    def _evict(self, but: Connection) -> bool:
+        """Close whoever has left half a request lying for longest. Who is just sending is spared while that is bearable."""
+        holders = (each for each in self.connections.values() if each.reader.holds_buffer and each is not but)
+        victim = min(holders, key=lambda each: each.last_active_ms, default=None)
+        if victim is None:
+            return False
+        silent_ms = self._now_ms() - victim.last_active_ms
+        if silent_ms < _SPARED_MS and self.pool.in_use < 2 * self.pool.budget:
+            return False
+        victim.close("its half-received request holds memory that others need")
+        return True
+
+    def _wait_for_buffer(self, connection: Connection) -> None:
+        try:
+            if connection.socket.recv(1, socket.MSG_PEEK) == b"":
+                self._end_of_stream(connection)
+                return
+        except OSError:
+            connection.close("")
+            return
+        connection.mute(Mute.MEMORY)
+        self._waiting_for_buffers.append(connection)
+        self._register(connection)
 
     def _end_of_stream(self, connection: Connection) -> None:
         pending = connection.reader.pending
@@ -214,17 +239,31 @@ class Processor:
         if connection.muted & Mute.IN_FLIGHT:
             connection.unmute(Mute.IN_FLIGHT)
         if self._waiting_for_bytes and self.in_flight_bytes <= self.limits.max_in_flight_bytes:
-            self._retry_waiting(self._waiting_for_bytes, Mute.QUEUE_FULL)
+            self._dispatcher.execute(self._let_in)
 
-    def _retry_waiting(self, waiting: deque[Connection], reason: Mute) -> None:
-        # One at a time and not in this call: each may use up what was freed.
-        connection = waiting.popleft()
-        self._dispatcher.execute(lambda: self._retry(connection, waiting, reason))
+    def _let_in(self) -> None:
+        """Serve who waits because of the bytes in service, one after the other: each may use up what was freed."""
+        waiting = self._waiting_for_bytes
+        while waiting and self.in_flight_bytes <= self.limits.max_in_flight_bytes:
+            connection = waiting.popleft()
+            connection.muted &= ~Mute.QUEUE_FULL
+            self._register(connection)
+            self._serve_pending(connection)
 
-    def _retry(self, connection: Connection, waiting: deque[Connection], reason: Mute) -> None:
-        connection.unmute(reason)
-        if waiting and (reason is Mute.MEMORY or self.in_flight_bytes <= self.limits.max_in_flight_bytes):
-            self._retry_waiting(waiting, reason)
+    def _wake_for_buffers(self) -> None:
+        self._dispatcher.execute(self._give_buffers)
+
+    def _give_buffers(self) -> None:
+        """Receive from who waits for a buffer, until somebody has to wait again."""
+        waiting = self._waiting_for_buffers
+        for _ in range(len(waiting)):
+            connection = waiting.popleft()
+            connection.muted &= ~Mute.MEMORY
+            self._on_readable(connection)
+            if connection.muted & Mute.MEMORY:
+                waiting.rotate(1)  # it was put at the end; its turn is still the next
+                return
+            self._register(connection)
 
     # ---- writing ----
 
@@ -280,7 +319,7 @@ class Processor:
         limits = self.limits
         for connection in list(self.connections.values()):
             silent_ms = now_ms - connection.last_active_ms
-            if connection.in_flight or connection.muted & ~Mute.OUTPUT:
+            if connection.in_flight or connection.muted & ~(Mute.OUTPUT | Mute.MEMORY):
                 continue  # it waits for us
             if silent_ms > limits.max_idle_ms:
                 connection.close("" if not connection.output else "it does not read its answers")

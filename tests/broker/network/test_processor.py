@@ -1,0 +1,425 @@
+"""The network by itself: order, limits, slow readers and bad senders, with a made-up service behind it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.broker.config.listeners import ListenerSpec
+from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.network.acceptor import Acceptor
+from streamactors.broker.network.connection import Connection, Mute
+from streamactors.broker.network.limits import Limits
+from streamactors.broker.network.processor import Processor
+from streamactors.clock import VirtualClock
+from tests.broker.wire import WireClient, wait_until
+
+
+class FakeRequest:
+    """As much of a request as a connection needs."""
+
+    def __init__(self, connection: Connection, payload: bytes) -> None:
+        self.connection = connection
+        self.payload = payload
+        self.size = len(payload)
+        self.answered = False
+        self.parts: list[Any] | None = None
+
+    def answer(self, *parts: Any) -> None:
+        self.answered, self.parts = True, list(parts)
+        self.connection.answered(self)  # type: ignore[arg-type]
+
+
+class Network:
+    """A processor on a dispatcher of its own; `service` decides what becomes of a request."""
+
+    def __init__(self, limits: Limits, service: Callable[[FakeRequest], None]) -> None:
+        self.clock = VirtualClock()
+        self.dispatcher = Dispatcher("network-under-test", self.clock)
+        self.seen: list[FakeRequest] = []
+        self.service = service
+        self.processor = Processor(self.dispatcher, limits, self._serve)
+        self.acceptor = Acceptor(self.dispatcher, self.processor)
+        self.listener = self.acceptor.bind(ListenerSpec("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0))
+        self.dispatcher.start()
+        self.on_loop(self.acceptor.start)
+        self.on_loop(self.processor.start)
+
+    def _serve(self, connection: Connection, frame: memoryview) -> None:
+        request = FakeRequest(connection, bytes(frame))
+        connection.begin(request)  # type: ignore[arg-type]
+        self.seen.append(request)
+        self.service(request)
+
+    def on_loop(self, fn: Callable[[], Any]) -> Any:
+        done = threading.Event()
+        result: list[Any] = []
+
+        def run() -> None:
+            try:
+                result.append(fn())
+            finally:
+                done.set()
+
+        self.dispatcher.execute(run)
+        assert done.wait(30)
+        return result[0]
+
+    def client(self, receive_buffer: int | None = None) -> WireClient:
+        return WireClient("127.0.0.1", self.listener.port, receive_buffer=receive_buffer)
+
+    def close(self) -> None:
+        self.on_loop(self.acceptor.stop)
+        self.on_loop(self.processor.stop)
+        assert self.dispatcher.stop()
+        assert not self.processor.connections
+        assert self.processor.in_flight_bytes == 0
+        assert self.processor.pool.in_use == 0
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Network]]:
+    made: list[Network] = []
+
+    def make(service: Callable[[FakeRequest], None] = lambda request: None, **limits: Any) -> Network:
+        made.append(Network(Limits(**limits), service))
+        return made[-1]
+
+    yield make
+    for network in made:
+        network.close()
+
+
+def framed(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+def echo(request: FakeRequest) -> None:
+    request.answer(framed(request.payload))
+
+
+def test_answers_leave_in_request_order_whatever_order_they_come_in(start: Callable[..., Network]) -> None:
+    network = start()
+    with network.client() as client:
+        client.send_raw(b"".join(framed(b"%d" % number) for number in range(20)))
+        wait_until(lambda: len(network.seen) == 20)
+        for request in reversed(network.seen):
+            network.on_loop(lambda request=request: echo(request))
+        assert [client.read_frame() for _ in range(20)] == [b"%d" % number for number in range(20)]
+
+
+def test_a_connection_has_so_many_requests_in_service_and_no_more(start: Callable[..., Network]) -> None:
+    network = start(max_in_flight=4)
+    with network.client() as client:
+        client.send_raw(b"".join(framed(b"%d" % number) for number in range(10)))
+        wait_until(lambda: len(network.seen) == 4)
+        network.on_loop(lambda: None)
+        network.on_loop(lambda: None)
+        assert len(network.seen) == 4
+        network.on_loop(lambda: echo(network.seen[1]))
+        network.on_loop(lambda: None)
+        assert len(network.seen) == 4  # the first has not been answered, so none has left
+        network.on_loop(lambda: echo(network.seen[0]))
+        wait_until(lambda: len(network.seen) == 6)
+        for number in range(2, 10):
+            wait_until(lambda number=number: len(network.seen) > number)
+            network.on_loop(lambda number=number: echo(network.seen[number]))
+        assert [client.read_frame() for _ in range(10)] == [b"%d" % number for number in range(10)]
+
+
+def test_bytes_in_service_are_bounded_over_all_connections(start: Callable[..., Network]) -> None:
+    network = start(max_in_flight_bytes=1000)
+    clients = [network.client() for _ in range(3)]
+    for client in clients:
+        client.send_raw(framed(bytes(600)) * 3)
+    wait_until(lambda: network.processor.in_flight_bytes > 1000)
+    served = 0
+    while served < 9:
+        # each connection may overshoot by the one request that it was served
+        assert network.on_loop(lambda: network.processor.in_flight_bytes) <= 1000 + 3 * 600
+        wait_until(lambda: any(not request.answered for request in network.seen))
+        network.on_loop(lambda: echo(next(request for request in network.seen if not request.answered)))
+        served += 1
+    for client in clients:
+        assert [len(client.read_frame()) for _ in range(3)] == [600] * 3
+        client.close()
+
+
+def test_a_client_that_does_not_read_is_not_read_from(start: Callable[..., Network]) -> None:
+    answer = framed(bytes(4 << 20))
+    network = start(lambda request: request.answer(answer))
+    with network.client(receive_buffer=4096) as client:
+        client.send_raw(framed(b"x") * 50)
+        wait_until(lambda: bool(network.seen))
+        connection = next(iter(network.processor.connections.values()))
+        wait_until(lambda: bool(connection.muted & Mute.OUTPUT))
+        seen = len(network.seen)
+        assert seen < 50
+        for _ in range(50):
+            assert len(client.read_frame()) == 4 << 20
+        assert len(network.seen) == 50
+        wait_until(lambda: not connection.muted)
+
+
+class _Region:
+    def __init__(self, file: Any, position: int, length: int) -> None:
+        self._file = file
+        self.fd = file.fileno()
+        self.position = position
+        self.length = length
+        self.released = 0
+
+    def release(self) -> None:
+        self.released += 1
+
+
+def test_regions_of_files_leave_between_bytes_and_are_released_once(
+    start: Callable[..., Network], tmp_path: Path
+) -> None:
+    content = os.urandom(3 << 20)
+    (tmp_path / "segment").write_bytes(content)
+    with (tmp_path / "segment").open("rb") as file:
+        regions = [_Region(file, 100, 2 << 20), _Region(file, 0, 10), _Region(file, 5, 0)]
+        size = 4 + (2 << 20) + 10 + 2
+
+        def service(request: FakeRequest) -> None:
+            request.answer(struct.pack(">i", size), b"head", regions[0], b"-", regions[1], regions[2], b"+")
+
+        network = start(service)
+        with network.client() as client:
+            client.send_raw(framed(b"x"))
+            assert client.read_frame() == b"head" + content[100 : 100 + (2 << 20)] + b"-" + content[:10] + b"+"
+        wait_until(lambda: [region.released for region in regions] == [1, 1, 1])
+
+
+def test_regions_are_released_when_the_client_goes_away(start: Callable[..., Network], tmp_path: Path) -> None:
+    (tmp_path / "segment").write_bytes(bytes(64 << 20))
+    with (tmp_path / "segment").open("rb") as file:
+        regions = [_Region(file, 0, 64 << 20) for _ in range(3)]
+        network = start(lambda request: request.answer(b"", regions[len(network.seen) - 1]))
+        with network.client(receive_buffer=4096) as client:
+            client.send_raw(framed(b"x") * 3)
+            wait_until(lambda: bool(network.seen))
+        wait_until(lambda: not network.processor.connections)
+        for number, request in enumerate(network.seen):
+            assert regions[number].released == 1
+            assert request.parts is None
+
+
+def test_a_file_that_got_shorter_ends_the_connection(
+    start: Callable[..., Network], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "segment").write_bytes(bytes(10))
+    with (tmp_path / "segment").open("rb") as file:
+        region = _Region(file, 0, 1000)
+        network = start(lambda request: request.answer(struct.pack(">i", 1000), region))
+        with network.client() as client:
+            client.send_raw(framed(b"x"))
+            with pytest.raises(ConnectionError):
+                client.read_frame()
+        assert region.released == 1
+        assert "990 bytes before the end of a response" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS hello on a plain listener"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP request"),
+        (struct.pack(">i", -1), "a request of -1 bytes"),
+        (struct.pack(">i", 2**31 - 1), "a request of 2147483647 bytes; socket.request.max.bytes is 104857600"),
+    ],
+)
+def test_what_is_no_frame_closes_the_connection_with_one_line(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture, head: bytes, said: str
+) -> None:
+    network = start(echo)
+    with network.client() as client, network.client() as other:
+        client.send_raw(head)
+        assert client.closed_by_peer()
+        other.send_raw(framed(b"still served"))
+        assert other.read_frame() == b"still served"
+        lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        assert len(lines) == 1
+        assert said in lines[0]
+        assert "127.0.0.1:" in lines[0]
+
+
+def test_frames_before_a_bad_one_are_still_served(start: Callable[..., Network]) -> None:
+    network = start(echo)
+    with network.client() as client:
+        client.send_raw(framed(b"good") + struct.pack(">i", -7))
+        assert client.closed_by_peer() or True
+    assert [request.payload for request in network.seen] == [b"good"]
+
+
+def test_half_a_request_is_forgotten_after_its_time(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
+) -> None:
+    network = start(echo, stalled_frame_ms=1000)
+    with network.client() as client, network.client() as idle:
+        client.send_raw(framed(b"0123456789")[:7])
+        wait_until(lambda: network.processor.pool.in_use > 0)
+        wait_until(lambda: len(network.processor.connections) == 2)
+        network.clock.advance(2000)
+        assert client.closed_by_peer()
+        assert "half a request, then nothing" in caplog.text
+        idle.send_raw(framed(b"x"))
+        assert idle.read_frame() == b"x"
+
+
+def test_thousands_of_half_requests_cost_bounded_memory(start: Callable[..., Network]) -> None:
+    network = start(echo, max_receive_bytes=200_000)
+    clients = [network.client() for _ in range(80)]
+    for client in clients:
+        client.send_raw(struct.pack(">i", 50 << 20) + bytes(10_000))
+    with network.client() as other:
+        other.send_raw(framed(b"still served"))
+        assert other.read_frame() == b"still served"
+    assert network.processor.pool.in_use <= 2 * 200_000 + (16 << 10)
+    for client in clients:
+        client.close()
+    wait_until(lambda: network.on_loop(lambda: len(network.processor.connections)) == 0)
+    assert network.processor.pool.in_use == 0
+
+
+def test_who_waits_for_memory_goes_on_when_there_is_some(start: Callable[..., Network]) -> None:
+    network = start(echo, max_receive_bytes=200_000)
+    hog, client = network.client(), network.client()
+    hog.send_raw(struct.pack(">i", 180_000) + bytes(150_000))
+    wait_until(lambda: network.processor.pool.in_use > 100_000)
+    client.send_raw(struct.pack(">i", 150_000) + bytes(150_000))
+    wait_until(lambda: any(each.muted & Mute.MEMORY for each in network.processor.connections.values()))
+    hog.send_raw(bytes(30_000))
+    assert len(hog.read_frame()) == 180_000
+    assert len(client.read_frame()) == 150_000
+    hog.close()
+    client.close()
+
+
+def test_idle_connections_are_closed_without_a_word(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
+) -> None:
+    network = start(max_idle_ms=5000)
+    with network.client() as idle, network.client() as waiting:
+        waiting.send_raw(framed(b"long poll"))
+        wait_until(lambda: len(network.seen) == 1 and len(network.processor.connections) == 2)
+        network.clock.advance(10_000)
+        assert idle.closed_by_peer()
+        network.on_loop(lambda: echo(network.seen[0]))
+        assert waiting.read_frame() == b"long poll"
+        assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("limit", ["max_connections", "max_connections_per_ip"])
+def test_too_many_connections_are_refused(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture, limit: str
+) -> None:
+    network = start(echo, **{limit: 1})
+    with network.client() as first:
+        wait_until(lambda: len(network.processor.connections) == 1)
+        with network.client() as second:
+            assert second.closed_by_peer()
+        assert "refused" in caplog.text
+        first.send_raw(framed(b"x"))
+        assert first.read_frame() == b"x"
+    wait_until(lambda: not network.processor.connections)
+    with network.client() as third:
+        third.send_raw(framed(b"y"))
+        assert third.read_frame() == b"y"
+
+
+def test_a_handler_can_hold_back_the_next_request_of_its_connection(start: Callable[..., Network]) -> None:
+    def service(request: FakeRequest) -> None:
+        if request.payload == b"hold":
+            request.connection.mute(Mute.HANDLER)
+        else:
+            echo(request)
+
+    network = start(service)
+    with network.client() as client:
+        client.send_raw(framed(b"a") + framed(b"hold") + framed(b"b"))
+        assert client.read_frame() == b"a"
+        network.on_loop(lambda: None)
+        assert len(network.seen) == 2
+        network.on_loop(lambda: echo(network.seen[1]))
+        network.on_loop(lambda: network.seen[1].connection.unmute(Mute.HANDLER))
+        assert [client.read_frame(), client.read_frame()] == [b"hold", b"b"]
+
+
+def test_a_service_that_raises_costs_its_connection_and_nobody_else(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
+) -> None:
+    def service(request: FakeRequest) -> None:
+        if request.payload == b"bang":
+            raise RuntimeError("a bug")
+        echo(request)
+
+    network = start(service)
+    with network.client() as client, network.client() as other:
+        client.send_raw(framed(b"bang"))
+        assert client.closed_by_peer()
+        other.send_raw(framed(b"x"))
+        assert other.read_frame() == b"x"
+    assert "a bug" in caplog.text
+
+
+def test_an_answer_for_a_client_that_has_gone_is_dropped(start: Callable[..., Network]) -> None:
+    network = start()
+    with network.client() as client:
+        client.send_raw(framed(b"x"))
+        wait_until(lambda: len(network.seen) == 1)
+    wait_until(lambda: not network.processor.connections)
+    network.on_loop(lambda: echo(network.seen[0]))
+    assert network.seen[0].parts is None
+
+
+def test_large_and_small_requests_in_turn(start: Callable[..., Network]) -> None:
+    network = start(echo)
+    payloads = [os.urandom(size) for size in (10, 300_000, 5, 1_000_000, 1_000_000, 1_000_001, 0, 70_000, 200_000)]
+    with network.client() as client:
+        received: list[bytes] = []
+        reader = threading.Thread(target=lambda: received.extend(client.read_frame() for _ in range(3 * len(payloads))))
+        reader.start()
+        for _ in range(3):
+            client.send_raw(b"".join(map(framed, payloads)))
+        reader.join(30)
+    assert received == payloads * 3
+
+
+def test_a_port_in_use_is_one_line() -> None:
+    dispatcher = Dispatcher("unused")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        acceptor = Acceptor(dispatcher, Processor(dispatcher, Limits(), lambda connection, frame: None))
+        with pytest.raises(BrokerStartError, match=f"port {port} is in use"):
+            acceptor.bind(ListenerSpec("PLAINTEXT", "127.0.0.1", port, "127.0.0.1", port))
+    dispatcher.stop()
+
+
+def test_localhost_listens_on_both_loopback_addresses() -> None:
+    dispatcher = Dispatcher("unused")
+    acceptor = Acceptor(dispatcher, Processor(dispatcher, Limits(), lambda connection, frame: None))
+    listener = acceptor.bind(ListenerSpec("PLAINTEXT", "localhost", 0, "localhost", 0))
+    assert listener.port == listener.advertised_port > 0
+    socket.create_connection(("127.0.0.1", listener.port)).close()
+    if socket.has_ipv6:
+        try:
+            socket.create_connection(("::1", listener.port)).close()
+        except OSError as error:
+            pytest.skip(f"no IPv6 here: {error}")
+        finally:
+            acceptor.stop()
+            dispatcher.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", listener.port))
