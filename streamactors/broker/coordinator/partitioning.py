@@ -1,8 +1,8 @@
 """Which partition of an internal topic a coordinator key belongs to.
 
 Owner: the group and transaction components. Every broker and Apache Kafka must agree on this, or a restart with
-the other one would look for a group where it is not: Java's String.hashCode over UTF-16 units, its sign dropped,
-modulo the partitions."""
+the other one would look for a group where it is not: Java's String.hashCode over UTF-16 units, its absolute value
+(0 for the one int that has none), modulo the partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from functools import lru_cache
 @lru_cache(maxsize=65_536)
 def partition_for(key: str, partitions: int) -> int:
     """Return the partition of a group id or transactional id in an internal topic of so many partitions."""
-    return (java_hash(key) & 0x7FFF_FFFF) % partitions
+    value = java_hash(key)
+    if value >= 0x8000_0000:
+        value = 0x1_0000_0000 - value
+    return 0 if value == 0x8000_0000 else value % partitions
 
 
 def java_hash(text: str) -> int:

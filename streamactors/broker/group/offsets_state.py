@@ -1,0 +1,133 @@
+"""The committed offsets of one offsets partition: the fold of its log.
+
+Owner: the coordinator of the partition. Pure (no clock, file or thread), but changed in place: a hundred thousand offsets
+cannot be copied at every commit. Everything gets in by the same three doors, while the log is loaded and afterwards as its
+appends are acknowledged: an offset, a tombstone, the end of a transaction. So what is here is always what a new coordinator
+would read. Offsets committed in a transaction wait beside the others until its marker comes.
+Source: Kafka's OffsetCommit, transactional offsets (KIP-98), UNSTABLE_OFFSET_COMMIT (KIP-447), expiry (KIP-211)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from streamactors.broker.group.classic_group import Group, GroupState
+from streamactors.broker.group.offset_record import NO_EXPIRY, CommittedOffset
+from streamactors.broker.group.subscription import is_subscribed, subscribed_topics
+
+Partition = tuple[str, int]  # topic, partition
+Offsets = dict[Partition, CommittedOffset]
+
+
+class OffsetsState:
+    """Committed and pending offsets by group."""
+
+    __slots__ = ("_committed", "_pending", "_transactions")
+
+    def __init__(self) -> None:
+        self._committed: dict[str, Offsets] = {}
+        self._pending: dict[int, dict[str, Offsets]] = {}  # by producer id, then group
+        self._transactions: dict[str, set[int]] = {}  # producer ids with pending offsets, by group
+
+    # -- the three doors -----------------------------------------------------------------------------------------------
+
+    def put(self, group_id: str, partition: Partition, offset: CommittedOffset, producer_id: int = -1) -> None:
+        """Take in a committed offset; with a producer id it waits for the end of that producer's transaction."""
+        if producer_id < 0:
+            self._committed.setdefault(group_id, {})[partition] = offset
+            return
+        self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = offset
+        self._transactions.setdefault(group_id, set()).add(producer_id)
+
+    def delete(self, group_id: str, partition: Partition) -> None:
+        """Take in a tombstone: it ends committed and pending offsets alike."""
+        offsets = self._committed.get(group_id)
+        if offsets is not None:
+            offsets.pop(partition, None)
+            if not offsets:
+                del self._committed[group_id]
+        for producer_id in tuple(self._transactions.get(group_id, ())):
+            self._pending[producer_id][group_id].pop(partition, None)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> set[str]:
+        """Take in a transaction's marker; return the groups it touched.
+
+        Where an offset was committed without a transaction after the transactional one, that later one stays: compaction
+        may have removed either record, and the order in the log must decide, not the order of the fold."""
+        pending = self._pending.pop(producer_id, {})
+        for group_id, offsets in pending.items():
+            open_in_group = self._transactions[group_id]
+            open_in_group.discard(producer_id)
+            if not open_in_group:
+                del self._transactions[group_id]
+            if not committed:
+                continue
+            for partition, offset in offsets.items():
+                before = self.get(group_id, partition)
+                if before is None or before.record_offset < offset.record_offset:
+                    self.put(group_id, partition, offset)
+        return set(pending)
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def get(self, group_id: str, partition: Partition) -> CommittedOffset | None:
+        """Return the committed offset, None if there is none."""
+        offsets = self._committed.get(group_id)
+        return None if offsets is None else offsets.get(partition)
+
+    def of_group(self, group_id: str) -> Mapping[Partition, CommittedOffset]:
+        """Return all committed offsets of a group; a view, not to be kept."""
+        return self._committed.get(group_id, {})
+
+    def is_unstable(self, group_id: str, partition: Partition) -> bool:
+        """Whether an open transaction has an offset for the partition that may still be committed."""
+        open_in_group = self._transactions.get(group_id)
+        if open_in_group is None:
+            return False
+        return any(partition in self._pending[producer_id].get(group_id, ()) for producer_id in open_in_group)
+
+    def has_open_transaction(self, group_id: str) -> bool:
+        return group_id in self._transactions
+
+    def groups(self) -> set[str]:
+        """Return every group that has an offset, committed or pending."""
+        return {*self._committed, *self._transactions}
+
+    def partitions_of(self, group_id: str) -> set[Partition]:
+        """Return every partition a group has an offset for, committed or pending: what deleting the group deletes."""
+        partitions = set(self._committed.get(group_id, ()))
+        for producer_id in self._transactions.get(group_id, ()):
+            partitions.update(self._pending[producer_id].get(group_id, ()))
+        return partitions
+
+    def of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, Partition]]:
+        """Return (group, partition) of every offset for these topics, to be deleted with them."""
+        for group_id in self.groups():
+            for partition in self.partitions_of(group_id):
+                if partition[0] in topics:
+                    yield group_id, partition
+
+    def __len__(self) -> int:
+        return sum(map(len, self._committed.values()))
+
+    # -- expiry --------------------------------------------------------------------------------------------------------
+
+    def expired(self, group: Group, now_ms: int, retention_ms: int) -> list[Partition]:
+        """Return the partitions whose offset was kept for its retention since it was last of use."""
+        stable = {p: o for p, o in self.of_group(group.group_id).items() if not self.is_unstable(group.group_id, p)}
+        if group.protocol_type is None:
+            since = {p: o.committed_at_ms for p, o in stable.items()}
+        elif group.state is GroupState.EMPTY:
+            # Old records do not say since when the group is empty; then the last commit counts.
+            empty_since = group.state_since_ms
+            since = {p: o.committed_at_ms if empty_since == -1 else empty_since for p, o in stable.items()}
+        elif group.state is GroupState.STABLE and subscribed_topics(group) is not None:
+            since = {p: o.committed_at_ms for p, o in stable.items() if not is_subscribed(group, p[0])}
+        else:
+            return []
+        return [p for p, since_ms in since.items() if _is_over(stable[p], since_ms, now_ms, retention_ms)]
+
+
+def _is_over(offset: CommittedOffset, since_ms: int, now_ms: int, retention_ms: int) -> bool:
+    if offset.expires_at_ms != NO_EXPIRY:
+        return now_ms >= offset.expires_at_ms
+    return now_ms - since_ms >= retention_ms
