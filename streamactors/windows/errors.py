@@ -1,0 +1,66 @@
+"""What windowed operators raise while a stream runs. Mistakes in a definition are BuildErrors, at the line that wrote it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamactors.errors import StageFailed, StreamError
+
+
+class BufferFull(StreamError):
+    """A suppress buffer told to shut down when full passed a bound; the task ends and the row is not done.
+
+    `records` and `bytes` are what the buffer held; a bound of None was not set."""
+
+    def __init__(self, node: str, records: int, max_records: int | None, size: int, max_bytes: int | None) -> None:
+        super().__init__(
+            f"{node} buffer exceeded its bound: [{records}/{_bound(max_records)}] records, "
+            f"[{size}/{_bound(max_bytes)}] bytes; raise the bound, shorten the grace period, "
+            "or let it emit early (until_time_limit)"
+        )
+        self.node = node
+        self.records = records
+        self.max_records = max_records
+        self.bytes = size
+        self.max_bytes = max_bytes
+
+
+def _bound(limit: int | None) -> str:
+    return "unbounded" if limit is None else str(limit)
+
+
+class OperatorFailed(StageFailed):
+    """A function given to a windowed operator raised; `__cause__` is what it raised.
+
+    Names the key and, where there is one, the window (`start`, `end`)."""
+
+    def __init__(
+        self, node: str, what: str, element: object, key: Any, start: int | None, end: int | None, cause: Exception
+    ) -> None:
+        window = "" if start is None else f" in window {start}..{end}"
+        super().__init__(
+            f"{node}: {what} of key {key!r}{window} raised {type(cause).__name__}: {cause}", stage=node, element=element
+        )
+        self.key = key
+        self.start = start
+        self.end = end
+        self.__cause__ = cause
+
+
+class AggregationFailed(OperatorFailed):
+    """An aggregator, reducer, merger or initializer raised."""
+
+    def __init__(self, node: str, element: object, key: Any, start: int | None, end: int | None, cause: Exception):
+        super().__init__(node, "the aggregation", element, key, start, end, cause)
+
+
+class InvalidRecord(StreamError, TypeError):
+    """An element that no windowed operator can take: not a Record, or a key that has no bytes."""
+
+
+class TaskDead(StreamError):
+    """A task was used after an error ended it; `__cause__` is that error."""
+
+
+class RestoreError(StreamError):
+    """A changelog that this task cannot be restored from: another application, definition, partition or format."""

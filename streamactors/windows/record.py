@@ -1,0 +1,199 @@
+"""What flows in and out of windows: Record, WindowedRecord, LateRecord and the context they carry.
+
+Owner: nobody, they are values. Immutable, so branches of a graph may share them. `context` says where a row came from
+(the topic partition that answers for it); it travels with the row and takes no part in comparisons."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from streamactors.errors import StreamError
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+_FIRST: Final = -(1 << 63)
+_BEYOND: Final = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class RecordContext:
+    """Where a record came from: the last contributing one, for a result."""
+
+    topic: str
+    partition: int
+    offset: int
+    headers: Headers = ()
+
+    def without_headers(self) -> RecordContext:
+        return RecordContext(self.topic, self.partition, self.offset) if self.headers else self
+
+
+class InvalidTimestamp(StreamError, ValueError):
+    """A timestamp that is not a whole number of milliseconds in 64 bits."""
+
+
+def _whole_ms(timestamp: object, what: str) -> int:
+    """`timestamp` as int, for numpy's and other integers; the error otherwise."""
+    try:
+        ms = operator.index(timestamp)  # type: ignore[arg-type]
+    except TypeError:
+        ms = None
+    if ms is None or isinstance(timestamp, bool) or not _FIRST <= ms < _BEYOND:
+        raise InvalidTimestamp(
+            f"{what}: timestamp is {timestamp!r}; it must be whole milliseconds since the epoch, an int of 64 bits"
+        )
+    return ms
+
+
+class _Frozen:
+    """Slots written once by `__init__`, through their descriptors: a third of a frozen dataclass's price."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable; use .replace({name}=…)")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable")
+
+
+def _setters(cls: type) -> list[Callable[[Any, Any], None]]:
+    return [cls.__dict__[name].__set__ for name in cls.__slots__]  # type: ignore[attr-defined]
+
+
+class Record(_Frozen):
+    """A keyed, timestamped value: what windows take in, and what tables without a window give out.
+
+    `timestamp` is in milliseconds since the epoch; a negative one is dropped by the first windowed operator.
+    Raises InvalidTimestamp if it is no int."""
+
+    __slots__ = ("key", "value", "timestamp", "context")  # noqa: RUF023 - the order of the constructor
+
+    key: Any
+    value: Any
+    timestamp: int
+    context: RecordContext | None
+
+    def __init__(self, key: Any, value: Any, timestamp: int, context: RecordContext | None = None) -> None:
+        if type(timestamp) is not int or not _FIRST <= timestamp < _BEYOND:
+            timestamp = _whole_ms(timestamp, f"Record({key!r}, …)")
+        _set_key(self, key)
+        _set_value(self, value)
+        _set_timestamp(self, timestamp)
+        _set_context(self, context)
+
+    def replace(self, **changes: Any) -> Record:
+        """A copy with some fields changed; the context stays unless it is named."""
+        fields = {"key": self.key, "value": self.value, "timestamp": self.timestamp, "context": self.context}
+        return Record(**(fields | changes))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Record:
+            return NotImplemented
+        return self.key == other.key and self.value == other.value and self.timestamp == other.timestamp
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.value, self.timestamp))
+
+    def __repr__(self) -> str:
+        return f"Record(key={self.key!r}, value={self.value!r}, timestamp={self.timestamp})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Record, (self.key, self.value, self.timestamp, self.context)
+
+
+class WindowedRecord(_Frozen):
+    """One update or result of a window of a key.
+
+    `end` is exclusive for time windows and inclusive for sessions and sliding windows; `timestamp` is that of the
+    newest row in it (a session: its end). `value` is None for a tombstone. `is_final` tells results that cannot change
+    any more from early ones; like the context it takes no part in comparisons."""
+
+    __slots__ = ("key", "start", "end", "value", "timestamp", "context", "is_final")  # noqa: RUF023
+
+    key: Any
+    start: int
+    end: int
+    value: Any
+    timestamp: int
+    context: RecordContext | None
+    is_final: bool
+
+    def __init__(
+        self,
+        key: Any,
+        start: int,
+        end: int,
+        value: Any,
+        timestamp: int,
+        context: RecordContext | None = None,
+        is_final: bool = False,
+    ) -> None:
+        _set_windowed_key(self, key)
+        _set_windowed_start(self, start)
+        _set_windowed_end(self, end)
+        _set_windowed_value(self, value)
+        _set_windowed_timestamp(self, timestamp)
+        _set_windowed_context(self, context)
+        _set_windowed_final(self, is_final)
+
+    def replace(self, **changes: Any) -> WindowedRecord:
+        """A copy with some fields changed; the context stays unless it is named."""
+        return WindowedRecord(**({name: getattr(self, name) for name in self.__slots__} | changes))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not WindowedRecord:
+            return NotImplemented
+        return (
+            self.key == other.key
+            and self.start == other.start
+            and self.end == other.end
+            and self.value == other.value
+            and self.timestamp == other.timestamp
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.start, self.end, self.value, self.timestamp))
+
+    def __repr__(self) -> str:
+        final = ", is_final=True" if self.is_final else ""
+        return (
+            f"WindowedRecord(key={self.key!r}, start={self.start}, end={self.end}, "
+            f"value={self.value!r}, timestamp={self.timestamp}{final})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WindowedRecord, tuple(getattr(self, name) for name in self.__slots__)
+
+
+@dataclass(frozen=True, slots=True)
+class LateRecord:
+    """A row that a closed window refused. One for every refused window, as the drop count counts them.
+
+    The window is [start, end) or [start, end] as in WindowedRecord; it was open while its end lay above `limit`
+    (inclusive ends: at or above)."""
+
+    record: Record
+    start: int
+    end: int
+    stream_time: int
+    limit: int
+
+    @property
+    def context(self) -> RecordContext | None:
+        return self.record.context
+
+
+_set_key, _set_value, _set_timestamp, _set_context = _setters(Record)
+(
+    _set_windowed_key,
+    _set_windowed_start,
+    _set_windowed_end,
+    _set_windowed_value,
+    _set_windowed_timestamp,
+    _set_windowed_context,
+    _set_windowed_final,
+) = _setters(WindowedRecord)
