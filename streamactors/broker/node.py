@@ -18,6 +18,7 @@ from streamactors.clock import Clock
 
 if TYPE_CHECKING:
     from streamactors.broker.log.manager import LogManager
+    from streamactors.broker.network.processor import Processor
     from streamactors.broker.producer_ids import ProducerIds
     from streamactors.broker.replication.partitions import Partitions
 
@@ -28,6 +29,7 @@ class Node:
     node_id: int
     cluster_id: str
     logs: LogManager
+    processor: Processor
     partitions: Partitions
     producer_ids: ProducerIds
     controller: Any

@@ -124,7 +124,7 @@ class Broker:
 
     def _bind(self) -> tuple[Acceptor, Processor]:
         node = self.node
-        processor = Processor(self._data_plane, Limits.of(self.config), Dispatch(node))
+        processor = node.processor = Processor(self._data_plane, Limits.of(self.config), Dispatch(node))
         acceptor = Acceptor(self._data_plane, processor)
 
         def close() -> None:
