@@ -70,7 +70,7 @@ class _ChildFailed:
         self.error = error
 
 
-class _Watch:
+class Watch:
     """Tell `watcher` when you have ended; with `watching` False no longer."""
 
     def __init__(self, watcher: ActorRef, watching: bool) -> None:
@@ -78,7 +78,7 @@ class _Watch:
         self.watching = watching
 
 
-_CONTROL: Final = frozenset((_Restart, _ChildFailed, _Watch, Thespian_StatusReq))
+_CONTROL: Final = frozenset((_Restart, _ChildFailed, Watch, Thespian_StatusReq))
 _NEVER_DEAD_LETTERS: Final = (
     *_CONTROL,
     ActorExitRequest,
@@ -159,7 +159,7 @@ class ActorCell(Cell):
         except BaseException as error:  # noqa: BLE001 - SystemExit in an actor ends neither the thread nor the process
             result = self._failed(error, message, sender)
         if result is not None or self._fd_watch is not None:
-            self._set_watch(result)
+            self._set_watch(result, type(message) is WatchMessage)
         if isinstance(message, ActorSystemMessage):
             self._after_system_message(message)
 
@@ -187,7 +187,7 @@ class ActorCell(Cell):
 
     def _receive_control(self, message: Any, sender: ActorRef | None) -> None:
         """What is ours to handle, or arrives while the actor is restarting, exiting or dead."""
-        if type(message) is _Watch:
+        if type(message) is Watch:
             self._watch_changed(message)
         elif type(message) is Thespian_StatusReq:
             if sender is not None:
@@ -290,7 +290,7 @@ class ActorCell(Cell):
         self._life = Life.RESTARTING
         if self._held is None:
             self._held = deque()
-        self._set_watch(None)
+        self._set_watch(None, False)
         for child in (self.children or {}).values():
             child.parent = None  # the new instance knows nothing of them: they exit for nobody
             child.stop()
@@ -318,7 +318,7 @@ class ActorCell(Cell):
         if self._life is Life.EXITING:
             return
         self._life = Life.EXITING
-        self._set_watch(None)
+        self._set_watch(None, False)
         if self.children:
             if recursive:
                 for child in self.children.values():
@@ -351,8 +351,9 @@ class ActorCell(Cell):
         self.instance = None
         self._behaviour = _no_behaviour
         self._make = None
+        self._fd_watch = None
 
-    def _watch_changed(self, message: _Watch) -> None:
+    def _watch_changed(self, message: Watch) -> None:
         if self._life is Life.DEAD:
             if message.watching:
                 message.watcher.tell(ActorTerminated(self.address), self.base.system_address)
@@ -421,17 +422,15 @@ class ActorCell(Cell):
 
     def watch(self, target: ActorRef, watching: bool = True) -> None:
         """Have ActorTerminated(target) sent to this actor when the target has ended."""
-        target._mailbox.tell((_Watch(self.address, watching), self.address))
+        target._mailbox.tell((Watch(self.address, watching), self.address))
 
-    def _set_watch(self, result: object) -> None:
+    def _set_watch(self, result: object, answered: bool) -> None:
         filenos = result.filenos if isinstance(result, ThespianWatch) else ()
         if self._fd_watch is None:
             if not filenos:
                 return
             self._fd_watch = FdWatch(self.base.selector_of(self._executor), self.name, self._fds_ready)
-        self._fd_watch.watch(filenos)
-        if not filenos:
-            self._fd_watch = None
+        self._fd_watch.watch(filenos, answered=answered)
 
     def _fds_ready(self, ready: list[int]) -> None:
         self.tell((WatchMessage(ready), self.base.system_address))
@@ -460,6 +459,11 @@ def _no_behaviour(message: Any, sender: Any) -> None:
 def watch_actor(watcher: Actor, target: ActorRef) -> None:
     """Death watch: `watcher` receives ActorTerminated(target) when `target` has ended, at once if it has already."""
     watcher._myRef.watch(target)
+
+
+def watch_ref(watcher: ActorRef, target: ActorRef, watching: bool = True) -> None:
+    """Death watch on behalf of something with an address that is no actor: a stage of a stream."""
+    target._mailbox.tell((Watch(watcher, watching), watcher))
 
 
 def unwatch_actor(watcher: Actor, target: ActorRef) -> None:

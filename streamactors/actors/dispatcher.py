@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_dead_letter, log_error
 from streamactors.actors.poller import BROKEN, READABLE, WRITABLE, Waker, new_poller
-from streamactors.actors.threads import add_current_thread, remove_current_thread
+from streamactors.actors.threads import add_current_thread, left_behind_by_fork, remove_current_thread
 from streamactors.actors.timing_wheel import Timer, TimingWheel
 from streamactors.clock import Clock, SystemClock, VirtualClock
 from streamactors.errors import ActorError
@@ -78,6 +78,7 @@ class Dispatcher:
         self._ident = 0
         self._stopping = False
         self._ended = False
+        self._why_stopped = "is stopped; make a new one"
         self._life = threading.RLock()
         self._inbox: deque[Callback] = deque()
         # True while the loop may have to be woken: asleep, not yet started, or ended (then waking raises).
@@ -98,7 +99,7 @@ class Dispatcher:
         """Start the loop thread; does nothing if it runs already. Raises DispatcherStopped after `stop`."""
         with self._life:
             if self._ended or self._stopping:
-                raise DispatcherStopped(f"dispatcher {self.name!r} is stopped; make a new one")
+                raise DispatcherStopped(f"dispatcher {self.name!r} {self._why_stopped}")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self.name, daemon=self._daemon)
                 self._asleep = False
@@ -372,6 +373,7 @@ class Dispatcher:
         self._thread = None
         self._inbox.clear()
         self._stopping = True
+        self._why_stopped = left_behind_by_fork()
         self._end()
 
     # ---- virtual time ----

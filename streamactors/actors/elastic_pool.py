@@ -21,7 +21,7 @@ from threading import get_ident
 from typing import Final
 
 from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_dead_letter, log_error
-from streamactors.actors.threads import add_current_thread, remove_current_thread
+from streamactors.actors.threads import add_current_thread, left_behind_by_fork, remove_current_thread
 from streamactors.clock import Clock, SystemClock, VirtualClock
 from streamactors.errors import ActorError
 
@@ -80,6 +80,7 @@ class ElasticPool:
         self._taken = 0
         self._lock = threading.RLock()  # guards starting and ending of threads; never taken on the way of a message
         self._stopping = False
+        self._why_stopped = "is stopped; its cells take no more turns"
         self._watch_thread: threading.Thread | None = None
         self._watch_wake_up = threading.Event()
         self._watch_rests = True
@@ -186,7 +187,7 @@ class ElasticPool:
             worker = self._parked.pop()
         except IndexError:
             if self._stopping:
-                raise PoolStopped(f"pool {self.name!r} is stopped; its cells take no more turns") from None
+                raise PoolStopped(f"pool {self.name!r} {self._why_stopped}") from None
             if not (self._workers or self._starting):
                 self._start_worker()
             elif self._watch_rests:
@@ -328,6 +329,7 @@ class ElasticPool:
         """The workers stayed in the parent process: refuse every cell."""
         self._lock = threading.RLock()
         self._stopping = True
+        self._why_stopped = left_behind_by_fork()
         self._starting = 0
         self._queue.clear()
         self._workers.clear()

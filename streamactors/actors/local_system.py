@@ -41,7 +41,7 @@ from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.elastic_pool import ElasticPool
 from streamactors.actors.external import External, Nobody, Promise
 from streamactors.actors.supervision import Supervision
-from streamactors.actors.threads import current_owner
+from streamactors.actors.threads import current_owner, left_behind_by_fork
 from streamactors.clock import Clock, SystemClock
 from streamactors.errors import ActorError
 
@@ -83,6 +83,7 @@ class LocalSystemBase:
         self._dispatchers: dict[str, Dispatcher] = {}
         self._dead_letter_handlers: tuple[ActorRef, ...] = ()
         self._closing = False
+        self._why_closed = "is shut down"
         self._closed = threading.Event()
 
     # ---- creating actors ----
@@ -165,7 +166,9 @@ class LocalSystemBase:
         thespian_errors: bool,
     ) -> ActorCell:
         if self._closing:
-            raise SystemStopped(f"actor system {self.name!r} is shut down; it starts no {type(instance).__name__}")
+            raise SystemStopped(
+                f"cannot start {type(instance).__name__}: actor system {self.name!r} {self._why_closed}"
+            )
         where = dispatcher or str(getattr(instance, "actor_dispatcher", "pool"))
         if name is None:
             name = f"{self.name}/{type(instance).__name__}-{next(self._numbers)}"
@@ -193,7 +196,7 @@ class LocalSystemBase:
         """The system's dispatcher of that name, made when first asked for; it is stopped with the system."""
         with self._lock:
             if self._closing:
-                raise SystemStopped(f"actor system {self.name!r} is shut down; it has no dispatcher {name!r}")
+                raise SystemStopped(f"no dispatcher {name!r}: actor system {self.name!r} {self._why_closed}")
             dispatcher = self._dispatchers.get(name)
             if dispatcher is None:
                 dispatcher = self._dispatchers[name] = Dispatcher(f"{self.name}-{name}", self.clock)
@@ -322,6 +325,7 @@ class LocalSystemBase:
         """This process has none of the system's threads: make everything refuse clearly instead of waiting for them."""
         self._lock = threading.RLock()
         self._closing = True
+        self._why_closed = left_behind_by_fork()
         self._closed.set()
         own = {executor for cell in self._cells if isinstance(executor := cell._executor, Dispatcher)}
         for dispatcher in {*own, *self._dispatchers.values(), self.timers}:

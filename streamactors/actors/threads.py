@@ -26,5 +26,10 @@ def current_owner() -> str | None:
     return _names.get(get_ident())
 
 
+def left_behind_by_fork() -> str:
+    """Why something of ours refuses to work in a forked child, as the end of a sentence."""
+    return f"belongs to process {os.getppid()}, from which this one was forked; make a new one after the fork"
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_names.clear)  # the child has none of these threads

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.elastic_pool import ElasticPool
+from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
 
 
@@ -27,3 +28,9 @@ def pool() -> Iterator[ElasticPool]:
 @pytest.fixture
 def virtual() -> VirtualClock:
     return VirtualClock()
+
+
+@pytest.fixture
+def actor_system() -> Iterator[ActorSystem]:
+    with ActorSystem("test") as system:
+        yield system
