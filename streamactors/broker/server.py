@@ -25,6 +25,7 @@ from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.flusher import FlushPool
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log_housekeeping import LogHousekeeping
+from streamactors.broker.metadata_publisher import MetadataPublisher
 from streamactors.broker.network.acceptor import Acceptor
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.processor import Processor
@@ -86,7 +87,7 @@ class Broker:
         node.cluster_id = node.logs.properties.cluster_id
         node.partitions = Partitions(node)
         node.producer_ids = ProducerIds(node)
-        node.controller = Controller(node)
+        node.controller = Controller(node, MetadataPublisher(node))
         self._undo.append(node.controller.stop)
         node.controller.start()
         acceptor, processor = self._bind()

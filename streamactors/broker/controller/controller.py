@@ -12,7 +12,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
@@ -25,12 +25,12 @@ from streamactors.broker.controller.metadata_record import (
     PartitionChange,
     RegisterBroker,
 )
-from streamactors.broker.controller.publisher import Publisher
 from streamactors.broker.controller.refusal import refused
 from streamactors.broker.controller.rules import plan
 from streamactors.broker.errors import BrokerError, StorageError
 
 if TYPE_CHECKING:
+    from streamactors.broker.config.broker_config import BrokerConfig
     from streamactors.broker.node import Node
 
 _log = logging.getLogger("streamactors.broker.controller")
@@ -46,12 +46,26 @@ class Submitted(NamedTuple):
     reply: Reply
 
 
+class Publisher(Protocol):
+    """Who makes the broker follow the image."""
+
+    def config_under(self, image: MetadataImage) -> BrokerConfig: ...
+
+    def reconcile(self, delta: ImageDelta) -> None: ...
+
+    def prepare(self, delta: ImageDelta) -> list[tuple[str, int]]: ...
+
+    def withdraw(self, folders: Iterable[tuple[str, int]]) -> None: ...
+
+    def apply(self, delta: ImageDelta) -> None: ...
+
+
 class Controller:
     """Keeps the image. `image` is what the data plane acts by; read it once per request."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, publisher: Publisher) -> None:
         self._node = node
-        self._publisher = Publisher(node)
+        self._publisher = publisher
         self._dispatcher = Dispatcher(f"{node.data_plane.name}-controller", node.clock)
         self._cell = self._dispatcher.spawn(self._receive, "controller")
         self._metadata: MetadataLog | None = None

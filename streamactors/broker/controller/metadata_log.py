@@ -19,8 +19,10 @@ from streamactors.broker.controller.wire_type import CorruptMetadata
 from streamactors.broker.errors import BrokerError, BrokerStartError
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
-from streamactors.broker.log.partition_log import AppendOrigin, PartitionLog
-from streamactors.broker.records.builder import NewRecord, build_batch
+from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.record import NewRecord
+from streamactors.broker.records.validation import AppendOrigin
 
 TOPIC_ID: Final = uuid.UUID(int=1)  # as in Apache Kafka
 EPOCH: Final = 1  # of the controller; a quorum will count it up

@@ -1,6 +1,7 @@
 """Makes the broker follow the image: folders for new partitions, the data plane's table of partitions, settings.
 
-Owner: the controller's thread prepares (files take time), the data plane's thread applies, in the order of the log.
+Owner: the controller, which calls it: on its own thread to prepare (files take time), on the data plane's to apply, in the
+order of the log.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Folder = tuple[str, int]  # topic, partition
 
 
-class Publisher:
+class MetadataPublisher:
     """Knows which partitions are hosted here and what they are told."""
 
     def __init__(self, node: Node) -> None:
