@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamactors.broker.errors import ErrorCode, StorageError
-from streamactors.broker.log.partition_log import AppendOrigin, AppendResult, PartitionLog
+from streamactors.broker.log.log_append import AppendResult
+from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.records.validation import AppendOrigin
 
 if TYPE_CHECKING:
     from streamactors.broker.node import Node

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.partition_log import AppendOrigin
+from streamactors.broker.records.validation import AppendOrigin
 from streamactors.broker.replication.partition import Partition, PartitionState
 from streamactors.broker.replication.pending_produce import Appended, PendingProduce
 

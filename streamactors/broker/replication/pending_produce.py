@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.partition_log import AppendResult
+from streamactors.broker.log.log_append import AppendResult
 from streamactors.broker.purgatory import DelayedOperation
 from streamactors.broker.replication.partition import Partition
 
