@@ -1,0 +1,126 @@
+"""A broker in a process of its own, which ends with its parent however that ends.
+
+Owner: `Cluster(process=True)`. The two share one socket: the parent says what to start, the child says how it went, and from
+then on the child takes the closing of the socket as the order to stop. A parent that is killed closes it, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import streamactors
+from streamactors.broker.errors import BrokerStartError
+
+START_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 10.0
+MAX_MESSAGE: Final = 1 << 20
+
+
+class ChildBroker:
+    """Started when made; `close` ends it."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "streamactors.broker.child_process", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the parent, which then closes the broker in order
+                env={**os.environ, "PYTHONPATH": _import_path()},
+            )
+        self._socket = ours
+        self._temporary: Path | None = None
+        try:
+            ours.sendall(json.dumps(arguments).encode() + b"\n")
+            answer = _read_message(ours, START_TIMEOUT_S)
+        except (OSError, ValueError) as error:
+            self.close()
+            raise BrokerStartError(
+                f"the broker's process ended before it was ready ({error or type(error).__name__}, exit code "
+                f"{self._process.returncode}); its standard error says why"
+            ) from None
+        if "error" in answer:
+            self.close()
+            raise BrokerStartError(answer["error"])
+        self.bootstrap_servers: str = answer["bootstrap_servers"]
+        self.cluster_id: str = answer["cluster_id"]
+        self.data_folder = Path(answer["data_folder"])
+        self.pid = self._process.pid
+        if answer["temporary"]:
+            self._temporary = self.data_folder
+
+    def close(self) -> None:
+        """Stop the process in order, or kill it when it does not; remove what was temporary."""
+        self._socket.close()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._temporary is not None:  # it has done so itself, unless it was killed
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _import_path() -> str:
+    root = str(Path(streamactors.__file__).parents[1])
+    inherited = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([root, inherited] if inherited else [root])
+
+
+def _read_message(end: socket.socket, timeout_s: float | None) -> dict[str, Any]:
+    """Return one JSON line. Raises OSError when none comes, ValueError when it is none."""
+    end.settimeout(timeout_s)
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        more = end.recv(65536)
+        if not more:
+            raise ConnectionError("nothing was said")
+        line += more
+        if len(line) > MAX_MESSAGE:
+            raise ValueError("too much was said")
+    end.settimeout(None)
+    message: dict[str, Any] = json.loads(line)
+    return message
+
+
+def _child(descriptor: int) -> int:
+    """Run the broker that the parent describes; return the exit code."""
+    from streamactors.broker.embedded import assemble_arguments, bootstrap_servers
+    from streamactors.broker.server import Broker
+    from streamactors.broker.standalone import run
+    from streamactors.errors import StreamActorsError
+
+    os.set_inheritable(descriptor, False)
+    with socket.socket(fileno=os.dup(descriptor)) as end:
+        arguments = _read_message(end, START_TIMEOUT_S)
+        try:
+            assembled, metrics = assemble_arguments(arguments)
+
+            def ready(broker: Broker) -> None:
+                told = {
+                    "bootstrap_servers": bootstrap_servers(broker),
+                    "cluster_id": broker.node.cluster_id,
+                    "data_folder": str(assembled.folder),
+                    "temporary": assembled.temporary,
+                }
+                end.sendall(json.dumps(told).encode() + b"\n")
+
+            run(assembled, ready, metrics_address=metrics, parent_pipe=descriptor)
+        except StreamActorsError as error:
+            end.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_child(int(sys.argv[1])))

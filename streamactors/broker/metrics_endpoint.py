@@ -1,0 +1,120 @@
+"""Prometheus' /metrics and a /ready probe over HTTP, for a broker that was asked for them.
+
+Owner: a thread of its own; a request for metrics asks the data plane for a sample and waits for it, so an answer also says
+that the data plane is alive. Listens on loopback unless a host is given.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import CollectorRegistry
+
+from streamactors.broker.broker_metrics import sample
+from streamactors.broker.errors import BrokerStartError
+
+if TYPE_CHECKING:
+    from streamactors.broker.node import Node
+
+T = TypeVar("T")
+
+ANSWER_WITHIN_S: Final = 5.0
+CLIENT_TIMEOUT_S: Final = 10.0
+
+
+class MetricsEndpoint:
+    """Serves until it is closed. Raises BrokerStartError when the address cannot be had."""
+
+    def __init__(self, node: Node, address: tuple[str, int]) -> None:
+        registry = CollectorRegistry()
+        registry.register(_Collector(node))
+        try:
+            self._server = _Server(address, node, registry)
+        except OSError as error:
+            host, port = address
+            raise BrokerStartError(
+                f"cannot serve metrics at {host}:{port}: {error.strerror or error}; choose another --metrics-port"
+            ) from error
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving and give the address back."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], node: Node, registry: CollectorRegistry) -> None:
+        self.node = node
+        self.registry = registry
+        super().__init__(address, _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = CLIENT_TIMEOUT_S
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        try:
+            if path == "/metrics":
+                self._answer(HTTPStatus.OK, generate_latest(self.server.registry), CONTENT_TYPE_LATEST)
+            elif path in ("/ready", "/healthz"):
+                on_data_plane(self.server.node, lambda: None)
+                self._answer(HTTPStatus.OK, b"ready\n")
+            else:
+                self._answer(HTTPStatus.NOT_FOUND, b"there are /metrics and /ready\n")
+        except TimeoutError:
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"the broker does not answer\n")
+
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Keep scrapes out of the log."""
+
+
+class _Collector:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        for metric in on_data_plane(self._node, lambda: sample(self._node)):
+            family = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
+            made = family(metric.name, metric.doc, labels=metric.labels)
+            for labels, value in metric.samples:
+                made.add_metric(labels, value)
+            yield made
+
+    def describe(self) -> list[Any]:
+        return []  # nothing is known before the first sample; the registry must not take one to find out
+
+
+def on_data_plane(node: Node, fn: Callable[[], T]) -> T:
+    """Return what `fn` returns on the data plane's thread. Raises TimeoutError when it is not served in time."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(fn())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            done.set_exception(error)
+
+    node.data_plane.execute(run)
+    return done.result(ANSWER_WITHIN_S)
