@@ -233,6 +233,8 @@ class FeedLogic(SourceLogic):
         self._position: int = self._feed.position
         self._pace = Pace(self.interpreter, self._max_chunk)
         self._marks = self.interpreter.island.run.source_marks(self, self._feed)
+        if self._feed.exhausted:
+            self._complete()  # an empty source needs no demand to end
 
     def on_pull(self, out: Connection) -> None:
         pace = self._pace
@@ -271,12 +273,15 @@ class FeedLogic(SourceLogic):
         if marks is not None and consumed:
             out.mark(marks.at(self._position))
         if self._feed.exhausted:
-            if marks is not None:
-                for mark in marks.at_end(self._position):
-                    out.mark(mark)
-            self.complete_stage()
+            self._complete()
         elif out.asked:
             out.again()
+
+    def _complete(self) -> None:
+        if self._marks is not None:
+            for mark in self._marks.at_end(self._position):
+                self.out.mark(mark)
+        self.complete_stage()
 
     def on_stop(self) -> None:
         close = getattr(self._feed, "close", None)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from streamactors.clock import duration_ms
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 
@@ -41,3 +42,16 @@ def at_least(operator: str, name: str, value: int, least: int) -> int:
     if value < least:
         raise BuildError(f"{operator}: {name} must be at least {least}, got {value}")
     return value
+
+
+def span_ms(operator: str, name: str, value: Any, *, zero: bool = False) -> float:
+    """Return a time span in ms: a number of ms, a timedelta, or a text such as "1.5s"; more than 0, or with `zero` at least 0."""
+    try:
+        span = duration_ms(value)
+    except (TypeError, ValueError) as error:
+        raise BuildError(f"{operator}: {name}: {error}") from None
+    if span < 0 or (span == 0 and not zero):
+        raise BuildError(
+            f"{operator}: {name} must be {'at least' if zero else 'more than'} 0, got {shortened(value, 60)}"
+        )
+    return span

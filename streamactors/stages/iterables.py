@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import islice
 from typing import Any
 
@@ -37,16 +37,20 @@ class SequenceFeed:
 
 
 class IteratorFeed:
-    """Slices of any iterator. A slow iterator is read in short slices; what it gave before raising goes out first."""
+    """Slices of any iterator. A slow iterator is read in short slices; what it gave before raising goes out first.
 
-    __slots__ = ("_back", "_error", "_iterator", "_last", "_over", "position")
+    Where the iterable has a length (a set, a dict, an array) the end is known with the last element; otherwise it is found by asking
+    for one more."""
+
+    __slots__ = ("_back", "_error", "_iterator", "_last", "_length", "_over", "position")
 
     def __init__(self, elements: Iterable[Any], start: int) -> None:
         self._iterator: Iterator[Any] = iter(elements)
         self.position = start
         self._back: list[Any] = []
         self._error: BaseException | None = None
-        self._over = False
+        self._length = len(elements) if isinstance(elements, Sized) else None
+        self._over = self._length == 0
         if start and next(islice(self._iterator, start - 1, start), self) is self:
             self._over = True  # shorter than the position to start at
 
@@ -74,7 +78,7 @@ class IteratorFeed:
                 raise
             self._error = error
             return chunk
-        self._over = len(chunk) < n
+        self._over = len(chunk) < n or self.position + len(chunk) == self._length
         return chunk
 
     def unread(self, n: int) -> None:

@@ -1,0 +1,54 @@
+"""Waiting from inside a stage: for a future of threads or of asyncio, a coroutine, or anything else that can be awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.engine.coroutines import run_coroutine
+from streamactors.engine.logic import Logic
+
+Ended = Callable[[Any, BaseException | None], None]
+"""Given (result, None) or (None, error)."""
+
+
+def can_be_awaited(value: object) -> bool:
+    """True for what `when_done` takes."""
+    return isinstance(value, concurrent.futures.Future) or inspect.isawaitable(value)
+
+
+def when_done(logic: Logic, awaited: Any, ended: Ended) -> Callable[[], Any]:
+    """Have `ended(result, error)` called on the island of `logic` when `awaited` is over; return a function that cancels it.
+
+    Coroutines run on the system's asyncio loop; an asyncio future is watched on its own. A stage that has stopped hears nothing."""
+
+    def tell_island(outcome: tuple[Any, BaseException | None]) -> None:
+        ended(*outcome)
+
+    tell = logic.async_callback(tell_island).invoke
+    if isinstance(awaited, concurrent.futures.Future):
+        awaited.add_done_callback(lambda future: tell(_outcome(future)))
+        return awaited.cancel
+    if asyncio.isfuture(awaited):
+        loop = awaited.get_loop()
+        loop.call_soon_threadsafe(awaited.add_done_callback, lambda future: tell(_outcome(future)))
+        return lambda: loop.call_soon_threadsafe(awaited.cancel)
+    coroutine = awaited if inspect.iscoroutine(awaited) else _awaiting(awaited)
+    future = run_coroutine(logic.interpreter.island.run.system, coroutine)
+    future.add_done_callback(lambda future: tell(_outcome(future)))
+    return future.cancel
+
+
+async def _awaiting(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _outcome(future: Any) -> tuple[Any, BaseException | None]:
+    try:
+        error = future.exception()
+    except (concurrent.futures.CancelledError, asyncio.CancelledError) as cancelled:
+        error = cancelled
+    return (None, error) if error is not None else (future.result(), None)
