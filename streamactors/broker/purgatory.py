@@ -5,9 +5,10 @@ complete it and has one timer in a timing wheel. Whoever completes it first wins
 come to nothing.
 
 A completed operation stays in the lists of its other keys until somebody walks them, so the lists are swept when an
-estimate says that more than `purge_interval` of them are dead. The estimate counts operations watched since the last
-sweep minus the timers pending, and can only overshoot. Source: Kafka's DelayedOperationPurgatory. Kafka spreads its
-keys over 512 locked shards; one thread needs none."""
+estimate says that more than `purge_interval` of them are dead, and more than wait: a sweep then costs each dead entry
+two looks at most. The estimate counts operations watched since the last sweep minus the timers pending, and can only
+overshoot. Source: Kafka's DelayedOperationPurgatory. Kafka spreads its keys over 512 locked shards; one thread needs
+none."""
 
 from __future__ import annotations
 
@@ -189,7 +190,8 @@ class Purgatory:
         self._wheel.add(operation)
         if operation.deadline_ms < self._alarm_ms:
             self._set_alarm(operation.deadline_ms)
-        if self._estimate - len(self._wheel) > self._purge_interval:
+        pending = len(self._wheel)
+        if self._estimate - pending > max(self._purge_interval, pending):
             self._purge()
         return False
 
