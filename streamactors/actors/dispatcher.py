@@ -28,6 +28,7 @@ _log = logging.getLogger("streamactors.actors")
 
 _FUNCTIONS_PER_ROUND: Final = 1_000
 _NEVER: Final = float("inf")
+_new: Final = object.__new__
 
 Callback = Callable[[], object]
 
@@ -56,14 +57,17 @@ class _Registration:
 class _DispatcherTimer(Timer):
     __slots__ = ("_lock",)
 
-    def __init__(self, deadline_ms: float, callback: Callback, lock: threading.RLock) -> None:
-        super().__init__(deadline_ms, callback, None)
-        self._lock = lock
+    _lock: threading.RLock
 
     def cancel(self) -> bool:
         """Forget the timer; return whether it was still pending. Thread-safe, O(1)."""
         with self._lock:
-            return super().cancel()
+            bucket = self._bucket
+            if bucket is None:
+                return False
+            self._bucket = None
+            del bucket[self]
+            return True
 
 
 class Dispatcher:
@@ -172,7 +176,11 @@ class Dispatcher:
     def call_at(self, deadline_ms: float, fn: Callback) -> Timer:
         """Run `fn()` on the loop when the dispatcher's clock shows `deadline_ms`; equal deadlines run in the order
         set."""
-        timer = _DispatcherTimer(deadline_ms, fn, self._timer_lock)
+        timer: _DispatcherTimer = _new(_DispatcherTimer)
+        timer.deadline_ms = deadline_ms
+        timer.callback = fn
+        timer._bucket = None
+        timer._lock = self._timer_lock
         with self._timer_lock:
             self._wheel.add(timer)
             earlier = deadline_ms < self._next_timer_ms
@@ -185,7 +193,8 @@ class Dispatcher:
     @property
     def pending_timers(self) -> int:
         """The exact number of timers that are neither fired nor cancelled."""
-        return len(self._wheel)
+        with self._timer_lock:
+            return len(self._wheel)
 
     # ---- file descriptors ----
 
@@ -330,9 +339,7 @@ class Dispatcher:
         with self._timer_lock:
             due = self._wheel.collect(now_ms)
         for timer in due:
-            with self._timer_lock:
-                claimed = self._wheel.claim(timer)
-            if claimed:
+            if timer.cancel():  # claims it: nobody has cancelled it since
                 self._call(timer.callback)
         with self._timer_lock:
             next_ms = self._wheel.next_deadline_ms()
