@@ -85,7 +85,9 @@ class New:
 
     def call_at(self, deadline_ms: float, fn: Callable[[], object]) -> Timer:
         self._due_ms, self._alarm = deadline_ms, (deadline_ms, fn)
-        return Timer(deadline_ms, fn, None)
+        timer = Timer()
+        timer._bucket = None
+        return timer
 
     def watch(self, now_ms: float) -> _Request:
         self.clock.time_ms = now_ms

@@ -42,12 +42,15 @@ class DelayedOperation(Timer):
     returned, and `on_complete`, which runs exactly once. `on_expiration` runs after `on_complete` when it was the time
     that won."""
 
-    __slots__ = ("_again", "_trying", "completed", "delay_ms")
+    __slots__ = ("_again", "_purgatory", "_trying", "completed", "delay_ms")
 
     def __init__(self, delay_ms: float) -> None:
-        super().__init__(0.0, _unused, None)
+        self._bucket = None
+        self.deadline_ms = 0.0
+        self.callback = _unused
         self.delay_ms = delay_ms
         self.completed = False
+        self._purgatory: Purgatory | None = None
         self._trying = False
         self._again = False
 
@@ -71,7 +74,9 @@ class DelayedOperation(Timer):
         if self.completed:
             return False
         self.completed = True
-        self.cancel()
+        if self.cancel():
+            assert self._purgatory is not None
+            self._purgatory.delayed -= 1
         self.on_complete()
         return True
 
@@ -161,11 +166,8 @@ class Purgatory:
         self._estimate = 0
         self._alarm: Timer | None = None
         self._alarm_ms = float("inf")
-
-    @property
-    def delayed(self) -> int:
+        self.delayed = 0
         """Operations that wait, exactly (Kafka's NumDelayedOperations)."""
-        return len(self._wheel)
 
     @property
     def watched(self) -> int:
@@ -188,10 +190,11 @@ class Purgatory:
             return True
         operation.deadline_ms = self._now_ms() + max(operation.delay_ms, 0)
         self._wheel.add(operation)
+        operation._purgatory = self
+        self.delayed += 1
         if operation.deadline_ms < self._alarm_ms:
             self._set_alarm(operation.deadline_ms)
-        pending = len(self._wheel)
-        if self._estimate - pending > max(self._purge_interval, pending):
+        if self._estimate - self.delayed > max(self._purge_interval, self.delayed):
             self._purge()
         return False
 
@@ -216,9 +219,8 @@ class Purgatory:
         """Expire what is due; return how many operations that completed. The alarm calls it; tests may."""
         expired = 0
         for operation in self._wheel.collect(self._now_ms()):
-            if self._wheel.claim(operation):
-                assert isinstance(operation, DelayedOperation)
-                expired += self._expire(operation)
+            assert isinstance(operation, DelayedOperation)
+            expired += self._expire(operation)
         return expired
 
     def close(self) -> None:
@@ -255,7 +257,7 @@ class Purgatory:
     def _purge(self) -> None:
         # First the estimate, then the sweep: what completes during the sweep counts as dead already, so the estimate
         # can be too high, never too low.
-        self._estimate = len(self._wheel)
+        self._estimate = self.delayed
         for key, watchers in list(self._watchers.items()):
             if not watchers.walking:
                 watchers.purge()

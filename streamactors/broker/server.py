@@ -22,8 +22,9 @@ from streamactors.broker.controller.controller import Controller
 from streamactors.broker.controller.metadata_record import Endpoint
 from streamactors.broker.dispatch import Dispatch
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.flusher import FlushPool
-from streamactors.broker.log.manager import LogManager
+from streamactors.broker.log.files import Disk
+from streamactors.broker.log.flusher import FlushPool, Outcome
+from streamactors.broker.log.manager import LogManager, ManagerConfig
 from streamactors.broker.log_housekeeping import LogHousekeeping
 from streamactors.broker.metadata_publisher import MetadataPublisher
 from streamactors.broker.network.acceptor import Acceptor
@@ -45,10 +46,13 @@ _STOP_SECONDS: Final = 5.0
 class Broker:
     """One broker. `start` returns when it can be connected to; `stop` leaves no thread, socket or file open."""
 
-    def __init__(self, config: BrokerConfig, data_folder: Path, clock: Clock | None = None) -> None:
+    def __init__(
+        self, config: BrokerConfig, data_folder: Path, clock: Clock | None = None, *, disk: Disk | None = None
+    ) -> None:
         self.config = config
         self._clock = clock if clock is not None else SystemClock()
         self._folder = data_folder
+        self._disk = disk
         self._stopped = False
         self._life = threading.Lock()
         name = f"broker-{config.effective_node_id}"
@@ -104,14 +108,17 @@ class Broker:
         logs = LogManager(
             self._folder,
             default_config=LogConfig(),
+            config=ManagerConfig.of(self.config),
+            node_id=self.config.effective_node_id,
             clock_ms=self._clock.wall_ms,
             flush_pool=FlushPool(self._deliver),
+            disk=self._disk,
         )
         self._undo.append(logs.close)
         logs.open()
         return logs
 
-    def _deliver(self, outcomes: list[tuple[Callable[..., None], int]]) -> None:
+    def _deliver(self, outcomes: list[Outcome]) -> None:
         """Hand the outcomes of one flush to the data plane."""
 
         def deliver() -> None:
