@@ -21,6 +21,7 @@ from streamactors.broker.config.listeners import listener_specs
 from streamactors.broker.controller.controller import Controller
 from streamactors.broker.controller.metadata_record import Endpoint
 from streamactors.broker.dispatch import Dispatch
+from streamactors.broker.group.groups import Groups
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk
 from streamactors.broker.log.flusher import FlushPool, Outcome
@@ -98,6 +99,9 @@ class Broker:
         node.controller.register(
             [Endpoint(each.name, each.advertised_host, each.advertised_port, _PLAINTEXT) for each in node.listeners]
         )
+        node.groups = Groups(node)
+        self._undo.append(lambda: self._on_data_plane(node.groups.stop))
+        self._on_data_plane(node.groups.start)
         housekeeping = LogHousekeeping(node)
         self._undo.append(housekeeping.stop)
         housekeeping.start()

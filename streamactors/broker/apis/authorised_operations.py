@@ -29,11 +29,17 @@ _CLUSTER: Final = (
     Operation.ALTER_CONFIGS,
     Operation.IDEMPOTENT_WRITE,
 )
+_GROUP: Final = (Operation.READ, Operation.DELETE, Operation.DESCRIBE)
 
 
 def on_topic(request: Request, name: str) -> int:
     """Return the bit field for a topic."""
     return sum(1 << operation for operation in _TOPIC if request.allowed(operation, ResourceType.TOPIC, name))
+
+
+def on_group(request: Request, name: str) -> int:
+    """Return the bit field for a group."""
+    return sum(1 << operation for operation in _GROUP if request.allowed(operation, ResourceType.GROUP, name))
 
 
 def on_cluster(request: Request) -> int:

@@ -1,9 +1,10 @@
 """The committed offsets of one offsets partition: the fold of its log.
 
-Owner: the coordinator of the partition. Pure (no clock, file or thread), but changed in place: a hundred thousand offsets
-cannot be copied at every commit. Everything gets in by the same three doors, while the log is loaded and afterwards as its
-appends are acknowledged: an offset, a tombstone, the end of a transaction. So what is here is always what a new coordinator
-would read. Offsets committed in a transaction wait beside the others until its marker comes.
+Owner: the coordinator of the partition. Pure (no clock, file or thread), but changed in place: a hundred thousand
+offsets cannot be copied at every commit. Everything gets in by the same three doors, while the log is loaded and
+afterwards as its appends are acknowledged: an offset, a tombstone, the end of a transaction. So what is here is
+always what a new coordinator would read. Offsets committed in a transaction wait beside the others until its
+marker comes.
 Source: Kafka's OffsetCommit, transactional offsets (KIP-98), UNSTABLE_OFFSET_COMMIT (KIP-447), expiry (KIP-211)."""
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class OffsetsState:
         self._pending: dict[int, dict[str, Offsets]] = {}  # by producer id, then group
         self._transactions: dict[str, set[int]] = {}  # producer ids with pending offsets, by group
 
-    # -- the three doors -----------------------------------------------------------------------------------------------
+    # -- the three doors --------------------------------------------------------------------------------------------
 
     def put(self, group_id: str, partition: Partition, offset: CommittedOffset, producer_id: int = -1) -> None:
         """Take in a committed offset; with a producer id it waits for the end of that producer's transaction."""
@@ -51,8 +52,8 @@ class OffsetsState:
     def end_transaction(self, producer_id: int, *, committed: bool) -> set[str]:
         """Take in a transaction's marker; return the groups it touched.
 
-        Where an offset was committed without a transaction after the transactional one, that later one stays: compaction
-        may have removed either record, and the order in the log must decide, not the order of the fold."""
+        Where an offset was committed without a transaction after the transactional one, that later one stays:
+        compaction may have removed either record, and the order in the log must decide, not the order of the fold."""
         pending = self._pending.pop(producer_id, {})
         for group_id, offsets in pending.items():
             open_in_group = self._transactions[group_id]
@@ -67,7 +68,7 @@ class OffsetsState:
                     self.put(group_id, partition, offset)
         return set(pending)
 
-    # -- questions -----------------------------------------------------------------------------------------------------
+    # -- questions --------------------------------------------------------------------------------------------------
 
     def get(self, group_id: str, partition: Partition) -> CommittedOffset | None:
         """Return the committed offset, None if there is none."""
@@ -84,6 +85,10 @@ class OffsetsState:
         if open_in_group is None:
             return False
         return any(partition in self._pending[producer_id].get(group_id, ()) for producer_id in open_in_group)
+
+    def has_any(self, group_id: str) -> bool:
+        """Whether the group has an offset, committed or pending."""
+        return group_id in self._committed or group_id in self._transactions
 
     def has_open_transaction(self, group_id: str) -> bool:
         return group_id in self._transactions
@@ -109,7 +114,7 @@ class OffsetsState:
     def __len__(self) -> int:
         return sum(map(len, self._committed.values()))
 
-    # -- expiry --------------------------------------------------------------------------------------------------------
+    # -- expiry -----------------------------------------------------------------------------------------------------
 
     def expired(self, group: Group, now_ms: int, retention_ms: int) -> list[Partition]:
         """Return the partitions whose offset was kept for its retention since it was last of use."""

@@ -1,0 +1,93 @@
+"""FindCoordinator: which broker coordinates a group or a transactional id.
+
+Versions: 0-6 (1 transactional ids, 3 flexible, 4 several keys KIP-699, 5 newer errors, 6 share groups).
+Authorised: DESCRIBE of each GROUP or TRANSACTIONAL_ID.   Errors: COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST (an
+unknown kind of key), GROUP_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+Differs from Apache Kafka: the first question, which creates the internal topic, is answered when that is done;
+Kafka answers COORDINATOR_NOT_AVAILABLE and lets the client ask again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from streamactors.broker.api import LATER, Api, ApiError, Body, Later
+from streamactors.broker.controller.command import AutoCreate
+from streamactors.broker.controller.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from streamactors.broker.coordinator.partitioning import partition_for
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import Operation, ResourceType, each
+
+_SEVERAL_KEYS: Final = 4
+_KINDS: Final = {
+    # key type: (internal topic, resource, what whoever may not describe it hears)
+    0: (OFFSETS_TOPIC, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    1: (TRANSACTION_TOPIC, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+
+
+def handle(request: Request) -> Body | Later:
+    message = request.message
+    kind = _KINDS.get(message.key_type)
+    if kind is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    topic = kind[0]
+    node = request.node
+    if topic in node.controller.image.topics:
+        return _answer(request)
+    node.controller.submit(AutoCreate((topic,)), lambda _: request.answer(_answer(request)))
+    return LATER
+
+
+def _keys(request: Request) -> Sequence[str]:
+    message = request.message
+    return message.coordinator_keys if request.version >= _SEVERAL_KEYS else (message.key,)
+
+
+def _answer(request: Request) -> Body:
+    return _body(request, [_coordinator(request, key) for key in _keys(request)])
+
+
+def _coordinator(request: Request, key: str) -> dict[str, Any]:
+    topic, resource, refused = _KINDS[request.message.key_type]
+    if not request.allowed(Operation.DESCRIBE, resource, key):
+        return _nobody(key, refused)
+    image = request.node.controller.image
+    found = image.topics.get(topic)
+    if found is None:
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    leader = found.partitions[partition_for(key, len(found.partitions))].leader
+    broker = image.brokers.get(leader)
+    for endpoint in () if broker is None or broker.fenced else broker.endpoints:
+        if endpoint.name == request.listener.name:
+            return {
+                "key": key,
+                "node_id": leader,
+                "host": endpoint.host,
+                "port": endpoint.port,
+                "error_code": ErrorCode.NONE,
+            }
+    return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _nobody(key: str, error: ErrorCode) -> dict[str, Any]:
+    return {"key": key, "node_id": -1, "host": "", "port": -1, "error_code": error, "error_message": _text(error)}
+
+
+def _text(error: ErrorCode) -> str | None:
+    return error.name.replace("_", " ").capitalize() + "." if error else None
+
+
+def _body(request: Request, coordinators: list[dict[str, Any]]) -> Body:
+    if request.version >= _SEVERAL_KEYS:
+        return {"coordinators": coordinators}
+    (coordinator,) = coordinators
+    return {name: value for name, value in coordinator.items() if name != "key"}
+
+
+def refuse(request: Request, code: ErrorCode) -> Body:
+    return _body(request, [_nobody(key, code) for key in _keys(request)])
+
+
+API: Final = Api(key=10, versions=(0, 6), authorise=each, handle=handle, refuse=refuse)

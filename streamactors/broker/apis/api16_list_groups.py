@@ -1,0 +1,46 @@
+"""ListGroups: the groups that this broker coordinates.
+
+Versions: 0-5 (1 throttle_time_ms, 3 flexible, 4 by state KIP-518, 5 by type KIP-848).   Authorised: DESCRIBE
+CLUSTER for all, else DESCRIBE of each GROUP.   Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE.
+Differs from Apache Kafka: nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from streamactors.broker.api import LATER, Api, Later
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.group.classic_group import Group
+from streamactors.broker.request import Request
+from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType, anyone
+
+CLASSIC: Final = "classic"
+
+
+def handle(request: Request) -> Later:
+    message = request.message
+    states = {state.lower() for state in message.states_filter}
+    types = {kind.lower() for kind in message.types_filter}
+    all_groups = request.allowed(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def reply(error: ErrorCode, groups: Sequence[Group]) -> None:
+        listed = [
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type or "",
+                "group_state": group.state.value,
+                "group_type": CLASSIC,
+            }
+            for group in sorted(groups, key=lambda group: group.group_id)
+            if (not states or group.state.value.lower() in states)
+            and (not types or CLASSIC in types)
+            and (all_groups or request.allowed(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
+        ]
+        request.answer({"error_code": error, "groups": listed})
+
+    request.node.groups.list_groups(reply)
+    return LATER
+
+
+API: Final = Api(key=16, versions=(0, 5), authorise=anyone, handle=handle)

@@ -1,0 +1,87 @@
+"""What the files of the group APIs share: which group ids there can be, and which of a request's offsets have a
+partition."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from streamactors.broker.coordinator.record_codec import too_long
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.security import Authorise, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from streamactors.broker.request import Request
+
+
+def group_id_error(group_id: str) -> ErrorCode:
+    """Return INVALID_GROUP_ID for an empty id, or one too long to be stored."""
+    return ErrorCode.INVALID_GROUP_ID if not group_id or too_long(group_id) else ErrorCode.NONE
+
+
+def with_group_id(authorise: Authorise) -> Authorise:
+    """Check the group id before the right to it."""
+
+    def check(request: Request) -> ErrorCode:
+        return authorise(request) or group_id_error(request.message.group_id)
+
+    return check
+
+
+class Asked(NamedTuple):
+    """One partition of a request: the error it is answered with, NONE if it exists and may be touched."""
+
+    error: ErrorCode
+    topic: str
+    topic_id: uuid.UUID | None
+    partition: int
+    entry: Any
+
+
+def asked_partitions(request: Request, topics: Sequence[Any], operation: Operation = Operation.READ) -> list[Asked]:
+    """Return every partition a request names, by topic name or (OffsetCommit v10) by topic id, in order."""
+    image = request.node.controller.image
+    asked: list[Asked] = []
+    for topic in topics:
+        topic_id = getattr(topic, "topic_id", None)
+        found = image.topics_by_id.get(topic_id) if topic_id is not None else image.topics.get(topic.name)
+        name = found.name if found is not None else topic.name
+        if found is None and topic_id is not None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not request.allowed(operation, ResourceType.TOPIC, name):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif found is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            error = ErrorCode.NONE
+        count = 0 if found is None else len(found.partitions)
+        for entry in topic.partitions:
+            index = entry.partition_index
+            missing = error is ErrorCode.NONE and not 0 <= index < count
+            asked.append(
+                Asked(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if missing else error, name, topic_id, index, entry)
+            )
+    return asked
+
+
+def by_topic(asked: Sequence[Asked], errors: Sequence[ErrorCode]) -> list[dict[str, Any]]:
+    """Return the `topics` of a response: one error per partition, under its topic, in the order of the request."""
+    topics: dict[tuple[str, uuid.UUID | None], list[dict[str, int]]] = {}
+    for each, error in zip(asked, errors, strict=True):
+        topics.setdefault((each.topic, each.topic_id), []).append(
+            {"partition_index": each.partition, "error_code": error}
+        )
+    return [{"name": name, "topic_id": topic_id, "partitions": p} for (name, topic_id), p in topics.items()]
+
+
+def one_error(topics: Sequence[Any], error: ErrorCode) -> list[dict[str, Any]]:
+    """Return the `topics` of a response that says one error for everything asked."""
+    return [
+        {
+            "name": topic.name,
+            "topic_id": getattr(topic, "topic_id", None),
+            "partitions": [{"partition_index": p.partition_index, "error_code": error} for p in topic.partitions],
+        }
+        for topic in topics
+    ]
