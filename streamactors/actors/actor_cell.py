@@ -7,14 +7,9 @@ named in camelCase are Thespian's interface. Life: ALIVE -> (RESTARTING -> ALIVE
 
 from __future__ import annotations
 
-import copy
-import enum
 import logging
-import traceback
 from collections import deque
 from collections.abc import Callable
-from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from thespian.actors import (
@@ -23,10 +18,7 @@ from thespian.actors import (
     ActorExitRequest,
     ActorSystemMessage,
     ChildActorExited,
-    DeadEnvelope,
-    PoisonMessage,
     ThespianWatch,
-    WakeupMessage,
     WatchMessage,
 )
 from thespian.system.messages.status import Thespian_ActorStatus, Thespian_StatusReq
@@ -35,81 +27,30 @@ from streamactors.actors.address import ActorRef
 from streamactors.actors.cell import Cell, Executor
 from streamactors.actors.dispatcher import DispatcherStopped
 from streamactors.actors.elastic_pool import PoolStopped
+from streamactors.actors.failing import Envelope, FailingCell
 from streamactors.actors.fd_watch import FdWatch
-from streamactors.actors.handlers import Behaviour, behaviour_of
-from streamactors.actors.supervision import ActorTerminated, Directive, FailureRecord, Supervision
+from streamactors.actors.handlers import behaviour_of
+from streamactors.actors.life import CONTROL, NEVER_DEAD_LETTERS, ChildFailed, Life, Restart
+from streamactors.actors.life import Watch as Watch
+from streamactors.actors.supervision import ActorTerminated, Supervision
+from streamactors.actors.thespian_interface import ThespianInterface
 
 if TYPE_CHECKING:
     from streamactors.actors.local_system import LocalSystemBase
 
 _log = logging.getLogger("streamactors.actors")
 
-Envelope = tuple[Any, "ActorRef | None"]
-
-
-class Life(enum.Enum):
-    """Where an actor is in its life."""
-
-    ALIVE = "alive"
-    RESTARTING = "restarting"  # failed; messages are held until the back-off is over
-    EXITING = "exiting"  # waits for its children to exit
-    DEAD = "dead"
-
-
 _ALIVE: Final = Life.ALIVE
 
 
-class _Restart:
-    """The back-off is over."""
+class ActorCell(ThespianInterface, FailingCell):
+    """One actor.
 
+    `thespian_errors`: a message that fails is tried again and then returned as poison, unless a parent's strategy
+    rules.
+    """
 
-class _ChildFailed:
-    """A child escalated its failure."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
-class Watch:
-    """Tell `watcher` when you have ended; with `watching` False no longer."""
-
-    def __init__(self, watcher: ActorRef, watching: bool) -> None:
-        self.watcher = watcher
-        self.watching = watching
-
-
-_CONTROL: Final = frozenset((_Restart, _ChildFailed, Watch, Thespian_StatusReq))
-_NEVER_DEAD_LETTERS: Final = (
-    *_CONTROL,
-    ActorExitRequest,
-    ActorTerminated,
-    ChildActorExited,
-    DeadEnvelope,
-    WakeupMessage,
-    WatchMessage,
-)
-
-
-class ActorCell(Cell):
-    """One actor. `thespian_errors`: a failed message is tried again and then returned as poison unless a parent's strategy rules."""
-
-    __slots__ = (
-        "_behaviour",
-        "_fd_watch",
-        "_held",
-        "_life",
-        "_make",
-        "_record",
-        "_strategy",
-        "_thespian_errors",
-        "_watchers",
-        "address",
-        "base",
-        "children",
-        "globalName",
-        "instance",
-        "parent",
-    )
+    __slots__ = ("_fd_watch", "_watchers", "globalName")
 
     def __init__(
         self,
@@ -131,17 +72,17 @@ class ActorCell(Cell):
         self._idle = True
         self.base = base
         self.address = ActorRef(self, base.nobody)
-        self.instance: Actor | None = instance
+        self.instance = instance
         self.parent = parent
-        self.children: dict[ActorRef, ActorCell] | None = None
+        self.children = None
         self.globalName: str | None = None
-        self._behaviour: Behaviour = behaviour_of(instance)
+        self._behaviour = behaviour_of(instance)
         self._life = _ALIVE
         self._make = make
         self._strategy = strategy
         self._thespian_errors = thespian_errors
-        self._record: FailureRecord | None = None
-        self._held: deque[Envelope] | None = None
+        self._record = None
+        self._held = None
         self._fd_watch: FdWatch | None = None
         self._watchers: list[ActorRef] | None = None
         instance._myRef = self
@@ -151,7 +92,7 @@ class ActorCell(Cell):
     def receive(self, envelope: Envelope) -> None:
         """Deliver one (message, sender) to the actor."""
         message, sender = envelope
-        if self._life is not _ALIVE or type(message) in _CONTROL:
+        if self._life is not _ALIVE or type(message) in CONTROL:
             self._receive_control(message, sender)
             return
         try:
@@ -175,11 +116,19 @@ class ActorCell(Cell):
         try:
             super()._schedule()
         except (DispatcherStopped, PoolStopped):
-            # Nothing runs any more: the system is shut down. Sending never raises, so these are dead letters like any
-            # other.
-            while self.mailbox:
-                self._refuse_letter(*self.mailbox.popleft())
+            # Nothing runs any more: the system is shut down. Sending never raises, so these are dead letters like
+            # others.
             self._token, self._idle = True, True
+            self.bury()
+
+    def bury(self) -> None:
+        """Make dead letters of what is in the mailbox. Thread-safe, for when nothing runs the actor any more."""
+        while True:
+            try:
+                envelope = self.mailbox.popleft()
+            except IndexError:
+                return
+            self._refuse_letter(*envelope)
 
     def on_error(self, _cell: Cell, error: BaseException) -> None:
         """An error outside the actor's own code."""
@@ -194,10 +143,10 @@ class ActorCell(Cell):
                 sender.tell(self._status(), self.address)
         elif self._life is Life.DEAD:
             self._refuse_letter(message, sender)
-        elif type(message) is _ChildFailed:
+        elif type(message) is ChildFailed:
             if self._life is _ALIVE:
                 self._supervised(message.error, message, None)
-        elif type(message) is _Restart:
+        elif type(message) is Restart:
             if self._life is Life.RESTARTING:
                 self._restart()
         elif isinstance(message, ChildActorExited):
@@ -220,7 +169,7 @@ class ActorCell(Cell):
                 _log.warning("%s: %s while exiting raised %s", self.name, type(message).__name__, error, exc_info=error)
 
     def _refuse_letter(self, message: Any, sender: ActorRef | None) -> None:
-        if not isinstance(message, _NEVER_DEAD_LETTERS):
+        if not isinstance(message, NEVER_DEAD_LETTERS):
             self.base.dead_letter(self.address, message, sender)
 
     def _after_system_message(self, message: ActorSystemMessage) -> None:
@@ -229,88 +178,6 @@ class ActorCell(Cell):
                 self._exit(message.isRecursive)
         elif isinstance(message, ChildActorExited):
             self._child_exited(message.childAddress)
-
-    # ---- failures ----
-
-    def _failed(self, error: BaseException, message: Any, sender: ActorRef | None) -> object:
-        """The actor raised; return what it would have returned, if it is tried again with success."""
-        if isinstance(message, ActorExitRequest):
-            _log.debug("%s: ActorExitRequest raised %s; it exits all the same", self.name, error, exc_info=error)
-            return None
-        if self._strategy is not None or not self._thespian_errors:
-            self._supervised(error, message, sender)
-            return None
-        _log.warning("%s: %s raised %r; trying once more", self.name, type(message).__name__, error, exc_info=error)
-        try:
-            return self._behaviour(copy.deepcopy(message), sender)
-        except BaseException as second:  # noqa: BLE001
-            _log.error("%s: %s raised %r again; returned as poison", self.name, type(message).__name__, second)
-            self._poison(message, sender)
-            return None
-
-    def _poison(self, message: Any, sender: ActorRef | None) -> None:
-        if sender is not None and type(message) not in _CONTROL and not isinstance(message, PoisonMessage):
-            sender.tell(PoisonMessage(message, traceback.format_exc()), self.address)
-
-    def _supervised(self, error: BaseException, message: Any, sender: ActorRef | None) -> None:
-        self._poison(message, sender)
-        strategy = self._strategy
-        if strategy is None:
-            directive, delay_ms = Directive.STOP, 0.0
-        else:
-            if self._record is None:
-                self._record = FailureRecord()
-            try:
-                verdict = self._record.judge(strategy, error, self.base.clock.now_ms())
-                directive, delay_ms = verdict.directive, verdict.delay_ms
-            except Exception as wrong:  # noqa: BLE001 - a broken strategy must not keep a broken actor alive
-                _log.error("%s: its supervision raised %s; stopped", self.name, wrong, exc_info=wrong)
-                directive, delay_ms = Directive.STOP, 0.0
-        if directive is Directive.RESTART and self._make is None:
-            directive = Directive.STOP  # it was handed over as an instance: there is no way to make another
-        after = f" in {delay_ms:.0f} ms" if directive is Directive.RESTART else ""
-        _log.error("%s failed: %r; %s%s", self.name, error, directive.value, after, exc_info=error)
-        if directive is Directive.RESTART:
-            self._suspend(error, delay_ms)
-        elif directive is Directive.STOP:
-            self._exit(True)
-        elif directive is Directive.ESCALATE:
-            parent = self.parent
-            self._exit(True)
-            if parent is not None:
-                parent.tell((_ChildFailed(error), None))
-
-    def _suspend(self, error: BaseException, delay_ms: float) -> None:
-        before = getattr(self.instance, "pre_restart", None)
-        if before is not None:
-            try:
-                before(error)
-            except Exception as wrong:  # noqa: BLE001
-                _log.warning("%s: pre_restart raised %s", self.name, wrong, exc_info=wrong)
-        self._life = Life.RESTARTING
-        if self._held is None:
-            self._held = deque()
-        self._set_watch(None, False)
-        for child in (self.children or {}).values():
-            child.parent = None  # the new instance knows nothing of them: they exit for nobody
-            child.stop()
-        self.children = None
-        self.base.timers.call_later(delay_ms, partial(self.tell, (_Restart(), None)))
-
-    def _restart(self) -> None:
-        assert self._make is not None
-        try:
-            instance = self._make()
-            instance._myRef = self
-            self.instance, self._behaviour = instance, behaviour_of(instance)
-        except Exception as error:  # noqa: BLE001
-            self._life = _ALIVE
-            self._supervised(error, _Restart(), None)
-            return
-        self._life = _ALIVE
-        held, self._held = self._held, None
-        for envelope in held or ():
-            self.receive(envelope)
 
     # ---- the end ----
 
@@ -362,63 +229,18 @@ class ActorCell(Cell):
         if message.watching:
             watchers.append(message.watcher)
 
-    # ---- Thespian's interface ----
-
-    def actor_send(self, target: ActorAddress, message: Any) -> None:
-        try:
-            mailbox = target._mailbox
-        except AttributeError:
-            self.base.dead_letter(target, message, self.address)
-            return
-        mailbox.tell((message, self.address))
-
-    def createActor(
+    def _create_child(
         self,
-        actorClass: Any,
+        actor_class: Any,
         requirements: dict[str, Any] | None,
-        globalName: str | None,
-        sourceHash: str | None = None,
+        global_name: str | None,
+        source_hash: str | None,
     ) -> ActorRef:
         if self._life is not _ALIVE or self.base.closing:
-            return self.base.dead_address()
-        return self.base.create_child(self, actorClass, requirements, globalName, sourceHash)
+            return self.base.dead_address()  # as in Thespian: an actor that exits makes no more children
+        return self.base.create_child(self, actor_class, requirements, global_name, source_hash)
 
-    def wakeupAfter(self, period: timedelta | float, payload: Any = None) -> None:
-        if not isinstance(period, timedelta):
-            period = timedelta(seconds=period)
-        wakeup = (WakeupMessage(period, payload), self.address)
-        timers = self.base.selector_of(self._executor)
-        timers.call_later(period.total_seconds() * 1000.0, partial(self.tell, wakeup))
-
-    def handleDeadLetters(self, address: ActorRef, enable: bool) -> None:
-        self.base._handleDeadLetters(address, enable)
-
-    def updateCapability(self, name: str, value: Any = None) -> None:
-        self.base.updateCapability(name, value)
-
-    def actorSystemShutdown(self) -> None:
-        self.base.shutdown()
-
-    def notifyOnSystemRegistrationChanges(self, address: ActorRef, enable: bool) -> None:
-        """A system of one process has no convention: nothing will ever change."""
-
-    def preRegisterRemoteSystem(self, address: Any, capabilities: Any) -> None:
-        """No convention here."""
-
-    def deRegisterRemoteSystem(self, address: Any) -> None:
-        """No convention here."""
-
-    def registerSourceAuthority(self, address: ActorRef) -> None:
-        self.base.no_source_loading("registerSourceAuthority")
-
-    def notifyOnSourceAvailability(self, address: ActorRef, enable: bool) -> None:
-        """No source is ever loaded here."""
-
-    def loadActorSource(self, name: Any) -> str:
-        return self.base.no_source_loading("loadActorSource")
-
-    def unloadActorSource(self, source_hash: str) -> None:
-        self.base.no_source_loading("unloadActorSource")
+    # ---- watching ----
 
     def watch(self, target: ActorRef, watching: bool = True) -> None:
         """Have ActorTerminated(target) sent to this actor when the target has ended."""

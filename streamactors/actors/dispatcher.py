@@ -13,12 +13,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
 from threading import get_ident
-from typing import Final, Protocol
+from typing import Final
 
 from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_dead_letter, log_error
-from streamactors.actors.poller import BROKEN, READABLE, WRITABLE, Waker, new_poller
+from streamactors.actors.descriptors import Callback, Descriptors, HasFileno
+from streamactors.actors.poller import Waker
 from streamactors.actors.threads import add_current_thread, left_behind_by_fork, remove_current_thread
 from streamactors.actors.timing_wheel import Timer, TimingWheel
 from streamactors.clock import Clock, SystemClock, VirtualClock
@@ -30,28 +30,9 @@ _FUNCTIONS_PER_ROUND: Final = 1_000
 _NEVER: Final = float("inf")
 _new: Final = object.__new__
 
-Callback = Callable[[], object]
-
 
 class DispatcherStopped(ActorError):
     """Something was given to a dispatcher that has ended."""
-
-
-class HasFileno(Protocol):
-    """A socket, a pipe, a file."""
-
-    def fileno(self) -> int: ...
-
-
-class _Registration:
-    __slots__ = ("fd", "fileobj", "on_readable", "on_writable", "since_round")
-
-    def __init__(self, fileobj: int | HasFileno, fd: int, since_round: int) -> None:
-        self.fileobj = fileobj
-        self.fd = fd
-        self.since_round = since_round
-        self.on_readable: Callback | None = None
-        self.on_writable: Callback | None = None
 
 
 class _DispatcherTimer(Timer):
@@ -92,10 +73,9 @@ class Dispatcher:
         self._timer_lock = threading.RLock()  # re-entrant: a finalizer may cancel a timer at any moment
         self._wheel = TimingWheel(self.clock.now_ms)
         self._next_timer_ms = _NEVER
-        self._poller = new_poller()
         self._waker = Waker()
-        self._registrations: dict[int, _Registration] = {}
-        self._poller.register(self._waker.fd, READABLE)
+        self._descriptors = Descriptors(name)
+        self._descriptors.register(self._waker.fd, self._waker.drain)
 
     # ---- life ----
 
@@ -199,61 +179,27 @@ class Dispatcher:
     # ---- file descriptors ----
 
     def register(
-        self,
-        fileobj: int | HasFileno,
-        on_readable: Callback | None = None,
-        on_writable: Callback | None = None,
+        self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
     ) -> None:
         """Call `on_readable()` while `fileobj` is readable, closed or broken, and `on_writable()` while it is writable.
 
-        On the loop thread (or before the start) only. The registration stays until `unregister`; with both None the
-        descriptor is kept but only watched for errors. Raises ValueError if it is registered already.
+        On the loop thread (or before the start) only. The registration stays until `unregister`; with both None only
+        errors are watched for. Raises ValueError if it is registered already.
         """
         self._check_thread("register")
-        fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
-        if fd in self._registrations:
-            raise ValueError(f"dispatcher {self.name!r}: file descriptor {fd} is registered already; use modify")
-        registration = _Registration(fileobj, fd, self._rounds)
-        registration.on_readable, registration.on_writable = on_readable, on_writable
-        self._poller.register(fd, _events(on_readable, on_writable))
-        self._registrations[fd] = registration
+        self._descriptors.register(fileobj, on_readable, on_writable)
 
     def modify(
-        self,
-        fileobj: int | HasFileno,
-        on_readable: Callback | None = None,
-        on_writable: Callback | None = None,
+        self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
     ) -> None:
-        """Replace both callbacks of a registered descriptor. Loop thread only. Raises KeyError if it is not
-        registered."""
+        """Replace both callbacks of a registered descriptor. Loop thread only. Raises KeyError if it is not registered."""
         self._check_thread("modify")
-        registration = self._registration(fileobj)
-        before = _events(registration.on_readable, registration.on_writable)
-        registration.on_readable, registration.on_writable = on_readable, on_writable
-        after = _events(on_readable, on_writable)
-        if after != before:
-            self._poller.modify(registration.fd, after)
+        self._descriptors.modify(fileobj, on_readable, on_writable)
 
     def unregister(self, fileobj: int | HasFileno) -> None:
-        """Forget a registered descriptor (before it is closed). Loop thread only. Raises KeyError if it is not
-        registered."""
+        """Forget a registered descriptor, best before it is closed. Loop thread only. Raises KeyError if it is none."""
         self._check_thread("unregister")
-        registration = self._registration(fileobj)
-        del self._registrations[registration.fd]
-        try:
-            self._poller.unregister(registration.fd)
-        except (OSError, KeyError, ValueError):
-            pass  # closed before it was unregistered: the kernel has forgotten it
-
-    def _registration(self, fileobj: int | HasFileno) -> _Registration:
-        fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
-        registration = self._registrations.get(fd)
-        if registration is None:  # closed already: its number is gone
-            for other in self._registrations.values():
-                if other.fileobj is fileobj:
-                    return other
-            raise KeyError(f"dispatcher {self.name!r}: {fileobj!r} is not registered")
-        return registration
+        self._descriptors.unregister(fileobj)
 
     def _check_thread(self, what: str) -> None:
         if get_ident() != self._ident and self._thread is not None:
@@ -292,23 +238,10 @@ class Dispatcher:
             # other.
             if not self._inbox and not self._stopping:
                 timeout_s = self._sleep_s()
-        for fd, events in self._poller.poll(timeout_s):
-            self._asleep = False
-            registration = self._registrations.get(fd)
-            if registration is None:
-                if fd == self._waker.fd:
-                    self._waker.drain()
-                continue
-            if registration.since_round == self._rounds:
-                continue  # the event belongs to an earlier descriptor of the same number
-            if events & (READABLE | BROKEN) and registration.on_readable is not None:
-                self._call(registration.on_readable)
-            if events & (WRITABLE | BROKEN) and registration.on_writable is not None:
-                if self._registrations.get(fd) is registration:
-                    self._call(registration.on_writable)
-            elif events & BROKEN and registration.on_readable is None:
-                self._drop_broken(registration)
+        ready = self._descriptors.poll(timeout_s)
         self._asleep = False
+        if ready:
+            self._descriptors.serve(ready, self._call)
 
     def _sleep_s(self) -> float | None:
         """How long to sleep, in seconds; None for as long as nothing happens. Virtual time never passes in sleep."""
@@ -356,17 +289,11 @@ class Dispatcher:
         what = type(error).__name__
         _log.error("dispatcher %r: %s raised %s: %s", self.name, _name_of(fn), what, error, exc_info=error)
 
-    def _drop_broken(self, registration: _Registration) -> None:
-        """Nobody reads or writes it, and its error would be reported for ever."""
-        _log.warning("dispatcher %r: %r is broken and nobody looks; unregistered", self.name, registration.fileobj)
-        self.unregister(registration.fileobj)
-
     def _end(self) -> None:
         with self._life:
             self._ended = True
             self._asleep = True
-            self._registrations.clear()
-            self._poller.close()
+            self._descriptors.close()
             self._waker.close()
         if self._virtual is not None:
             self._virtual.detach(self)
@@ -411,7 +338,3 @@ class Dispatcher:
 
 def _name_of(fn: Callback | None) -> str:
     return fn.name if isinstance(fn, Cell) else getattr(fn, "__qualname__", None) or repr(fn)
-
-
-def _events(on_readable: Callback | None, on_writable: Callback | None) -> int:
-    return (READABLE if on_readable is not None else 0) | (WRITABLE if on_writable is not None else 0)

@@ -21,15 +21,13 @@ from threading import get_ident
 from typing import Final
 
 from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_dead_letter, log_error
+from streamactors.actors.pool_watch import PoolWatch, WatchHandle
 from streamactors.actors.threads import add_current_thread, left_behind_by_fork, remove_current_thread
 from streamactors.clock import Clock, SystemClock, VirtualClock
 from streamactors.errors import ActorError
 
 _log = logging.getLogger("streamactors.actors")
 
-WATCH_INTERVAL_MS: Final = 3.0
-_WATCH_RESTS_AFTER: Final = 30  # ticks without any work, about 0.1 s
-_EAGER_FOR: Final = 300  # ticks after the last starvation, about 1 s
 _WORKER_IDLE_S: Final = 5.0
 
 
@@ -50,19 +48,6 @@ class _Worker:
         self.ident = 0
 
 
-class WatchHandle:
-    """Returned by `ElasticPool.watch`; `cancel()` ends the calls."""
-
-    __slots__ = ("_pool", "callback")
-
-    def __init__(self, pool: ElasticPool, callback: Callable[[], object]) -> None:
-        self._pool = pool
-        self.callback = callback
-
-    def cancel(self) -> None:
-        self._pool._unwatch(self)
-
-
 class ElasticPool:
     """Runs cells on as few threads as keep everything moving, at most `max_threads`."""
 
@@ -81,12 +66,8 @@ class ElasticPool:
         self._lock = threading.RLock()  # guards starting and ending of threads; never taken on the way of a message
         self._stopping = False
         self._why_stopped = "is stopped; its cells take no more turns"
-        self._watch_thread: threading.Thread | None = None
-        self._watch_wake_up = threading.Event()
-        self._watch_rests = True
-        self._hooks: tuple[WatchHandle, ...] = ()
+        self._watch = PoolWatch(self, f"{name}-watch")
         self._warned_full = False
-        self._eager = False  # turns have been blocking lately: do not leave cells to the end of somebody's turn
         if self._virtual is not None:
             self._virtual.attach(self)
 
@@ -106,7 +87,7 @@ class ElasticPool:
         """Queue a cell for a turn. Thread-safe. Raises PoolStopped after `stop`."""
         self._queue.append(cell)
         # A worker looks at the queue when its turn ends; if the turn blocks, the watch does.
-        if get_ident() not in self._workers or (self._eager and self._parked):
+        if get_ident() not in self._workers or (self._watch.eager and self._parked):
             self._wake_one()
 
     def in_thread(self) -> bool:
@@ -123,64 +104,40 @@ class ElasticPool:
         if self._queue:
             self._wake_one()
 
-    # ---- the watch ----
-
     def watch(self, callback: Callable[[], object]) -> WatchHandle:
-        """Call `callback()` every 3 ms or so on a thread of the pool's own while any cell is running; not at all while
-        none is.
+        """Call `callback()` every 3 ms or so, on a thread of the pool's own, while any cell is running, and only then.
 
         It must return quickly. An error is logged and ends its calls.
         """
-        handle = WatchHandle(self, callback)
-        with self._lock:
-            self._hooks = (*self._hooks, handle)
-        return handle
+        return self._watch.add(callback)
 
-    def _unwatch(self, handle: WatchHandle) -> None:
-        with self._lock:
-            self._hooks = tuple(other for other in self._hooks if other is not handle)
+    # ---- what the watch looks at ----
 
-    def _run_watch(self) -> None:
-        add_current_thread(f"{self.name}-watch")
-        interval_s = WATCH_INTERVAL_MS / 1000.0
-        taken_before, starved, quiet, calm = -1, 0, 0, 0
-        while not self._stopping:
-            if quiet >= _WATCH_RESTS_AFTER:
-                quiet, self._eager = 0, False
-                self._watch_wake_up.clear()
-                self._watch_rests = True
-                # A worker takes a cell, then looks at _watch_rests; here: set it, then look for work. One sees the
-                # other.
-                if self._at_rest() and not self._stopping:
-                    self._watch_wake_up.wait()
-                self._watch_rests = False
-            time.sleep(interval_s)
-            taken = self._taken
-            if self._queue and taken == taken_before:
-                self._eager, calm = True, 0
-                self._add_workers(1 << min(starved, 6))
-                starved += 1
-            else:
-                starved = 0
-                calm += 1
-                if calm == _EAGER_FOR:
-                    self._eager = False
-            if taken == taken_before and self._at_rest():
-                quiet += 1
-                continue
-            quiet, taken_before = 0, taken
-            for hook in self._hooks:
-                try:
-                    hook.callback()
-                except Exception:  # noqa: BLE001 - the watch serves everybody
-                    _log.exception("pool %r: a watch raised and is removed", self.name)
-                    hook.cancel()
-        remove_current_thread()
+    @property
+    def turns_taken(self) -> int:
+        """How many turns have begun; approximate while several threads work."""
+        return self._taken
+
+    @property
+    def cells_waiting(self) -> int:
+        """How many cells wait for a turn."""
+        return len(self._queue)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no cell waits or runs."""
+        return not self._queue and not self._starting and len(self._parked) == len(self._workers)
+
+    def add_workers(self, count: int) -> None:
+        """Wake parked workers, or start new ones, as many as there are cells waiting but not more than `count`."""
+        for _ in range(min(count, len(self._queue))):
+            try:
+                self._parked.pop().wake_up.release()
+            except IndexError:
+                if not self._start_worker():
+                    return
 
     # ---- threads ----
-
-    def _at_rest(self) -> bool:
-        return not self._queue and not self._starting and len(self._parked) == len(self._workers)
 
     def _wake_one(self) -> None:
         try:
@@ -190,19 +147,10 @@ class ElasticPool:
                 raise PoolStopped(f"pool {self.name!r} {self._why_stopped}") from None
             if not (self._workers or self._starting):
                 self._start_worker()
-            elif self._watch_rests:
-                self._wake_watch()
+            elif self._watch.rests:
+                self._watch.wake()
             return
         worker.wake_up.release()
-
-    def _add_workers(self, count: int) -> None:
-        """Wake parked workers, or start new ones, as many as there are cells waiting but not more than `count`."""
-        for _ in range(min(count, len(self._queue))):
-            try:
-                self._parked.pop().wake_up.release()
-            except IndexError:
-                if not self._start_worker():
-                    return
 
     def _start_worker(self) -> bool:
         with self._lock:
@@ -218,9 +166,7 @@ class ElasticPool:
                     )
                 return False
             self._starting += 1
-            if self._watch_thread is None:
-                self._watch_thread = threading.Thread(target=self._run_watch, name=f"{self.name}-watch", daemon=True)
-                self._watch_thread.start()
+            self._watch.start()
             number = self.threads
         try:
             threading.Thread(target=self._run_worker, name=f"{self.name}-{number}", daemon=True).start()
@@ -230,10 +176,6 @@ class ElasticPool:
             _log.error("pool %r: cannot start thread %d: %s", self.name, number, error)
             return False
         return True
-
-    def _wake_watch(self) -> None:
-        self._watch_rests = False
-        self._watch_wake_up.set()
 
     def _run_worker(self) -> None:
         worker = _Worker()
@@ -249,7 +191,7 @@ class ElasticPool:
             remove_current_thread()
 
     def _work(self, worker: _Worker) -> None:
-        queue, parked = self._queue, self._parked
+        queue, parked, watch = self._queue, self._parked, self._watch
         while not self._stopping:
             try:
                 cell = queue.popleft()
@@ -258,9 +200,9 @@ class ElasticPool:
                     continue
                 return
             self._taken += 1
-            if self._watch_rests:
-                self._wake_watch()
-            if self._eager and queue and parked:
+            if watch.rests:
+                watch.wake()
+            if watch.eager and queue and parked:
                 self._wake_one()
             worker.cell = cell
             while cell.run_turn():
@@ -318,12 +260,14 @@ class ElasticPool:
             if not [ident for ident in self._workers if ident != me] and not self._starting:
                 break
             time.sleep(0.001)
-        self._watch_wake_up.set()
         if self._virtual is not None:
             self._virtual.detach(self)
-        if self._watch_thread is not None and self._watch_thread.is_alive():
-            self._watch_thread.join(max(0.05, deadline - time.monotonic()))
+        self._watch.stop(max(0.05, deadline - time.monotonic()))
         return [cell.name for ident, worker in list(self._workers.items()) if ident != me and (cell := worker.cell)]
+
+    def abandoned(self) -> list[Cell]:
+        """After `stop`: the cells that still waited for a turn and will get none."""
+        return list(self._queue)
 
     def after_fork_in_child(self) -> None:
         """The workers stayed in the parent process: refuse every cell."""
@@ -334,7 +278,7 @@ class ElasticPool:
         self._queue.clear()
         self._workers.clear()
         self._parked.clear()
-        self._watch_thread = None
+        self._watch.after_fork_in_child()
 
     # ---- virtual time ----
 
@@ -347,7 +291,7 @@ class ElasticPool:
 
     def quiet_since(self) -> int | None:
         """The number of turns taken; None while a cell waits or runs."""
-        return self._taken if self._at_rest() else None
+        return self._taken if self.at_rest else None
 
     def __repr__(self) -> str:
         return f"<ElasticPool {self.name!r}, {self.threads} threads, {len(self._queue)} cells waiting>"

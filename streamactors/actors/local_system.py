@@ -12,15 +12,13 @@ Its `__init__` runs where it is created.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable
-from typing import Any, Final, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from thespian.actors import (
     Actor,
@@ -28,14 +26,13 @@ from thespian.actors import (
     ActorExitRequest,
     ChildActorExited,
     InvalidActorSpecification,
-    NoCompatibleSystemForActor,
     ThespianGeneration,
 )
-from thespian.system.utilis import actualActorClass
 
 from streamactors.actors.actor_cell import ActorCell
 from streamactors.actors.address import ActorRef
 from streamactors.actors.cell import Executor
+from streamactors.actors.creation import maker_of
 from streamactors.actors.dead_letters import DeadLetters
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.elastic_pool import ElasticPool
@@ -46,8 +43,6 @@ from streamactors.clock import Clock, SystemClock
 from streamactors.errors import ActorError
 
 _log = logging.getLogger("streamactors.actors")
-
-_INIT_ARGUMENTS: Final = ("capabilities", "requirements")
 
 
 class SystemStopped(ActorError):
@@ -131,8 +126,7 @@ class LocalSystemBase:
 
     def _create(self, parent: ActorCell | None, actor_class: Any, requirements: dict[str, Any] | None) -> ActorRef:
         try:
-            kind = actualActorClass(actor_class)
-            make = functools.partial(self._make, kind, requirements)
+            make = maker_of(actor_class, requirements, self.capabilities, self.name)
             instance = make()
         except Exception as error:
             if parent is None:
@@ -145,15 +139,6 @@ class LocalSystemBase:
         strategy = getattr(type(parent.instance), "supervision", None) if parent is not None else None
         strategy = strategy if isinstance(strategy, Supervision) else None
         return self._start(instance, parent, make, None, dispatcher, strategy, True).address
-
-    def _make(self, kind: type[Actor], requirements: dict[str, Any] | None) -> Actor:
-        check = getattr(kind, "actorSystemCapabilityCheck", None)
-        if check is not None and not check(self.capabilities, requirements or {}):
-            raise NoCompatibleSystemForActor(kind, f"the capabilities of actor system {self.name!r} do not suffice")
-        if not (isinstance(kind, type) and issubclass(kind, Actor)):
-            raise InvalidActorSpecification(kind, "it is no class of actors")
-        given = {"capabilities": self.capabilities, "requirements": requirements}
-        return kind(**{name: given[name] for name in _init_arguments(kind)})  # type: ignore[arg-type]
 
     def _start(
         self,
@@ -346,16 +331,9 @@ class LocalSystemBase:
             if not dispatcher.stop(max(0.02, min(0.2 * timeout, deadline - time.monotonic())))
         ]
         blocked += self.pool.stop(max(0.02, deadline - time.monotonic() - 0.05))
+        for left in {*self._cells, *self.pool.abandoned()}:
+            if isinstance(left, ActorCell) and left.name not in blocked:
+                left.bury()
         if not self.timers.stop(max(0.02, deadline - time.monotonic())):
             blocked.append(self.timers.doing)
         return blocked
-
-
-@functools.cache
-def _init_arguments(kind: Hashable) -> tuple[str, ...]:
-    """Which of the system's arguments an actor's `__init__` names."""
-    try:
-        parameters = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
-    except (TypeError, ValueError):
-        return ()
-    return tuple(name for name in _INIT_ARGUMENTS if name in parameters)

@@ -306,7 +306,7 @@ def test_timers_follow_virtual_time(virtual: VirtualClock) -> None:
 
 
 def test_the_portable_poller_serves_the_same_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamactors.actors.dispatcher.new_poller", poller.SelectorPoller)
+    monkeypatch.setattr("streamactors.actors.descriptors.new_poller", poller.SelectorPoller)
     monkeypatch.delattr(os, "eventfd", raising=False)
     dispatcher = Dispatcher("portable")
     try:

@@ -272,12 +272,12 @@ def test_the_watch_runs_while_a_cell_runs_and_rests_when_none_does(pool: Elastic
     cell.tell(1)
     eventually(lambda: len(ticks) >= 3)
     gate.set()
-    eventually(lambda: pool._watch_rests)
+    eventually(lambda: pool._watch.rests)
     rested_at = len(ticks)
     cell.tell(1)
     eventually(lambda: len(ticks) > rested_at)
     handle.cancel()
-    eventually(lambda: pool._watch_rests)
+    eventually(lambda: pool._watch.rests)
 
 
 def test_a_watch_that_raises_is_logged_and_removed(pool: ElasticPool, caplog: pytest.LogCaptureFixture) -> None:
@@ -360,7 +360,7 @@ def test_an_idle_pool_uses_no_cpu(pool: ElasticPool) -> None:
     served = threading.Event()
     pool.spawn(lambda _: served.set(), "c").tell(1)
     assert served.wait(10)
-    eventually(lambda: pool._watch_rests)
+    eventually(lambda: pool._watch.rests)
     before, seen = time.process_time(), pool._taken
     threading.Event().wait(0.1)
     assert time.process_time() - before < 0.05
