@@ -278,3 +278,5 @@ class PolicyViolation(BrokerError):
 
 class BrokerStartError(StreamActorsError):
     """The broker cannot start: one line that names the thing, the value and the way out; the command exits with 2."""
+
+    exit_code: ClassVar[int] = 2
