@@ -86,9 +86,23 @@ class WindowTestDriver:
         """Feed one row; return what it released, in order: WindowedRecord, or Record where there is no window.
 
         Raises what the task would die of, for example BufferFull."""
+        out: list[Any] = []
+        self.pipe_into(key, value, timestamp, out, headers)
+        return out
+
+    def pipe_into(
+        self,
+        key: Any,
+        value: Any,
+        timestamp: int,
+        out: list[Any],
+        headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """As pipe, appended to `out`; when it raises, what the row released before is there."""
         context = RecordContext(self._topic, self._identity.partition, self._offset, tuple(headers))
         self._offset += 1
-        return self.pipe_all([Record(key, value, timestamp, context)])
+        self._last_input_ms = self._now_ms
+        self._task.process_into([Record(key, value, timestamp, context)], out)
 
     def pipe_all(self, records: Iterable[Record]) -> list[Any]:
         """Feed records as one chunk; return what they released, in order."""

@@ -121,7 +121,7 @@ class _Build:
                 return self._add_aggregation(step, at)
             case TableStep(fn, filters, node):
                 kind = TableFilter if filters else TableMapValues
-                self._operators.append(kind(node, around, fn, self._old_is_asked_for(at), self._operators[-1]))
+                self._operators.append(kind(node, around, fn, self._knows_old(at), self._operators[-1]))
             case SuppressStep():
                 self._add_suppression(step, at)
             case ToStreamStep():
@@ -247,5 +247,11 @@ class _Build:
     def _is_made_final(self, at: int) -> bool:
         return any(isinstance(step, SuppressStep) and step.suppressed.final for step in self._rest_of_table(at))
 
-    def _old_is_asked_for(self, at: int) -> bool:
-        return any(isinstance(step, SuppressStep) for step in self._rest_of_table(at))
+    def _knows_old(self, at: int) -> bool:
+        """Whether the updates of this table carry old values: always, but for a stream as a table that nobody
+        suppresses, which Kafka Streams does not store."""
+        start = at
+        while isinstance(self._steps[start], TableStep | SuppressStep):
+            start -= 1
+        table = (*self._steps[start:at], *self._rest_of_table(at))
+        return isinstance(table[0], AggregateStep) or any(isinstance(step, SuppressStep) for step in table)

@@ -175,7 +175,7 @@ class UnlimitedWindows:
 
     @property
     def shortest_retention_ms(self) -> int:
-        return 0
+        return FOREVER
 
     @property
     def shape(self) -> str:

@@ -1,7 +1,7 @@
 """Filter and map_values on tables, and the way from a table to a stream.
 
 Owner: WindowTask; no state. On a table, filter turns what does not match into a deletion; None to None is not forwarded
-where old values are known, which is wherever something downstream asks for them."""
+where old values are known."""
 
 from __future__ import annotations
 
