@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from streamactors.dsl.flow import Flow
-from streamactors.dsl.part import Part, module_of
+from streamactors.dsl.part import Part, module_of, not_used
 from streamactors.dsl.typevars import Mat
 from streamactors.engine.blueprint import Module, Wired
-from streamactors.engine.stage import NOT_USED, NotUsed
+from streamactors.engine.stage import NotUsed
 
 I1 = TypeVar("I1")
 O1 = TypeVar("O1")
@@ -35,7 +35,7 @@ class BidiFlow(Part[Mat], Generic[I1, O1, I2, O2, Mat]):
     def from_flows(there: Flow[I1, O1, Any], back: Flow[I2, O2, Any]) -> BidiFlow[I1, O1, I2, O2, NotUsed]:
         """Return the two flows side by side."""
         parts = (module_of("BidiFlow.from_flows", there, (1, 1)), module_of("BidiFlow.from_flows", back, (1, 1)))
-        return BidiFlow(Wired(parts, (), ((0, 0), (1, 0)), ((0, 0), (1, 0)), _not_used))
+        return BidiFlow(Wired(parts, (), ((0, 0), (1, 0)), ((0, 0), (1, 0)), not_used))
 
     @staticmethod
     def from_functions(there: Callable[[I1], O1], back: Callable[[I2], O2]) -> BidiFlow[I1, O1, I2, O2, NotUsed]:
@@ -67,7 +67,3 @@ def _two(
 
 def _first(values: list[Any]) -> Any:
     return values[0]
-
-
-def _not_used(_: list[Any]) -> NotUsed:
-    return NOT_USED

@@ -11,11 +11,11 @@ from streamactors.dsl.compose import compose
 from streamactors.dsl.keep import Keep
 from streamactors.dsl.operators import FlowOps
 from streamactors.dsl.ops import Ops
-from streamactors.dsl.part import checked_combine, joined, module_of
+from streamactors.dsl.part import checked_combine, joined, module_of, not_used
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.typevars import M2, M3, In, Mat, Out, T, U
 from streamactors.engine.blueprint import StageModule, Wired
-from streamactors.engine.stage import NOT_USED, NotUsed, Stage
+from streamactors.engine.stage import NotUsed, Stage
 from streamactors.stages.identity import Identity
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Flow(FlowOps[In, Out, Mat]):
             module_of("Flow.from_sink_and_source", sink, (1, 0)),
             module_of("Flow.from_sink_and_source", source, (0, 1)),
         )
-        return Flow(Wired(parts, (), ((0, 0),), ((1, 0),), _not_used))
+        return Flow(Wired(parts, (), ((0, 0),), ((1, 0),), not_used))
 
     def to(self, sink: Sink[Out, Any]) -> Sink[In, Mat]:
         """Return this flow feeding `sink` as a sink; keep this flow's materialized value."""
@@ -88,7 +88,3 @@ for _mixin in FlowOps.__mro__:
         for _name, _operator in vars(_mixin).items():
             if not _name.startswith("_") and callable(_operator):
                 setattr(Flow, _name, _AlsoOnTheClass(_operator))
-
-
-def _not_used(_: Any) -> NotUsed:
-    return NOT_USED

@@ -132,11 +132,12 @@ def joined(left: Module, right: Module, combine: Combine = keep_left) -> Module:
         if is_identity(right):
             return left
         if is_identity(left):
-            return MatMapped(right, _not_used)
+            return MatMapped(right, not_used)
     return Joined(left, right, combine)
 
 
-def _not_used(_: Any) -> Any:
+def not_used(_: Any) -> Any:
+    """Whatever was materialized: NotUsed instead."""
     return NOT_USED
 
 

@@ -7,13 +7,14 @@ from typing import Any, Generic
 
 from streamactors.dsl.part import Part, module_of
 from streamactors.dsl.sinks_basic import BasicSinks
+from streamactors.dsl.sinks_outside import OutsideSinks
 from streamactors.dsl.typevars import M2, In, Mat
 from streamactors.engine.blueprint import MatMapped
 from streamactors.engine.stage import GraphStage
 from streamactors.stages.checks import plain_function
 
 
-class Sink(Part[Mat], BasicSinks, Generic[In, Mat]):
+class Sink(Part[Mat], BasicSinks, OutsideSinks, Generic[In, Mat]):
     """Where elements end. Made by `Sink.foreach(…)`, `Sink.fold(…)` and so on."""
 
     __slots__ = ()

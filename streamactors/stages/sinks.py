@@ -1,4 +1,4 @@
-"""Sinks that consume whole chunks and materialize a future: ignore, count, to_list, head, last.
+"""Sinks that call nobody: ignore, count, to_list, head, last, cancelled, never.
 
 Marks: count, to_list and last are done only when the stream has completed; ignore as elements pass."""
 
@@ -138,3 +138,29 @@ class _LastLogic(SinkLogic):
             self.fail_stage(NoSuchElement(f"{self.name} of an empty stream; last_option gives None instead"))
         else:
             self.succeed(self._last)
+
+
+class Cancelled(SinkStage):
+    """Cancel at once; materializes a future that is done."""
+
+    def logic(self) -> SinkLogic:
+        return _CancelledLogic()
+
+
+class _CancelledLogic(SinkLogic):
+    def on_start(self) -> None:
+        self.succeed(None)
+
+
+class NeverSink(SinkStage):
+    """Ask for nothing, ever; materializes a future that ends if upstream does."""
+
+    name = "never"
+
+    def logic(self) -> SinkLogic:
+        return _NeverLogic()
+
+
+class _NeverLogic(SinkLogic):
+    def on_start(self) -> None:
+        """No demand."""

@@ -5,18 +5,17 @@ about half a second of its work. Marks: foreach is done with what its function r
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
 from streamactors.engine.connection import Connection
 from streamactors.engine.pace import Pace
 from streamactors.engine.sink import SinkLogic
-from streamactors.engine.supervision import Directive
-from streamactors.engine.user_code import blame
+from streamactors.engine.supervision import Directive, directive_for
 from streamactors.errors import NoSuchElement
 from streamactors.stages.checks import plain_function
 from streamactors.stages.sinks import SinkStage
+from streamactors.stages.zero import fresh
 
 _NOTHING: Any = object()
 
@@ -48,9 +47,7 @@ class CallingSinkLogic(SinkLogic):
             try:
                 self.each(feed, stop)
             except BaseException as error:  # noqa: BLE001  # whatever the user's function raised
-                blame(error, self.name, chunk[n - feed.__length_hint__() - 1], self.fn)
-                decider = self.attributes.decider
-                directive = Directive.STOP if decider is None else decider(error)
+                directive = directive_for(self, error, chunk[n - feed.__length_hint__() - 1], self.fn)
                 if directive is Directive.STOP:
                     failure = error
                     break
@@ -96,13 +93,6 @@ class _ForeachLogic(CallingSinkLogic):
                 return
 
 
-def _fresh(zero: Any) -> Any:
-    try:
-        return copy.copy(zero)
-    except TypeError:
-        return zero  # what cannot be copied is shared by the runs
-
-
 class Fold(SinkStage):
     """Combine all elements, beginning with `zero`; materializes a future of the result.
 
@@ -127,7 +117,7 @@ class _FoldLogic(CallingSinkLogic):
         self.restart()
 
     def restart(self) -> None:
-        self._value = _fresh(self._zero)
+        self._value = fresh(self._zero)
 
     def each(self, feed: Any, stop: list[int]) -> None:
         fn = self.fn

@@ -1,0 +1,77 @@
+"""Constructors of Source that are fed from outside while they run: queues and actors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from streamactors.actors.address import ActorRef
+from streamactors.dsl.sources_finite import source
+from streamactors.stages.actor_ref import ActorRefSource, ActorRefSourceWithBackpressure
+from streamactors.stages.queue import BackpressureQueue, BoundedQueue, BoundedSourceQueue, SourceQueueWithBackpressure
+
+if TYPE_CHECKING:
+    from streamactors.dsl.source import Source
+
+Overflow = Literal["drop_head", "drop_tail", "drop_buffer", "drop_new", "fail"]
+
+
+class FedSources:
+    """See the module."""
+
+    __slots__ = ()
+
+    @classmethod
+    def queue(cls, size: int) -> Source[Any, BoundedSourceQueue[Any]]:
+        """Emit what is offered to the materialized queue, from any thread. `offer(x)` answers at once: ENQUEUED, DROPPED when
+        the queue is full, QUEUE_CLOSED, or a Failure.
+
+        Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
+        Fails when: `fail(error)` is called.
+        """
+        return source(BoundedQueue(size))
+
+    @classmethod
+    def queue_with_backpressure(
+        cls, size: int, max_concurrent_offers: int = 1
+    ) -> Source[Any, SourceQueueWithBackpressure[Any]]:
+        """Emit what is offered to the materialized queue. `offer(x)` returns a future, which ends when there is room for x;
+        more than `max_concurrent_offers` waiting at a time fail with BufferOverflow.
+
+        Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
+        Fails when: `fail(error)` is called.
+        """
+        return source(BackpressureQueue(size, max_concurrent_offers))
+
+    @classmethod
+    def actor_ref(
+        cls,
+        size: int,
+        overflow: Overflow = "drop_new",
+        *,
+        complete_when: Callable[[Any], bool] | None = None,
+        fail_when: Callable[[Any], BaseException | None] | None = None,
+    ) -> Source[Any, ActorRef]:
+        """Emit the messages told to the materialized ActorRef, of which `size` are held while there is no demand.
+
+        Emits when: there is demand and a message is held.   Backpressures when: never; when full, `overflow` rules.
+        Completes when: StreamCompleted or ActorExitRequest is told, or what `complete_when` says True to; what is held goes out first.
+        Fails when: StreamFailed(error) is told, or `fail_when` gives an error for a message; with overflow "fail" when full.
+        """
+        return source(ActorRefSource(size, overflow, complete_when, fail_when))
+
+    @classmethod
+    def actor_ref_with_backpressure(
+        cls,
+        ack: Any,
+        *,
+        complete_when: Callable[[Any], bool] | None = None,
+        fail_when: Callable[[Any], BaseException | None] | None = None,
+    ) -> Source[Any, ActorRef]:
+        """Emit the messages told to the materialized ActorRef; each sender is sent `ack` when its element has gone downstream.
+
+        Emits when: there is demand and a message has come.   Backpressures when: `ack` is not sent yet.
+        Completes when: StreamCompleted or ActorExitRequest is told, or what `complete_when` says True to; what is held goes out first.
+        Fails when: StreamFailed(error) is told, or `fail_when` gives an error; when a message does not wait for the `ack` before it.
+        """
+        return source(ActorRefSourceWithBackpressure(ack, complete_when, fail_when))

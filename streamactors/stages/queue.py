@@ -1,0 +1,299 @@
+"""Queues that feed a stream from any thread: bounded with an answer at once, and with back-pressure by futures.
+
+Owner of the elements: the lock of the queue, until the stage takes them. A message to the stage only says "look again", and only when
+none is on its way."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.connection import Connection
+from streamactors.engine.logic import Logic, SourceLogic
+from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.errors import BufferOverflow
+from streamactors.stages.checks import at_least, positive
+
+T = TypeVar("T")
+
+
+class Enqueued:
+    """The element is in the queue. There is one instance, ENQUEUED."""
+
+    def __repr__(self) -> str:
+        return "Enqueued"
+
+
+class Dropped:
+    """The queue was full and the element is not in it. There is one instance, DROPPED."""
+
+    def __repr__(self) -> str:
+        return "Dropped"
+
+
+class QueueClosed:
+    """The queue was completed, or downstream has cancelled. There is one instance, QUEUE_CLOSED."""
+
+    def __repr__(self) -> str:
+        return "QueueClosed"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The stream has failed; `cause` is why."""
+
+    cause: BaseException
+
+
+QueueOfferResult = Enqueued | Dropped | QueueClosed | Failure
+ENQUEUED = Enqueued()
+DROPPED = Dropped()
+QUEUE_CLOSED = QueueClosed()
+
+
+class _State(enum.Enum):
+    OPEN = "open"
+    COMPLETING = "completing"  # complete() was called; what is inside still goes out
+    CLOSED = "closed"  # the stage has ended
+
+
+class _Queue(Generic[T]):
+    """What both kinds share: the elements, the end, and waking the stage."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._elements: deque[T] = deque()
+        self._state = _State.OPEN
+        self._error: BaseException | None = None
+        self._told = False  # a message to the stage is on its way
+        self._logic: _QueueLogic
+        self._completion: StreamFuture[None] = StreamFuture("the end of a queue's stream")
+
+    def complete(self) -> None:
+        """Complete the stream behind the elements that are in the queue. Later calls change nothing."""
+        with self._lock:
+            if self._state is not _State.OPEN:
+                return
+            self._state = _State.COMPLETING
+        self._tell()
+
+    def fail(self, error: BaseException) -> None:
+        """Fail the stream at once; what is in the queue is lost. Later calls change nothing."""
+        with self._lock:
+            if self._state is not _State.OPEN:
+                return
+            self._state = _State.COMPLETING
+            self._error = error
+            self._elements.clear()
+        self._tell()
+
+    def size(self) -> int:
+        """Return the number of elements that the stream has not taken yet."""
+        return len(self._elements)
+
+    @property
+    def is_completed(self) -> bool:
+        """True when no element can be offered any more."""
+        return self._state is not _State.OPEN
+
+    def watch_completion(self) -> StreamFuture[None]:
+        """Return a future that ends when the stream has taken the end or has cancelled, and fails if it failed."""
+        return self._completion
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    # ── for the stage ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            self._logic.wake.invoke(None)
+
+    def _take(self, n: int) -> tuple[list[T], bool]:
+        """Return up to n elements, and whether the stream is to end behind them."""
+        with self._lock:
+            self._told = False
+            elements = self._elements
+            chunk = [elements.popleft() for _ in range(min(n, len(elements)))]
+            self._taken(len(chunk))
+            return chunk, self._state is _State.COMPLETING and self._drained()
+
+    def _taken(self, n: int) -> None:
+        """There is room for n more; the lock is held."""
+
+    def _drained(self) -> bool:
+        return not self._elements
+
+    def _close(self, error: BaseException | None) -> None:
+        """The stage has stopped."""
+        with self._lock:
+            self._state = _State.CLOSED
+            self._error = self._error or error
+            self._elements.clear()
+        if self._error is None:
+            self._completion.try_complete(None)
+        else:
+            self._completion.try_fail(self._error)
+
+    def _refusal(self) -> QueueOfferResult:
+        return QUEUE_CLOSED if self._error is None else Failure(self._error)
+
+
+class BoundedSourceQueue(_Queue[T]):
+    """Materialized by `Source.queue(size)`."""
+
+    def offer(self, element: T) -> QueueOfferResult:
+        """Put an element in and say at once how it went: ENQUEUED, DROPPED when full, QUEUE_CLOSED or a Failure. Any thread."""
+        with self._lock:
+            if self._state is not _State.OPEN:
+                return self._refusal()
+            if len(self._elements) >= self._capacity:
+                return DROPPED
+            self._elements.append(element)
+        self._tell()
+        return ENQUEUED
+
+
+class SourceQueueWithBackpressure(_Queue[T]):
+    """Materialized by `Source.queue_with_backpressure(size)`."""
+
+    def __init__(self, capacity: int, max_concurrent_offers: int) -> None:
+        super().__init__(capacity)
+        self._max_waiting = max_concurrent_offers
+        self._waiting: deque[tuple[T, StreamFuture[QueueOfferResult]]] = deque()
+        self._admitted: list[StreamFuture[QueueOfferResult]] = []
+
+    def offer(self, element: T) -> StreamFuture[QueueOfferResult]:
+        """Put an element in; the future ends with ENQUEUED when there was room for it, with QUEUE_CLOSED or a Failure otherwise.
+
+        It fails with BufferOverflow at once when `max_concurrent_offers` others are waiting. Any thread."""
+        future: StreamFuture[QueueOfferResult] = StreamFuture("an offer to a queue")
+        answer: QueueOfferResult | None = None
+        with self._lock:
+            if self._state is not _State.OPEN:
+                answer = self._refusal()
+            elif len(self._elements) < self._capacity:
+                self._elements.append(element)
+                answer = ENQUEUED
+            elif len(self._waiting) < self._max_waiting:
+                self._waiting.append((element, future))
+            else:
+                future.set_exception(
+                    BufferOverflow(
+                        f"{self._max_waiting} offers are waiting for room already; wait for one of them, "
+                        "or raise max_concurrent_offers"
+                    )
+                )
+                return future
+        if answer is not None:
+            future.set_result(answer)
+        if answer is None or answer is ENQUEUED:
+            self._tell()
+        return future
+
+    def _take(self, n: int) -> tuple[list[T], bool]:
+        taken = super()._take(n)
+        admitted, self._admitted = self._admitted, []
+        for future in admitted:
+            future.set_result(ENQUEUED)
+        return taken
+
+    def _taken(self, n: int) -> None:
+        waiting = self._waiting
+        while waiting and len(self._elements) < self._capacity:
+            element, future = waiting.popleft()
+            self._elements.append(element)
+            self._admitted.append(future)
+
+    def _drained(self) -> bool:
+        return not self._elements and not self._waiting
+
+    def _close(self, error: BaseException | None) -> None:
+        super()._close(error)
+        with self._lock:
+            waiting, self._waiting = self._waiting, deque()
+        for _, future in waiting:
+            future.set_result(self._refusal())
+
+    def fail(self, error: BaseException) -> None:
+        """Fail the stream at once; what is in the queue, or waits for room, is lost. Later calls change nothing."""
+        super().fail(error)
+        with self._lock:
+            waiting, self._waiting = self._waiting, deque()
+        for _, future in waiting:
+            future.set_result(self._refusal())
+
+
+class BoundedQueue(GraphStage):
+    """Emit what is offered to the materialized queue, which answers at once and drops when it is full.
+
+    Emits when: there is demand and the queue has an element.   Completes when: the queue is completed and empty.
+    Fails when: `fail(error)` is called.
+    """
+
+    shape = SOURCE
+    name = "queue"
+
+    def __init__(self, size: int) -> None:
+        self._size = positive("queue", "size", size)
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        queue: BoundedSourceQueue[Any] = BoundedSourceQueue(self._size)
+        return _QueueLogic(queue), queue
+
+
+class BackpressureQueue(GraphStage):
+    """Emit what is offered to the materialized queue, whose offers wait for room.
+
+    Emits when: there is demand and the queue has an element.   Completes when: the queue is completed and empty.
+    Fails when: `fail(error)` is called.
+    """
+
+    shape = SOURCE
+    name = "queue_with_backpressure"
+
+    def __init__(self, size: int, max_concurrent_offers: int) -> None:
+        self._size = positive(self.name, "size", size)
+        self._max_offers = at_least(self.name, "max_concurrent_offers", max_concurrent_offers, 1)
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        queue: SourceQueueWithBackpressure[Any] = SourceQueueWithBackpressure(self._size, self._max_offers)
+        return _QueueLogic(queue), queue
+
+
+class _QueueLogic(SourceLogic):
+    def __init__(self, queue: _Queue[Any]) -> None:
+        self._queue = queue
+        self._failure: BaseException | None = None
+        queue._logic = self
+        self.wake = self.async_callback(self._look)
+
+    def _look(self, _: None) -> None:
+        self.on_pull(self.out)
+
+    def on_pull(self, out: Connection) -> None:
+        chunk, over = self._queue._take(out.asked)
+        if chunk:
+            out.push(chunk)
+        if over:
+            if self._queue._error is not None:
+                self.fail_stage(self._queue._error)
+            else:
+                self.complete_stage()
+
+    def fail_stage(self, error: BaseException) -> None:
+        self._failure = error
+        super().fail_stage(error)
+
+    def on_stop(self) -> None:
+        self._queue._close(self._failure)
+
+    def snapshot_state(self) -> str:
+        return f"{len(self._queue)} queued"
