@@ -1,0 +1,447 @@
+"""What junctions promise, scenario by scenario."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from streamactors import (
+    ActorSystem,
+    Balance,
+    Broadcast,
+    Flow,
+    GraphDSL,
+    Keep,
+    Merge,
+    MergePreferred,
+    Partition,
+    Sink,
+    Source,
+    Zip,
+)
+from streamactors.engine.causes import NO_MORE_ELEMENTS
+from streamactors.errors import BuildError
+from streamactors.testing import TestSink, TestSource
+
+
+class Boom(Exception):
+    pass
+
+
+@pytest.fixture
+def system():
+    with ActorSystem("junctions") as system:
+        yield system
+
+
+def fan_out(junction, system, outlets=2, sources=1):
+    """A probe before a junction and one behind each of its outlets."""
+    with GraphDSL() as g:
+        source = g.add(TestSource.probe(), keep=True)
+        fork = g.add(junction)
+        sinks = [g.add(TestSink.probe(), keep=True) for _ in range(outlets)]
+        source >> fork
+        for i, sink in enumerate(sinks):
+            fork.out(i) >> sink
+    return g.to_runnable().run(system)
+
+
+def fan_in(junction, system, inlets=2):
+    with GraphDSL() as g:
+        join = g.add(junction)
+        sources = [g.add(TestSource.probe(), keep=True) for _ in range(inlets)]
+        sink = g.add(TestSink.probe(), keep=True)
+        for i, source in enumerate(sources):
+            source >> join.in_(i)
+        join >> sink
+    return g.to_runnable().run(system)
+
+
+# ── Broadcast ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_broadcast_does_not_pull_while_one_output_has_no_demand(system):
+    source, first, second = fan_out(Broadcast(2), system)
+    first.request(5)
+    first.expect_no_message(50)
+    assert source.pending == 0
+    second.request(2)
+    source.expect_request()
+    source.send_next(1)
+    first.expect_next(1)
+    second.expect_next(1)
+
+
+def test_broadcast_goes_on_when_one_output_cancels(system):
+    source, first, second = fan_out(Broadcast(2), system)
+    first.request(3)
+    second.cancel()
+    source.send_next(1)
+    first.expect_next(1)
+    source.send_next(2)
+    first.expect_next(2)
+
+
+def test_broadcast_cancels_upstream_when_all_outputs_have_cancelled(system):
+    source, first, second = fan_out(Broadcast(2), system)
+    first.cancel()
+    second.cancel()
+    source.expect_cancellation()
+
+
+def test_broadcast_with_eager_cancel_ends_with_the_first(system):
+    source, first, second = fan_out(Broadcast(2, eager_cancel=True), system)
+    second.request(1)
+    first.cancel()
+    source.expect_cancellation()
+    second.expect_complete()
+
+
+# ── Balance ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_balance_gives_each_element_to_an_output_that_asked(system):
+    source, first, second = fan_out(Balance(2), system)
+    first.request(1)
+    source.send_next(1)
+    first.expect_next(1)
+    second.request(2)
+    source.send_next(2)
+    source.send_next(3)
+    second.expect_next(2)
+    second.expect_next(3)
+
+
+def test_balance_that_waits_for_all_moves_nothing_until_both_have_asked(system):
+    source, first, second = fan_out(Balance(2, wait_for_all_downstreams=True), system)
+    first.request(1)
+    first.expect_no_message(50)
+    assert source.pending == 0
+    second.request(1)
+    source.send_next(1)
+    source.send_next(2)
+    assert {first.expect_next(), second.expect_next()} == {1, 2}
+
+
+def test_balance_uses_both_of_two_equally_fast_outputs(system):
+    with GraphDSL() as g:
+        source, fork = g.add(Source.range(0, 10_000)), g.add(Balance(2))
+        first, second = g.add(Sink.count(), keep=True), g.add(Sink.count(), keep=True)
+        source >> fork
+        fork.out(0) >> first
+        fork.out(1) >> second
+    a, b = (future.result(10) for future in g.to_runnable().run(system))
+    assert a + b == 10_000
+    assert min(a, b) > 2_000
+
+
+# ── Merge ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_merge_goes_on_with_the_others_when_one_input_completes(system):
+    first, second, sink = fan_in(Merge(2), system)
+    sink.request(10)
+    first.send_next(1)
+    sink.expect_next(1)
+    first.send_complete()
+    second.send_next(2)
+    sink.expect_next(2)
+    second.send_complete()
+    sink.expect_complete()
+
+
+def test_merge_fails_when_one_input_fails_and_cancels_the_others(system):
+    first, second, sink = fan_in(Merge(2), system)
+    sink.request(1)
+    first.send_error(Boom())
+    assert isinstance(sink.expect_error(), Boom)
+    second.expect_cancellation()
+
+
+def test_merge_that_completes_eagerly_ends_with_the_first_input(system):
+    first, second, sink = fan_in(Merge(2, eager_complete=True), system)
+    sink.request(1)
+    first.send_complete()
+    sink.expect_complete()
+    second.expect_cancellation()
+
+
+def test_merge_is_fair_to_an_input_beside_one_that_is_always_ready(system):
+    busy = Source.range(0, 10**9)
+    seen = (
+        busy.map(lambda _: 0).merge(Source.range(0, 100).map(lambda _: 1)).take(5_000).run_with(Sink.to_list(), system)
+    )
+    assert sum(seen.result(10)) == 100
+
+
+def test_merge_preferred_takes_all_of_the_preferred_input_within_its_share(system):
+    n = 100
+    with GraphDSL() as g:
+        join = g.add(MergePreferred(3))
+        sink = g.add(Sink.to_list(), keep=True)
+        g.add(Source.from_iterable(["p"] * n)) >> join.in_(0)
+        for i in range(3):
+            g.add(Source.from_iterable(["s"] * n)) >> join.in_(i + 1)
+        join >> sink
+    (result,) = (future.result(10) for future in g.to_runnable().run(system))
+    assert result[: 2 * n].count("p") == n
+    assert len(result) == 4 * n
+
+
+# ── Zip ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_zip_pairs_and_completes_with_the_shorter(system):
+    pairs = Source.from_iterable([1, 2, 3]).zip(Source.from_iterable("ab")).run_with(Sink.to_list(), system)
+    assert pairs.result(10) == [(1, "a"), (2, "b")]
+
+
+def test_zip_waits_for_the_partner_of_a_pending_element_then_completes_without_demand(system):
+    left, right, sink = fan_in(Zip(), system)
+    sink.request(1)
+    left.send_next(1)
+    left.send_complete()
+    sink.expect_no_message(50)
+    right.send_next("a")
+    sink.expect_next((1, "a"))
+    sink.expect_complete()
+    right.expect_cancellation()
+
+
+def test_zip_fails_with_a_failing_side(system):
+    left, right, sink = fan_in(Zip(), system)
+    sink.request(1)
+    left.send_next(1)
+    right.send_error(Boom())
+    assert isinstance(sink.expect_error(), Boom)
+
+
+# ── Partition ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_partition_fails_on_an_index_that_is_not_an_output(system):
+    source, first, second = fan_out(Partition(2, lambda x: x), system)
+    first.request(5)
+    second.request(5)
+    source.send_next(0)
+    first.expect_next(0)
+    source.send_next(7)
+    error = first.expect_error()
+    assert isinstance(error, BuildError)
+    assert "from 0 to 1, got 7" in str(error)
+    source.expect_cancellation()
+
+
+def test_an_output_without_demand_blocks_the_others(system):
+    source, first, second = fan_out(Partition(2, lambda x: x % 2), system)
+    first.request(5)
+    source.send_next(1)
+    source.send_next(2)
+    first.expect_no_message(50)
+    second.request(1)
+    second.expect_next(1)
+    first.expect_next(2)
+
+
+# ── also_to, divert_to, wire_tap ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_side_sink_of_also_to_that_cancels_cancels_the_stream(system):
+    source, side, sink = (
+        TestSource.probe()
+        .also_to_mat(TestSink.probe(), Keep.both)
+        .to_mat(TestSink.probe(), lambda both, sink: (*both, sink))
+        .run(system)
+    )
+    sink.request(1)
+    side.cancel()
+    source.expect_cancellation()
+    sink.expect_complete()
+
+
+def test_a_wire_tap_that_is_slow_or_fails_leaves_the_stream_alone(system):
+    blocked = threading.Event()
+
+    def slow(_):
+        blocked.wait(10)
+        raise Boom
+
+    tapped = (
+        Source.range(0, 10_000).wire_tap(Flow.async_boundary().to(Sink.foreach(slow))).run_with(Sink.count(), system)
+    )
+    try:
+        assert tapped.result(10) == 10_000
+    finally:
+        blocked.set()
+
+
+def test_divert_to_routes_element_by_element(system):
+    odd, even = (
+        Source.range(0, 10)
+        .divert_to_mat(Sink.to_list(), lambda x: x % 2, Keep.right)
+        .to_mat(Sink.to_list(), Keep.both)
+        .run(system)
+    )
+    assert odd.result(10) == [1, 3, 5, 7, 9]
+    assert even.result(10) == [0, 2, 4, 6, 8]
+
+
+# ── cycles ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_token_parks_in_a_loop_and_is_released_by_the_next_request(system):
+    with GraphDSL() as g:
+        source = g.add(TestSource.probe(), keep=True)
+        sink = g.add(TestSink.probe(), keep=True)
+        join, fork = g.add(Merge(2)), g.add(Balance(2))
+        source >> join.in_(0)
+        join >> fork
+        fork.out(0) >> sink
+        fork.out(1) >> join.in_(1)
+    probe, sink = g.to_runnable().run(system)
+    sink.request(1)
+    probe.send_next(1)
+    probe.send_next(2)
+    # a token may go round the loop before it reaches the sink; it is never lost
+    first = sink.expect_next()
+    sink.request(1)
+    assert {first, sink.expect_next()} == {1, 2}
+
+
+def test_a_spinning_loop_yields_to_everyone_else(system):
+    with GraphDSL() as g:
+        source = g.add(TestSource.probe(), keep=True)
+        sink = g.add(TestSink.probe(), keep=True)
+        join, fork = g.add(Merge(2)), g.add(Balance(2))
+        source >> join.in_(0)
+        join >> fork
+        fork.out(0) >> sink
+        fork.out(1) >> Flow.detach() >> join.in_(1)
+    probe, sink = g.to_runnable().run(system)
+    probe.send_next(1)  # spins: there is no demand at the sink
+    assert Source.range(0, 10_000).run_with(Sink.count(), system).result(10) == 10_000
+    sink.request(1)
+    assert sink.expect_next() == 1
+    sink.cancel()
+
+
+def test_a_merge_and_broadcast_feedback_stalls_with_bounded_memory(system):
+    emitted = []
+
+    def seen(x):
+        emitted.append(x)
+        return x
+
+    with GraphDSL() as g:
+        join, fork = g.add(Merge(2)), g.add(Broadcast(2))
+        sink = g.add(TestSink.probe(), keep=True)
+        g.add(Source.range(0, 10**9).map(seen)) >> join.in_(0)
+        join >> fork
+        fork.out(0) >> sink
+        fork.out(1) >> Flow.buffer(10, "backpressure") >> join.in_(1)
+    (sink,) = g.to_runnable().run(system)
+    sink.request(1_000_000)
+    sink.expect_next()
+    sink.expect_no_message(200, drain=True)
+    assert len(emitted) < 10_000
+    sink.cancel()
+
+
+def test_a_feedback_into_merge_preferred_stays_live(system):
+    with GraphDSL() as g:
+        join, fork = g.add(MergePreferred(1)), g.add(Broadcast(2))
+        sink = g.add(TestSink.probe(), keep=True)
+        g.add(Source.range(0, 10**9)) >> join.in_(1)
+        join >> fork
+        fork.out(0) >> sink
+        fork.out(1) >> Flow.map(lambda x: x) >> join.in_(0)
+    (sink,) = g.to_runnable().run(system)
+    sink.request(5_000)
+    sink.expect_next_n(5_000)
+    sink.cancel()
+
+
+def test_a_feedback_through_a_dropping_buffer_stays_live_and_consumes_the_source(system):
+    with GraphDSL() as g:
+        join, fork = g.add(Merge(2)), g.add(Broadcast(2))
+        sink = g.add(TestSink.probe(), keep=True)
+        g.add(Source.range(0, 10**9)) >> join.in_(0)
+        join >> fork
+        fork.out(0) >> sink
+        fork.out(1) >> Flow.buffer(10, "drop_head") >> join.in_(1)
+    (sink,) = g.to_runnable().run(system)
+    sink.request(5_000)
+    got = sink.expect_next_n(5_000)
+    assert len(set(got)) > 100, "the source goes on being read"
+    sink.cancel()
+
+
+def zip_feedback(seed, system):
+    with GraphDSL() as g:
+        join, fork = g.add(Zip()), g.add(Broadcast(2))
+        sink = g.add(TestSink.probe(), keep=True)
+        g.add(Source.range(0, 10**9)) >> join.in_(0)
+        join >> Flow.map(lambda pair: pair[0]) >> fork
+        fork.out(0) >> sink
+        back = Flow.prepend(Source.single(-1)) if seed else Flow.map(lambda x: x)
+        fork.out(1) >> back >> join.in_(1)
+    (sink,) = g.to_runnable().run(system)
+    return sink
+
+
+def test_a_zip_feedback_without_a_seed_emits_nothing(system):
+    sink = zip_feedback(False, system)
+    sink.request(10)
+    sink.expect_no_message(100)
+    sink.cancel()
+
+
+def test_a_zip_feedback_with_a_seed_runs(system):
+    sink = zip_feedback(True, system)
+    sink.request(1_000)
+    assert sink.expect_next_n(1_000) == list(range(1_000))
+    sink.cancel()
+
+
+# ── flattening ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_flat_map_merge_runs_no_more_than_its_breadth(system):
+    running, most = [0], [0]
+
+    def inner(i):
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        return Source.repeat(i)
+
+    sink = Source.range(0, 8).flat_map_merge(4, inner).run_with(TestSink.probe(), system)
+    sink.request(400)
+    assert set(sink.expect_next_n(400)) == {0, 1, 2, 3}
+    assert most[0] == 4
+    sink.cancel()
+
+
+def test_an_inner_error_fails_the_stream_and_cancels_the_siblings(system):
+    probes = []
+
+    def inner(i):
+        return Source.failed(Boom()) if i == 2 else TestSource.probe().map_materialized_value(probes.append)
+
+    sink = Source.range(0, 3).flat_map_merge(4, inner).run_with(TestSink.probe(), system)
+    sink.request(10)
+    assert isinstance(sink.expect_error(), Boom)
+    for probe in probes:
+        probe.expect_cancellation()
+
+
+def test_a_function_that_returns_no_source_is_told_so(system):
+    error = Source.range(0, 3).flat_map_concat(lambda x: [x]).run_with(Sink.ignore(), system).exception(10)
+    assert isinstance(error, BuildError)
+    assert "expects its function to return a Source, got list" in str(error)
+
+
+def test_a_cause_travels_with_a_cancellation(system):
+    source, sink = TestSource.probe().map(lambda x: x).to_mat(TestSink.probe(), Keep.both).run(system)
+    sink.request(1)
+    sink.cancel(NO_MORE_ELEMENTS)
+    assert source.expect_cancellation_with_cause() is NO_MORE_ELEMENTS
