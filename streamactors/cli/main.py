@@ -64,6 +64,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         result = cli.main(arguments, prog_name="streamactors", standalone_mode=False)
     except StreamActorsError as error:
         return _say(str(error), getattr(error, "exit_code", 1))
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 2
     except click.UsageError as error:
         where = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
         return _say(f"{error.format_message().rstrip('.')}{where}", 2)

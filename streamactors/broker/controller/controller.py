@@ -27,7 +27,7 @@ from streamactors.broker.controller.metadata_record import (
 )
 from streamactors.broker.controller.refusal import refused
 from streamactors.broker.controller.rules import plan
-from streamactors.broker.errors import BrokerError, StorageError
+from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
 
 if TYPE_CHECKING:
     from streamactors.broker.config.broker_config import BrokerConfig
@@ -78,11 +78,21 @@ class Controller:
 
     def start(self) -> None:
         """Read the metadata log and host its partitions. Blocks. Raises BrokerStartError."""
+        self._check_identity()
         self._metadata = MetadataLog.open(self._node.logs, self._node.clock.wall_ms)
         delta = self._metadata.load()
         self._publisher.reconcile(delta)
         self._newest = delta.image
         self._on_data_plane(delta)
+
+    def _check_identity(self) -> None:
+        config, node_id = self._node.config, self._node.node_id
+        asked = config.effective_node_id
+        if asked != node_id and config.static.keys() & {"node.id", "broker.id"}:
+            raise BrokerStartError(
+                f"the data folder {self._node.logs.folder} is of node {node_id}, and node.id={asked}; "
+                f"start with node.id={node_id}, or with another --data folder"
+            )
 
     def register(self, endpoints: Iterable[Endpoint]) -> None:
         """Enter this broker, as it listens now, and lead what it can lead. Blocks; before the first request is read."""

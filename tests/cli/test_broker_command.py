@@ -1,0 +1,245 @@
+"""`streamactors broker`: one line when ready, a clean stop, and one line with exit code 2 for every bad start."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from streamactors.broker import Cluster
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.record import NewRecord
+from tests.broker.wire import WireClient
+
+COMMAND = [sys.executable, "-m", "streamactors.cli.main", "broker"]
+READY = re.compile(
+    r"streamactors broker ready: (?P<listeners>.+), data in (?P<folder>\S+)(?P<remark>.*), cluster id (?P<id>\S+)\n"
+)
+
+
+class Running:
+    """A broker command that is ready."""
+
+    def __init__(self, process: subprocess.Popen[str], line: str) -> None:
+        match = READY.fullmatch(line)
+        assert match is not None, line
+        self.process = process
+        self.listeners = match["listeners"].split(", ")
+        self.folder = Path(match["folder"])
+        self.remark = match["remark"]
+        self.cluster_id = match["id"]
+
+    def port(self, number: int = 0) -> int:
+        return int(self.listeners[number].rpartition(":")[2])
+
+
+@contextmanager
+def broker(*arguments: str, env: dict[str, str] | None = None) -> Iterator[Running]:
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        yield Running(process, line)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def fails(*arguments: str) -> str:
+    """Run a broker that cannot start; return its one line of complaint."""
+    ran = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 2, (ran.returncode, ran.stderr)
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("streamactors: ")
+    assert ran.stderr.count("\n") == 1
+    return ran.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_when_it_is_ready_and_stops_cleanly_on_a_signal(number: signal.Signals) -> None:
+    with broker("--listen", "127.0.0.1:0") as running:
+        assert "temporary" in running.remark
+        assert running.folder.is_dir()
+        with WireClient("127.0.0.1", running.port()) as client:
+            assert client.call(3, 12, {"topics": None}).cluster_id == running.cluster_id
+        running.process.send_signal(number)
+        assert running.process.wait(20) == 0
+        assert not running.folder.exists()
+        assert running.process.stderr is not None
+        assert running.process.stderr.read() == ""
+
+
+def test_data_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
+    ids = set()
+    for _ in range(2):
+        with broker("--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")) as running:
+            assert running.remark == ""
+            assert running.folder == tmp_path / "data"
+            ids.add(running.cluster_id)
+            running.process.terminate()
+            assert running.process.wait(20) == 0
+    assert len(ids) == 1
+    assert (tmp_path / "data" / "meta.properties").exists()
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_localhost_is_both_loopback_addresses() -> None:
+    with broker("--listen", "localhost:0") as running:
+        for host in ("127.0.0.1", "::1"):
+            with WireClient(host, running.port()) as client:
+                assert client.call(18, 0, {}).error_code == 0
+
+
+def test_several_listeners_with_names_and_advertised_addresses() -> None:
+    with broker(
+        "--listen", "127.0.0.1:0", "--listen", "DOCKER://127.0.0.1:0", "--advertise", "DOCKER://host.docker.internal:4711"
+    ) as running:  # fmt: skip
+        assert running.listeners[1] == "DOCKER://host.docker.internal:4711"
+        with WireClient("127.0.0.1", running.port()) as client:
+            (told,) = client.call(3, 12, {"topics": []}).brokers
+            assert (told.host, told.port) == ("127.0.0.1", running.port())
+
+
+def test_a_server_properties_file_is_read_and_single_settings_win_over_it(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=7\ncontroller.quorum.voters=7@localhost:9093\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093\ncontroller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
+        f"log.dirs={tmp_path / 'logs'}\nnum.partitions=3\nnum.io.threads=8\n"
+    )
+    with broker("--config", str(file), "--set", "num.partitions=5", "--log-level", "warning") as running:
+        assert running.folder == tmp_path / "logs"
+        with WireClient("127.0.0.1", running.port()) as client:
+            answer = client.call(
+                3, 12, {"topics": [{"name": "t", "topic_id": None}], "allow_auto_topic_creation": True}
+            )
+            assert len(answer.topics[0].partitions) == 5
+            assert answer.brokers[0].node_id == 7
+        running.process.terminate()
+        running.process.wait(20)
+        assert running.process.stderr is not None
+        assert "num.io.threads has no effect" in running.process.stderr.read()
+
+
+def test_metrics_and_a_ready_probe_are_served_over_http() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with broker("--listen", "127.0.0.1:0", "--metrics-port", str(port)) as running:
+        with WireClient("127.0.0.1", running.port()) as client:
+            client.call(3, 12, {"topics": [{"name": "t", "topic_id": None}], "allow_auto_topic_creation": True})
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                lines = answer.read().decode().splitlines()
+        assert "streamactors_topics 1.0" in lines
+        assert "streamactors_connections 1.0" in lines
+        assert 'streamactors_log_bytes{topic="t"} 0.0' in lines
+        assert 'streamactors_purgatory_delayed{purgatory="Fetch"} 0.0' in lines
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=10) as answer:
+            assert answer.read() == b"ready\n"
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/x", timeout=10)
+
+
+# --- bad starts ---
+
+
+def test_a_port_in_use() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"{port}" in fails("--listen", f"127.0.0.1:{port}")
+
+
+def test_a_metrics_port_in_use() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert "choose another --metrics-port" in fails("--listen", "127.0.0.1:0", "--metrics-port", str(port))
+
+
+def test_a_folder_in_use_by_another_broker(tmp_path: Path) -> None:
+    with Cluster(data=tmp_path):
+        assert str(tmp_path) in fails("--listen", "127.0.0.1:0", "--data", str(tmp_path))
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert str(file) in fails("--listen", "127.0.0.1:0", "--data", str(file))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert str(tmp_path) in fails("--listen", "127.0.0.1:0", "--data", str(tmp_path))
+
+
+def test_a_folder_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("\xff not properties")
+    assert str(tmp_path) in fails("--listen", "127.0.0.1:0", "--data", str(tmp_path))
+
+
+def test_a_folder_of_another_node(tmp_path: Path) -> None:
+    with Cluster(data=tmp_path):
+        pass
+    assert "node" in fails("--listen", "127.0.0.1:0", "--data", str(tmp_path), "--set", "node.id=5")
+
+
+def test_a_folder_whose_metadata_is_damaged(tmp_path: Path) -> None:
+    with Cluster(data=tmp_path) as cluster:
+        cluster.create_topic("a")
+        host, port = cluster.bootstrap_servers.split(":")
+        with WireClient(host, int(port)) as client:
+            records = bytes(build_batch([NewRecord(None, b"precious")]))
+            data = [{"name": "a", "partition_data": [{"index": 0, "records": records}]}]
+            client.call(0, 9, {"acks": -1, "timeout_ms": 5_000, "topic_data": data})
+    log = next((tmp_path / "__cluster_metadata-0").glob("*.log"))
+    log.write_bytes(b"")
+    assert "a-0, which its metadata does not know" in fails("--listen", "127.0.0.1:0", "--data", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--set", "num.partition=4"], "unknown setting num.partition: did you mean num.partitions?"),
+        (["--set", "num.partitions=x"], "Not a number of type INT"),
+        (["--set", "num.partitions"], "its form is key=value"),
+        (["--set", "ssl.keystore.location=x"], "TLS, SASL and ACLs are not there yet"),
+        (["--listen", "SSL://localhost:0"], "TLS and SASL are not there yet"),
+        (["--listen", "nonsense"], "an address is host:port"),
+        (["--listen", "256.0.0.1:0"], "256.0.0.1"),
+        (["--advertise", "0.0.0.0:1"], "clients cannot connect to every interface"),
+        (["--config", "no-such-file"], "no-such-file: No such file or directory"),
+        (["--log-level", "loud"], "loud"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], complaint: str) -> None:
+    assert complaint in fails(*arguments)
+
+
+def test_a_bad_start_leaves_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    fails("--set", "num.partitions=0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        fails("--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,213 @@
+"""`streamactors topics | produce | consume` against a running broker, as a person or a script uses them."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from io import BytesIO, TextIOWrapper
+from typing import Any, NamedTuple
+
+import pytest
+from streamactors.broker import Cluster
+from streamactors.cli.main import COMMANDS, run
+from streamactors.kafka import client
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells of a table, header and rules left out."""
+        lines = [line.split() for line in self.out.splitlines() if line.strip() and "───" not in line]
+        return lines[1:]
+
+    @property
+    def json(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def streamactors(broker: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("STREAMACTORS_BOOTSTRAP", broker.bootstrap_servers)
+
+    def run_command(*arguments: str, stdin: bytes = b"") -> Ran:
+        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin)))
+        code = run(arguments)
+        return Ran(code, *capsys.readouterr())
+
+    return run_command
+
+
+@pytest.fixture
+def topic(broker: Cluster) -> str:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    broker.create_topic(name, 2)
+    return name
+
+
+def test_a_topic_is_created_listed_described_changed_and_deleted(streamactors: Run) -> None:
+    assert streamactors("topics", "create", "flights", "-p", "3", "--set", "retention.ms=77") == (
+        0,
+        "topic flights created\n",
+        "",
+    )
+    assert ["flights", "3", "1"] in streamactors("topics", "list").rows
+    assert {"name": "flights", "partitions": 3, "replicas": 1} in streamactors("topics", "list", "--json").json
+    described = streamactors("topics", "describe", "flights")
+    assert described.rows[:3] == [[str(number), "1", "1", "1", "0", "0"] for number in range(3)]
+    assert "retention.ms = 77" in described.out
+    changed = streamactors("topics", "alter", "flights", "--set", "segment.ms=88", "--unset", "retention.ms", "-p", "4")
+    assert changed == (0, "topic flights changed\n", "")
+    described = streamactors("topics", "describe", "flights")
+    assert len([row for row in described.rows if row[0].isdecimal()]) == 4
+    assert "segment.ms = 88" in described.out
+    assert "retention.ms" not in described.out
+    assert streamactors("topics", "delete", "flights") == (0, "topic flights deleted\n", "")
+    assert "flights" not in streamactors("topics", "list").out
+
+
+def test_lines_become_records_with_keys_and_headers(streamactors: Run, topic: str) -> None:
+    produced = streamactors(
+        "produce", topic, "-k", ":", "-H", "from=test", "-p", "1", stdin="a:1\nb:zwölf\nc:\n".encode()
+    )
+    assert produced == (0, f"3 records produced to {topic}\n", "")
+    consumed = streamactors("consume", topic, "--json").json
+    assert [(r["partition"], r["offset"], r["key"], r["value"]) for r in consumed] == [
+        (1, 0, "a", "1"),
+        (1, 1, "b", "zwölf"),
+        (1, 2, "c", ""),
+    ]
+    assert consumed[0]["headers"] == [{"name": "from", "value": "test"}]
+    assert abs(consumed[0]["timestamp_ms"] / 1000 - time.time()) < 600
+
+
+def test_a_table_has_a_row_per_record(streamactors: Run, topic: str) -> None:
+    streamactors("produce", topic, "-k", ":", stdin=b"key:value\n")
+    (row,) = streamactors("consume", topic).rows
+    assert row[1] == "0"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z", f"{row[2]} {row[3]}")
+    assert row[4:] == ["key", "value"]
+
+
+def test_bytes_that_are_no_text_are_marked_as_base64(streamactors: Run, topic: str) -> None:
+    streamactors("produce", topic, stdin=b"\xff\xfe\n")
+    (record,) = streamactors("consume", topic, "--json").json
+    assert (record["key"], record["value_base64"]) == (None, "//4=")
+    assert "value" not in record
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_goes_through(streamactors: Run, topic: str, codec: str) -> None:
+    lines = [f"line {number}" for number in range(500)]
+    streamactors("produce", topic, "--compression", codec, "-p", "0", stdin="\n".join(lines).encode())
+    assert [record["value"] for record in streamactors("consume", topic, "--json").json] == lines
+
+
+def test_reading_begins_where_it_is_told(streamactors: Run, topic: str) -> None:
+    streamactors("produce", topic, "-p", "0", stdin=b"".join(b"%d\n" % number for number in range(10)))
+
+    def read(*arguments: str) -> list[str]:
+        return [record["value"] for record in streamactors("consume", topic, "--json", *arguments).json]
+
+    assert read("--from", "7") == ["7", "8", "9"]
+    assert read("--from", "-2") == ["8", "9"]
+    assert read("--from", "100") == []
+    assert read("-n", "2") == ["0", "1"]
+    assert read("-p", "1") == []
+    assert read("--from", "2020-01-01") == [str(number) for number in range(10)]
+    assert read("--from", "2999-01-01") == []
+
+
+def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
+    streamactors("produce", topic, "-p", "0", stdin=b"1\n2\n3\n")
+    assert streamactors("topics", "offsets", topic, "--json").json == [
+        {"partition": 0, "earliest": 0, "latest": 3, "records": 3},
+        {"partition": 1, "earliest": 0, "latest": 0, "records": 0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["topics", "describe", "none"], 1, "no topic none at"),
+        (["topics", "delete", "none"], 1, "create it with: streamactors topics create none"),
+        (["topics", "create", "a b"], 1, "topic a b: Topic name is invalid"),
+        (["topics", "create", "x", "--set", "zz=1"], 1, "Unknown topic config name: zz"),
+        (["topics", "create", "x", "--set", "zz"], 2, "its form is key=value"),
+        (["topics", "create", "x", "-p", "0"], 2, "-p"),
+        (["topics", "alter", "x"], 2, "nothing to change"),
+        (["consume", "none"], 1, "no topic none at"),
+        (["consume", "TOPIC", "-p", "9"], 1, "has no partition 9; it has 0 to 1"),
+        (["consume", "TOPIC", "--from", "noon"], 2, "give beginning, end, an offset"),
+        (["produce", "TOPIC", "-k", ":"], 1, "line 1 has no ':' between key and value"),
+        (["produce", "TOPIC", "-p", "9"], 1, "Unknown partition"),
+        (["nonsense"], 2, "No such command 'nonsense'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_an_exit_code(
+    streamactors: Run, topic: str, arguments: list[str], code: int, complaint: str
+) -> None:
+    ran = streamactors(*(topic if part == "TOPIC" else part for part in arguments), stdin=b"no separator\n")
+    assert ran.code == code
+    assert complaint in ran.err
+    assert ran.err.startswith("streamactors: ")
+    assert ran.err.count("\n") == 1
+
+
+def test_a_group_of_commands_alone_shows_what_there_is(streamactors: Run) -> None:
+    ran = streamactors("topics")
+    assert ran.code == 2
+    assert "Usage: streamactors topics" in ran.err
+    assert "  create" in ran.err
+
+
+@pytest.mark.parametrize("arguments", [["topics", "create", "x"], ["consume", "x"], ["produce", "x"]])
+def test_a_broker_that_is_not_there_is_one_line(
+    streamactors: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setattr(client, "CONNECT_TIMEOUT_MS", 300)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    ran = streamactors(*arguments, "-b", address)
+    assert ran == (
+        1,
+        "",
+        f"streamactors: no broker at {address} (connection refused for 0.3 s); start one with: streamactors broker\n",
+    )
+
+
+def test_a_port_that_takes_connections_and_says_nothing_is_no_broker_either(streamactors: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        ran = streamactors("topics", "list", "-b", address)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"streamactors: no broker at {address} (")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [[name] for name in COMMANDS]
+    + [["topics", name] for name in ("list", "create", "describe", "offsets", "alter", "delete")],
+)
+def test_every_command_has_help_with_an_example(streamactors: Run, command: list[str]) -> None:
+    ran = streamactors(*command, "--help")
+    assert ran.code == 0
+    assert "Example" in ran.out
+    assert f"streamactors {' '.join(command)}" in ran.out.partition("Example")[2]
