@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from streamactors.engine.user_code import blame
+
+if TYPE_CHECKING:
+    from streamactors.engine.logic import Logic
+
+log = logging.getLogger("streamactors.supervision")
 
 
 class Directive(enum.Enum):
@@ -30,3 +39,26 @@ def resuming(_: BaseException) -> Directive:
 def restarting(_: BaseException) -> Directive:
     """Drop every element that raises and reset the stage's state."""
     return Directive.RESTART
+
+
+def directive_for(logic: Logic, error: BaseException, element: Any, fn: Any = None) -> Directive:
+    """Return what is to be done about `error`, raised by `fn` with `element` in a stage of one inlet.
+
+    The error gets the note that names stage, element and line. What is skipped is logged, with the position it stood before where
+    positions are followed."""
+    blame(error, logic.name, element, fn)
+    decider = logic.attributes.decider
+    directive = Directive.STOP if decider is None else decider(error)
+    if directive is not Directive.STOP:
+        log_skipped(logic, error)
+    return directive
+
+
+def log_skipped(logic: Logic, error: BaseException) -> None:
+    """Write down that supervision dropped an element; the note on `error` names it."""
+    if log.isEnabledFor(logging.WARNING):
+        position = next((mark for mark in logic.inlets[0].items if isinstance(mark, dict)), None)
+        where = f", before position {position}" if position is not None else ""
+        log.warning(
+            "skipped%s: %s: %s; %s", where, type(error).__name__, error, "; ".join(getattr(error, "__notes__", ()))
+        )

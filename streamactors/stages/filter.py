@@ -1,0 +1,169 @@
+"""Operators that look at elements to decide which pass: take_while, take_until, drop_while, drop_repeated.
+
+(filter and filter_not are in transform.py, where they are fused.) Marks pass at once and exactly; all of them remember."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks import EXACT_MEMORY
+from streamactors.engine.stage import In, Stage
+from streamactors.stages.calling import CallingLogic
+from streamactors.stages.checks import plain_function
+from streamactors.stages.emitting import WELL
+
+_NOTHING: Any = object()
+
+
+class TakeWhile(Stage[In, In]):
+    """Pass elements as long as the predicate is true; with `inclusive`, the first one for which it is false as well.
+
+    Emits when: the predicate is true.            Backpressures when: downstream does.
+    Completes when: the predicate was false, or upstream completes.   Cancels when: the predicate was false, or downstream cancels.
+    Supervision: resume and restart drop the element.
+    Marks: at once, exact; remembers. None passes behind the element for which the predicate was false, unless it was passed on.
+    """
+
+    handling = EXACT_MEMORY
+
+    def __init__(self, predicate: Callable[[Any], Any], inclusive: bool = False) -> None:
+        self._predicate = plain_function("take_while", predicate)
+        self._inclusive = inclusive
+
+    def logic(self) -> Logic:
+        return _TakeWhileLogic(self._predicate, True, self._inclusive)
+
+
+class TakeUntil(Stage[In, In]):
+    """Pass elements up to and including the first for which the predicate is true, then complete.
+
+    Emits when: upstream does.                    Backpressures when: downstream does.
+    Completes when: the predicate was true, or upstream completes.   Cancels when: the predicate was true, or downstream cancels.
+    Supervision: resume and restart drop the element.
+    Marks: at once, exact; remembers.
+    """
+
+    handling = EXACT_MEMORY
+
+    def __init__(self, predicate: Callable[[Any], Any]) -> None:
+        self._predicate = plain_function("take_until", predicate)
+
+    def logic(self) -> Logic:
+        return _TakeWhileLogic(self._predicate, False, True)
+
+
+class _TakeWhileLogic(CallingLogic):
+    def __init__(self, predicate: Callable[[Any], Any], going_on: bool, inclusive: bool) -> None:
+        self.fn = predicate
+        self._going_on = going_on  # the truth value that lets the stream go on
+        self._inclusive = inclusive
+
+    def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
+        fn = self.fn
+        going_on = self._going_on
+        append = out.append
+        for element in feed:
+            if bool(fn(element)) is not going_on:
+                if self._inclusive:
+                    append(element)
+                else:
+                    self.back = 1
+                self.over = WELL
+                return
+            append(element)
+            if stop:
+                return
+
+
+class DropWhile(Stage[In, In]):
+    """Drop elements as long as the predicate is true; pass everything from the first one for which it is false.
+
+    Emits when: the predicate has been false once.   Backpressures when: it has been false and downstream does.
+    Completes when: upstream completes.           Cancels when: downstream cancels.
+    Supervision: resume and restart drop the element.
+    Marks: at once, exact; remembers.
+    """
+
+    handling = EXACT_MEMORY
+
+    def __init__(self, predicate: Callable[[Any], Any]) -> None:
+        self._predicate = plain_function("drop_while", predicate)
+
+    def logic(self) -> Logic:
+        return _DropWhileLogic(self._predicate)
+
+
+class _DropWhileLogic(CallingLogic):
+    thins = True
+
+    def __init__(self, predicate: Callable[[Any], Any]) -> None:
+        self.fn = predicate
+
+    def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
+        if self.thins:
+            fn = self.fn
+            for element in feed:
+                if not fn(element):
+                    self.thins = False
+                    out.append(element)
+                    break
+                if stop:
+                    return
+        out.extend(feed)
+
+
+class DropRepeated(Stage[In, In]):
+    """Drop elements equal to the one before; `same(before, element)` may say what equal means.
+
+    Emits when: an element differs from the last one emitted.   Backpressures when: downstream does.
+    Completes when: upstream completes.           Cancels when: downstream cancels.
+    Supervision: resume drops the element, restart also forgets the last one.
+    Marks: at once, exact; remembers.
+    """
+
+    handling = EXACT_MEMORY
+
+    def __init__(self, same: Callable[[Any, Any], Any] | None = None) -> None:
+        self._same = same if same is None else plain_function("drop_repeated", same)
+
+    def logic(self) -> Logic:
+        return _DropRepeatedLogic(self._same)
+
+
+class _DropRepeatedLogic(CallingLogic):
+    thins = True
+
+    def __init__(self, same: Callable[[Any, Any], Any] | None) -> None:
+        self.fn: Any = same
+        self._last = _NOTHING
+
+    def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
+        same = self.fn
+        append = out.append
+        last = self._last
+        try:
+            if last is _NOTHING:
+                for last in feed:  # the first element of all
+                    append(last)
+                    break
+            if same is None:
+                for element in feed:
+                    if element != last:
+                        append(element)
+                        last = element
+                    if stop:
+                        return
+            else:
+                for element in feed:
+                    if not same(last, element):
+                        append(element)
+                        last = element
+                    if stop:
+                        return
+        finally:
+            self._last = last
+
+    def restart(self, out: list[Any]) -> None:
+        self._last = _NOTHING

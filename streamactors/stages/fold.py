@@ -1,0 +1,280 @@
+"""Operators that carry a state from element to element: scan, fold, reduce, stateful_map.
+
+Marks: scan and stateful_map at once and exactly; fold and reduce behind their only result. All of them remember."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from streamactors.engine.connection import Connection
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks import BLURS_MEMORY, EXACT_MEMORY, Mark
+from streamactors.engine.stage import In, Out, Stage
+from streamactors.engine.user_code import blame
+from streamactors.errors import NoSuchElement
+from streamactors.stages.calling import CallingLogic
+from streamactors.stages.checks import plain_function
+from streamactors.stages.emitting import WELL, End, keep
+from streamactors.stages.zero import fresh
+
+_NOTHING: Any = object()
+
+
+class Scan(Stage[In, Out]):
+    """Emit `zero`, then for each element the value so far combined with it.
+
+    Emits when: the function has returned.        Backpressures when: downstream does.
+    Completes when: upstream completes, after `zero`.   Cancels when: downstream cancels.
+    Supervision: resume drops the element; restart goes back to `zero` and emits it.
+    Marks: at once, exact; remembers. Each run starts with a copy of `zero`.
+    """
+
+    handling = EXACT_MEMORY
+
+    def __init__(self, zero: Any, fn: Callable[[Any, Any], Any]) -> None:
+        self._zero = zero
+        self._fn = plain_function("scan", fn)
+
+    def logic(self) -> Logic:
+        return _ScanLogic(self._zero, self._fn)
+
+
+class _ScanLogic(CallingLogic):
+    def __init__(self, zero: Any, fn: Callable[[Any, Any], Any]) -> None:
+        self.fn = fn
+        self._zero = zero
+        self._value = fresh(zero)
+        self._begun = False
+
+    def on_pull(self, out: Connection) -> None:
+        if not self._begun:
+            self._begun = True
+            out.push([self._value])
+            if self._end is not None:
+                self.end_with(self._end)
+                return
+        if out.asked:
+            self.ask(out.asked)
+
+    def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
+        fn = self.fn
+        append = out.append
+        value = self._value
+        try:
+            for element in feed:
+                value = fn(value, element)
+                append(value)
+                if stop:
+                    break
+        finally:
+            self._value = value
+
+    def restart(self, out: list[Any]) -> None:
+        self._value = fresh(self._zero)
+        out.append(self._value)
+
+    def on_complete(self, in_: Connection) -> None:
+        if self._begun:
+            self.complete_stage()
+        else:
+            self._end = WELL  # zero has not been asked for yet
+
+
+class Fold(Stage[In, Out]):
+    """Combine all elements, beginning with `zero`; emit the result when upstream completes.
+
+    Emits when: upstream completes.               Backpressures when: downstream does.
+    Completes when: the result has been emitted.  Cancels when: downstream cancels.
+    Supervision: resume drops the element, restart also goes back to `zero`.
+    Marks: behind the result; blurs, remembers. Each run starts with a copy of `zero`.
+    """
+
+    handling = BLURS_MEMORY
+
+    def __init__(self, zero: Any, fn: Callable[[Any, Any], Any]) -> None:
+        self._zero = zero
+        self._fn = plain_function("fold", fn)
+
+    def logic(self) -> Logic:
+        return _FoldLogic(self._zero, self._fn)
+
+
+class _FoldLogic(CallingLogic):
+    gathers = True
+
+    def __init__(self, zero: Any, fn: Callable[[Any, Any], Any]) -> None:
+        self.fn = fn
+        self._zero = zero
+        self._value = fresh(zero)
+        self._held: list[Mark] = []
+
+    def ask(self, asked: int) -> None:
+        window = self._pace.window
+        due = self.in_.due
+        self.in_.want(window if due * 2 <= window else due)
+
+    def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
+        fn = self.fn
+        value = self._value
+        try:
+            for element in feed:
+                value = fn(value, element)
+                if stop:
+                    break
+        finally:
+            self._value = value
+
+    def restart(self, out: list[Any]) -> None:
+        self._value = fresh(self._zero)
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        keep(self._held, mark)
+
+    def on_complete(self, in_: Connection) -> None:
+        self.emit_and_end([self._value], self._held)
+
+
+class Reduce(Stage[In, In]):
+    """Combine all elements, beginning with the first; emit the result when upstream completes.
+
+    Emits when: upstream completes.               Backpressures when: downstream does.
+    Completes when: the result has been emitted.  Cancels when: downstream cancels.
+    Fails when: upstream completes without an element, with NoSuchElement.
+    Supervision: resume drops the element, restart also what was combined so far.
+    Marks: behind the result; blurs, remembers.
+    """
+
+    handling = BLURS_MEMORY
+
+    def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
+        self._fn = plain_function("reduce", fn)
+
+    def logic(self) -> Logic:
+        return _ReduceLogic(_NOTHING, self._fn)
+
+
+class _ReduceLogic(_FoldLogic):
+    def __init__(self, zero: Any, fn: Callable[[Any, Any], Any]) -> None:
+        super().__init__(None, fn)
+        self._value = _NOTHING
+
+    def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
+        if self._value is _NOTHING:
+            for self._value in feed:
+                break
+        super().loop(feed, out, stop)
+
+    def restart(self, out: list[Any]) -> None:
+        self._value = _NOTHING
+
+    def on_complete(self, in_: Connection) -> None:
+        if self._value is _NOTHING:
+            self.fail_stage(NoSuchElement(f"{self.name} of an empty stream; fold with a zero gives that instead"))
+        else:
+            super().on_complete(in_)
+
+
+class StatefulMap(Stage[In, Out]):
+    """Turn each element into a result with the help of a state: `fn(state, element)` returns (next state, result).
+
+    `create()` makes the state of a run. `on_complete(state)` is called exactly once for each state made, however the stream ends; what
+    it returns is emitted last, unless it is None or downstream has cancelled.
+    Emits when: the function has returned, and once at the end if `on_complete` gives something.
+    Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
+    Cancels when: downstream cancels.             Fails when: upstream or a function fails, behind what `on_complete` gives.
+    Supervision: resume drops the element; restart also closes the state, emits what that gives, and makes a new one.
+    Marks: at once, exact; remembers.
+    """
+
+    handling = EXACT_MEMORY
+
+    def __init__(
+        self,
+        create: Callable[[], Any],
+        fn: Callable[[Any, Any], tuple[Any, Any]],
+        on_complete: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._create = plain_function("stateful_map", create)
+        self._fn = plain_function("stateful_map", fn)
+        self._on_complete = on_complete if on_complete is None else plain_function("stateful_map", on_complete)
+
+    def logic(self) -> Logic:
+        return _StatefulMapLogic(self._create, self._fn, self._on_complete)
+
+
+class _StatefulMapLogic(CallingLogic):
+    def __init__(
+        self,
+        create: Callable[[], Any],
+        fn: Callable[[Any, Any], tuple[Any, Any]],
+        on_complete: Callable[[Any], Any] | None,
+    ) -> None:
+        self.fn = fn
+        self._create = create
+        self._on_complete = on_complete
+        self._state = _NOTHING
+
+    def on_start(self) -> None:
+        super().on_start()
+        try:
+            self._state = self._create()
+        except BaseException as error:
+            blame(error, self.name, function=self._create)
+            raise
+
+    def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
+        fn = self.fn
+        append = out.append
+        state = self._state
+        try:
+            for element in feed:
+                state, result = fn(state, element)
+                append(result)
+                if stop:
+                    break
+        finally:
+            self._state = state
+
+    def _close(self) -> list[Any]:
+        """Close the state; return what is to be emitted for it."""
+        state = self._state
+        self._state = _NOTHING
+        if state is _NOTHING or self._on_complete is None:
+            return []
+        try:
+            last = self._on_complete(state)
+        except BaseException as error:
+            blame(error, self.name, function=self._on_complete)
+            raise
+        return [] if last is None else [last]
+
+    def restart(self, out: list[Any]) -> None:
+        out += self._close()
+        self._state = self._create()
+
+    def on_complete(self, in_: Connection) -> None:
+        self.emit_and_end(self._close())
+
+    def on_fail(self, in_: Connection, error: BaseException) -> None:
+        self._end_with_error(error)
+
+    def stopped_by(self, failure: BaseException) -> None:
+        self.in_.cancel(failure)
+        self._end_with_error(failure)
+
+    def _end_with_error(self, error: BaseException) -> None:
+        try:
+            last = self._close()
+        except BaseException as worse:
+            worse.__cause__ = error
+            raise
+        end: End = error
+        self.emit_and_end(last, end=end)
+
+    def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        self._close()
+        super().on_cancel(out, cause)
+
+    def on_stop(self) -> None:
+        self._close()
