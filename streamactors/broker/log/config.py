@@ -45,6 +45,11 @@ class LogConfig:
         return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(cls)})
 
     @property
+    def roll_ms(self) -> int:
+        """Age at which a segment is closed: a compacted one in time for max.compaction.lag.ms, which closed ones wait for."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    @property
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy
 

@@ -99,9 +99,9 @@ class LogAppend(LogCore):
                 if attributes & CONTROL:
                     marker = read_marker(RecordBatch(records))
                     if marker is not None:
-                        self.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
+                        self.producer_state.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
                 elif origin is AppendOrigin.CLIENT:
-                    earlier = self.producers.check(
+                    earlier = self.producer_state.check(
                         producer_id,
                         producer_epoch,
                         base_sequence,
@@ -111,7 +111,7 @@ class LogAppend(LogCore):
                     if earlier is not None:
                         return self._duplicate(producer_id, earlier)
                 else:
-                    self.producers.check_epoch(producer_id, producer_epoch)
+                    self.producer_state.check_epoch(producer_id, producer_epoch)
 
             append_time = -1
             if self._stamps and origin is AppendOrigin.CLIENT:
@@ -206,9 +206,9 @@ class LogAppend(LogCore):
     ) -> None:
         """Take a written batch into producer state and transaction index."""
         if not attributes & CONTROL:
-            self.producers.append(producer_id, producer_epoch, batch, bool(attributes & TRANSACTIONAL), now_ms)
+            self.producer_state.append(producer_id, producer_epoch, batch, bool(attributes & TRANSACTIONAL), now_ms)
         elif marker is not None:
-            aborted = self.producers.append_marker(
+            aborted = self.producer_state.append_marker(
                 producer_id,
                 producer_epoch,
                 marker.coordinator_epoch,
@@ -219,9 +219,9 @@ class LogAppend(LogCore):
             )
             if aborted is not None:
                 self.active.aborted.append(aborted)
-        self.producers.end_offset = self.end_offset
+        self.producer_state.end_offset = self.end_offset
         if attributes & TRANSACTIONAL:
-            self.first_unstable = self.producers.first_unstable()
+            self.first_unstable = self.producer_state.first_unstable()
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> AppendResult:
         """Append the leader's batches as they are, offsets and epochs included; a partial one at the end is left out.
@@ -281,6 +281,6 @@ class LogAppend(LogCore):
                 return False
             self.high_watermark = offset
             if self.first_unstable is not None:
-                self.producers.high_watermark_moved(offset)
-                self.first_unstable = self.producers.first_unstable()
+                self.producer_state.high_watermark_moved(offset)
+                self.first_unstable = self.producer_state.first_unstable()
             return True

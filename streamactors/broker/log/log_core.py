@@ -11,9 +11,10 @@ import threading
 import uuid
 from bisect import bisect_right
 from pathlib import Path
+from typing import Final
 
 from streamactors.broker.errors import StorageError
-from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.config import LONG_MAX, LogConfig
 from streamactors.broker.log.files import Disk
 from streamactors.broker.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from streamactors.broker.log.leader_epochs import LeaderEpochs
@@ -22,6 +23,9 @@ from streamactors.broker.log.producer_state import ProducerState
 from streamactors.broker.log.segment import DELETED_SUFFIX, Segment
 
 logger = logging.getLogger("streamactors.broker.log")
+
+COMPACTED: Final = ".compacted"
+"""A file in the folder of a log that is, or was, compacted."""
 
 
 class LogCore:
@@ -52,7 +56,7 @@ class LogCore:
         self.topic_id = topic_id
         self.segments = segments
         self.active = segments[-1]
-        self.producers = producers
+        self.producer_state = producers
         self.epochs = epochs
         self.log_start_offset = max(log_start_offset, segments[0].base_offset)
         self.end_offset = end_offset
@@ -64,8 +68,13 @@ class LogCore:
         """Why appends are refused; reads go on. A restart recovers."""
         self.generation = 0
         """Grows with every truncation: offsets handed out before may mean other records since."""
+        self.cut_to = LONG_MAX
+        """The least offset that the log was cut back to; the cleaner, which must look at what came since, resets it."""
         self.first_unstable = producers.first_unstable()
         self.closed = False
+        self.deleted = False
+        self.configured = False
+        """Whether the topic's own settings are known: before, nothing is deleted by the defaults."""
         self._bases = [segment.base_offset for segment in segments]
         self._condemned: list[tuple[int, Segment]] = []
         self._directory_dirty = True
@@ -81,6 +90,19 @@ class LogCore:
         """Take up other settings, from the next call on."""
         with self.lock:
             self._apply_config(config)
+            self.configured = True
+            self._mark_compacted()
+
+    def _mark_compacted(self) -> None:
+        """Leave word, for recovery, that this log's offsets may have gaps from now on."""
+        path = self.directory / COMPACTED
+        if self.config.compacts and self.offline is None and not self.disk.exists(path):
+            try:
+                self.disk.write(path, b"")
+            except OSError as error:
+                raise self._go_offline("note that it is compacted", error) from error
+            self._unsynced.add(path)
+            self._directory_dirty = True
 
     @property
     def name(self) -> str:
@@ -103,6 +125,10 @@ class LogCore:
         """How far read_committed may read: the high watermark, or the first record of an open transaction."""
         first = self.first_unstable
         return self.high_watermark if first is None or first > self.high_watermark else first
+
+    def next_base_offset(self, segment: Segment) -> int:
+        """Where the segment after this one begins, or the log's end. Under the lock."""
+        return self._segment_end(self.segments.index(segment))
 
     def _segment_at(self, offset: int) -> int:
         """Index of the segment that holds the offset, or would."""
@@ -167,9 +193,10 @@ class LogCore:
         except OSError as error:
             raise self._go_offline("begin a new segment", error) from error
         self._directory_dirty = True
-        if old.size == 0:  # a follower's log that begins elsewhere
+        if old.size == 0:  # a follower's log that begins elsewhere, or nothing left before a truncation's end
             self._condemn([old], now_ms)
             self._set_segments([*self.segments[:-1], fresh])
+            self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         else:
             old.unload_indexes()
             self._set_segments([*self.segments, fresh])
@@ -180,7 +207,7 @@ class LogCore:
         """Called when a segment was closed: its data should reach the disk."""
 
     def _write_snapshot(self) -> None:
-        data = encode_snapshot(self.producers.entries.values())
+        data = encode_snapshot(self.producer_state.entries.values())
         self.disk.write(snapshot_path(self.directory, self.end_offset), data)
 
     def _condemn(self, segments: list[Segment], now_ms: int, keep_snapshot: int = -1) -> None:
@@ -204,10 +231,22 @@ class LogCore:
                 self.disk.remove(path)
         return len(due)
 
-    def close_idle_files(self) -> int:
-        """Close the descriptors that nobody uses just now; they open again at the next use. Returns how many stay open."""
+    def let_go(self) -> int:
+        """Close descriptors that nobody uses just now and drop indexes of closed segments; both come back at the next use.
+
+        Returns how many descriptors stay open."""
         with self.lock:
+            for segment in self.segments[:-1]:
+                segment.unload_indexes()
             return sum(not segment.log.close_if_idle() for segment in self.segments if segment.log.is_open)
+
+    def abandon(self) -> None:
+        """Close the files as they are, without writing anything more."""
+        with self.lock:
+            self.closed = True
+            self.offline = self.offline or StorageError(f"{self.name}: the log is closed")
+            for segment in self.segments:
+                segment.log.close()
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.name}, offsets {self.log_start_offset}-{self.end_offset}, {len(self.segments)} segments)"

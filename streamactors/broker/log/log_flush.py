@@ -82,6 +82,8 @@ class LogFlush(LogTrim):
         """
         with self.lock:
             self._release(ticket)
+            if self.deleted:
+                return StorageError(f"{self.name}: the log was deleted")
             self._directory_dirty = self._directory_dirty or ticket.directory_dirty
             self._unsynced |= ticket.small_files
             self._failures += 1

@@ -15,7 +15,7 @@ from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk
 from streamactors.broker.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from streamactors.broker.log.leader_epochs import LeaderEpochs
-from streamactors.broker.log.log_core import logger
+from streamactors.broker.log.log_core import COMPACTED, logger
 from streamactors.broker.log.producer_replay import load_producers
 from streamactors.broker.log.producer_snapshot import encode_snapshot, snapshot_offsets, snapshot_path
 from streamactors.broker.log.producer_state import ProducerState
@@ -33,8 +33,7 @@ from streamactors.broker.log.segment import (
     segment_path,
 )
 
-NO_COMPACTION = 0
-GAPS_ANYWHERE = 2**63 - 1
+NOTHING = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,8 @@ class Checkpoints:
     log_start_offset: int = 0
     recovery_point: int = 0
     high_watermark: int = 0
-    cleaned_to: int = NO_COMPACTION
-    """Compaction has been below this offset and has left gaps there."""
+    strict: bool = True
+    """This broker wrote the log: what it always does (contiguous offsets, epochs on disk first) may be relied on."""
 
 
 @dataclass(slots=True)
@@ -72,17 +71,17 @@ def load_log(
     segments = _find_segments(disk, directory, config)
     log_start = checkpoints.log_start_offset
     recover_from = min(checkpoints.recovery_point, swapped)
-    if checkpoints.clean and swapped == GAPS_ANYWHERE:
+    if checkpoints.clean and swapped == NOTHING:
         end = segments[-1].next_offset() if segments else log_start
-        recover_from = GAPS_ANYWHERE if end is not None else segments[-1].base_offset
+        recover_from = NOTHING if end is not None else segments[-1].base_offset
     else:
         end = None
     recovered = False
     if end is None and segments:
         checker = BatchChecker(
             epochs,
-            learn_epochs=not epochs_known,
-            gaps_below=GAPS_ANYWHERE if config.compacts or swapped < GAPS_ANYWHERE else checkpoints.cleaned_to,
+            learn_epochs=not (epochs_known and checkpoints.strict),
+            gaps=config.compacts or swapped < NOTHING or not checkpoints.strict or disk.exists(directory / COMPACTED),
         )
         end = _recover(disk, directory, name, segments, checker, recover_from, log_start, now_ms)
         recovered = True
@@ -97,7 +96,7 @@ def load_log(
         segments.append(Segment.create(disk, directory, log_start, config, now_ms))
     log_start = max(log_start, segments[0].base_offset)
     changed = epochs.truncate_to(end) | epochs.truncate_from_start(log_start)
-    if changed or (recovered and not epochs_known and epochs.latest >= 0):
+    if changed or (recovered and epochs.latest >= 0):
         disk.write_atomically(directory / LEADER_EPOCHS, epochs.encode())
     _remove_stray_snapshots(disk, directory, segments, end)
     producers = load_producers(disk, directory, segments, log_start, end, now_ms, checkpoints.high_watermark)
@@ -123,7 +122,7 @@ def _recover(
     for offset in snapshot_offsets(disk, directory):
         if offset > base:
             disk.remove(snapshot_path(directory, offset))  # it may know of records that are not there any more
-    producers = load_producers(disk, directory, segments[: first + 1], log_start, base, now_ms, base)
+    producers = load_producers(disk, directory, segments[:first], log_start, base, now_ms, base)
     end = base
     for index in range(first, len(segments)):
         segment = segments[index]
@@ -174,8 +173,8 @@ def _finish_interrupted(disk: Disk, directory: Path, config: LogConfig) -> int:
     for name in names:
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
             disk.remove(directory / name)
-    unfinished = min(_bases(names, LOG_SUFFIX + CLEANED_SUFFIX), default=GAPS_ANYWHERE)
-    first = GAPS_ANYWHERE
+    unfinished = min(_bases(names, LOG_SUFFIX + CLEANED_SUFFIX), default=NOTHING)
+    first = NOTHING
     for base in sorted(_bases(names, LOG_SUFFIX + SWAP_SUFFIX)):
         if base >= unfinished:
             continue

@@ -34,21 +34,16 @@ class LogSlice:
     The file may be cut shorter by a truncation meanwhile; a send then comes to its end too early.
     """
 
-    __slots__ = ("_file", "end_offset", "length", "position")
+    __slots__ = ("_file", "end_offset", "fd", "length", "position")
 
     def __init__(self, file: LogFile | None, position: int, length: int, end_offset: int) -> None:
         self._file = file
+        self.fd = -1 if file is None else file.descriptor()
+        """The file's descriptor, -1 of an empty slice; not to be used after `release`."""
         self.position = position
         self.length = length
         self.end_offset = end_offset
         """An upper bound of the offsets in the slice, exclusive: for `aborted_transactions`."""
-
-    @property
-    def fd(self) -> int:
-        """The file's descriptor. Raises ValueError when there is nothing to send."""
-        if self._file is None:
-            raise ValueError("an empty or released slice of a log has no file")
-        return self._file.descriptor()
 
     def read(self) -> bytes:
         """Return the bytes, copied."""

@@ -41,6 +41,8 @@ class LogTrim(LogAppend):
                 raise self._go_offline("truncate", error) from error
             self._set_segments(kept)
             self._cut_state(end, now_ms)
+            if segment.next_offset() != end:
+                self._roll(now_ms)  # compaction left nothing just before the end: the new segment's name says where it is
             return end
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
@@ -61,6 +63,7 @@ class LogTrim(LogAppend):
     def _cut_state(self, end: int, now_ms: int) -> None:
         """Bring everything that is known beside the segments back to the new end."""
         self.generation += 1
+        self.cut_to = min(self.cut_to, end)
         self.end_offset = end
         self.high_watermark = min(self.high_watermark, end)
         self.recovery_point = min(self.recovery_point, end)
@@ -71,10 +74,10 @@ class LogTrim(LogAppend):
         for offset in snapshot_offsets(self.disk, self.directory):
             if offset > end:
                 self.disk.remove(snapshot_path(self.directory, offset))
-        self.producers = load_producers(
+        self.producer_state = load_producers(
             self.disk, self.directory, self.segments, self.log_start_offset, end, now_ms, self.high_watermark
         )
-        self.first_unstable = self.producers.first_unstable()
+        self.first_unstable = self.producer_state.first_unstable()
 
     def delete_records(self, before: int, now_ms: int = 0) -> int:
         """Let the log begin at the offset (-1: at the high watermark); return where it begins.
@@ -112,7 +115,7 @@ class LogTrim(LogAppend):
         `now_ms` is epoch milliseconds. Never beyond the high watermark; an active segment is closed first.
         """
         with self.lock:
-            if self.offline is not None:
+            if self.offline is not None or not self.configured:
                 return 0
             dropped = self._drop_oldest(self._count_oldest(lambda segment, end: end <= self.log_start_offset), now_ms)
             config = self.config
@@ -175,7 +178,12 @@ class LogTrim(LogAppend):
         """
         with self.lock:
             index = self.segments.index(old[0]) if old[0] in self.segments else -1
-            if index < 0 or self.segments[index : index + len(old)] != list(old) or generation != self.generation:
+            if (
+                index < 0
+                or self.closed
+                or self.segments[index : index + len(old)] != list(old)
+                or generation != self.generation
+            ):
                 return False
             try:
                 new.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
@@ -185,10 +193,11 @@ class LogTrim(LogAppend):
                 self.disk.sync_directory(self.directory)
             except OSError as error:
                 raise self._go_offline("replace compacted segments", error) from error
+            new.unload_indexes()
             self._set_segments([*self.segments[:index], new, *self.segments[index + len(old) :]])
             return True
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have not written for so long; return how many."""
         with self.lock:
-            return self.producers.expire(now_ms, expiration_ms)
+            return self.producer_state.expire(now_ms, expiration_ms)

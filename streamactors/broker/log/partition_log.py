@@ -32,6 +32,8 @@ class PartitionLog(LogRead, LogFlush):
     """An append-only sequence of records with offsets, in segments on disk."""
 
     flusher: Flusher
+    closed_in_order = False
+    """Everything was on the disk when the log was closed."""
 
     @classmethod
     def create(
@@ -54,6 +56,8 @@ class PartitionLog(LogRead, LogFlush):
         if topic_id is not None:
             disk.write(directory / METADATA, encode_metadata(topic_id))
             made._unsynced.add(directory / METADATA)
+        made.configured = True
+        made._mark_compacted()
         return made
 
     @classmethod
@@ -133,16 +137,27 @@ class PartitionLog(LogRead, LogFlush):
             self._check_online()
             self._roll(now_ms)
 
-    def active_producers(self) -> list[ProducerEntry]:
+    def producers(self, now_ms: int) -> list[ProducerEntry]:
         """Return the producers that the log remembers, for DescribeProducers; not to be changed."""
         with self.lock:
-            return list(self.producers.entries.values())
+            return list(self.producer_state.entries.values())
 
     def ongoing_transaction(self, producer_id: int) -> int | None:
         """Return the first offset of the producer's open transaction here, None without one."""
         with self.lock:
-            entry = self.producers.entries.get(producer_id)
-            return entry.transaction_start if entry is not None and entry.transaction_start >= 0 else None
+            entry = self.producer_state.entries.get(producer_id)
+            return entry.transaction_first_offset if entry is not None and entry.transaction_first_offset >= 0 else None
+
+    def delete(self, renamed: Path) -> None:
+        """Rename the folder, out of the way of a new log of the name, and stop. Slices that are held can still be sent.
+
+        The caller removes the folder later. Raises OSError."""
+        with self.lock:
+            self.closed = self.deleted = True
+            self.offline = self.offline or StorageError(f"{self.name}: the log was deleted")
+            for segment in self.segments:
+                segment.log.close()
+            self.disk.rename(self.directory, renamed)
 
     def close(self) -> None:
         """Put everything on the disk, indexes and producer snapshot included, and close the files. Raises StorageError.
@@ -164,11 +179,11 @@ class PartitionLog(LogRead, LogFlush):
                         self._write_snapshot()
                 self.flush()
                 self.disk.sync_directory(self.directory)
+            self.closed_in_order = failure is None
         except OSError as error:
             raise StorageError(
                 f"{self.name}: cannot close the log: {error.strerror or error} ({self.directory})"
             ) from error
         finally:
             self.remove_condemned()
-            for segment in self.segments:
-                segment.log.close()
+            self.abandon()

@@ -48,13 +48,13 @@ def _pack(entry: ProducerEntry) -> bytes:
     last = entry.batches[-1] if entry.batches else BatchMetadata(-1, -1, -1, -1, entry.last_timestamp)
     return _ENTRY.pack(
         entry.producer_id,
-        entry.epoch,
+        entry.producer_epoch,
         last.last_sequence,
         last.last_offset,
         last.last_offset - last.first_offset,
         entry.last_timestamp,
         entry.coordinator_epoch,
-        entry.transaction_start,
+        entry.transaction_first_offset,
     )
 
 
@@ -71,11 +71,13 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         raise ValueError(f"a producer snapshot that promises {count} entries in {len(data)} bytes")
     entries = []
     for fields in _ENTRY.iter_unpack(data[_HEAD.size :]):
-        producer_id, epoch, sequence, last_offset, delta, timestamp, coordinator_epoch, transaction_start = fields
+        producer_id, epoch, sequence, last_offset, delta, timestamp, coordinator_epoch, transaction_first_offset = (
+            fields
+        )
         entry = ProducerEntry(producer_id, epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = timestamp
-        entry.transaction_start = transaction_start
+        entry.transaction_first_offset = transaction_first_offset
         if last_offset >= 0:
             first = sequence - delta if sequence >= delta else sequence - delta + MAX_SEQUENCE + 1
             entry.batches.append(BatchMetadata(first, sequence, last_offset - delta, last_offset, timestamp))

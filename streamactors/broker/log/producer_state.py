@@ -41,20 +41,20 @@ class ProducerEntry:
     __slots__ = (
         "batches",
         "coordinator_epoch",
-        "epoch",
         "last_seen_ms",
         "last_timestamp",
+        "producer_epoch",
         "producer_id",
-        "transaction_start",
+        "transaction_first_offset",
     )
 
     def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
         self.producer_id = producer_id
-        self.epoch = epoch
+        self.producer_epoch = epoch
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.last_seen_ms = -1
-        self.transaction_start = -1  # first offset of the open transaction, -1 without one
+        self.transaction_first_offset = -1  # first offset of the open transaction, -1 without one
         self.batches: deque[BatchMetadata] = deque(maxlen=REMEMBERED_BATCHES)
 
     @property
@@ -66,7 +66,7 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else -1
 
     def __repr__(self) -> str:
-        return f"ProducerEntry({self.producer_id}, epoch {self.epoch}, last sequence {self.last_sequence})"
+        return f"ProducerEntry({self.producer_id}, epoch {self.producer_epoch}, last sequence {self.last_sequence})"
 
 
 class ProducerState:
@@ -81,7 +81,9 @@ class ProducerState:
         # first offset -> producer, in the order of offsets
         self._open = dict(
             sorted(
-                (entry.transaction_start, key) for key, entry in self.entries.items() if entry.transaction_start >= 0
+                (entry.transaction_first_offset, key)
+                for key, entry in self.entries.items()
+                if entry.transaction_first_offset >= 0
             )
         )
         # first offset -> offset of the marker, of transactions whose marker is not below the high watermark yet
@@ -96,9 +98,9 @@ class ProducerState:
         Raises InvalidProducerEpoch, OutOfOrderSequence or InvalidTransactionState.
         """
         entry = self.entries.get(producer_id)
-        if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
+        if entry is None or entry.producer_epoch == NO_PRODUCER_EPOCH:
             return None
-        if epoch == entry.epoch:
+        if epoch == entry.producer_epoch:
             batches = entry.batches
             expected = (batches[-1].last_sequence + 1) & MAX_SEQUENCE if batches else 0
             if first_sequence != expected:
@@ -108,26 +110,26 @@ class ProducerState:
                 raise OutOfOrderSequence(
                     f"out of order sequence number for producer {producer_id}: {first_sequence} came, {expected} was expected"
                 )
-        elif epoch < entry.epoch:
+        elif epoch < entry.producer_epoch:
             raise InvalidProducerEpoch(
-                f"epoch {epoch} of producer {producer_id} is older than {entry.epoch}, the last one seen"
+                f"epoch {epoch} of producer {producer_id} is older than {entry.producer_epoch}, the last one seen"
             )
         elif first_sequence != 0:
             raise OutOfOrderSequence(
                 f"invalid sequence number for new epoch {epoch} of producer {producer_id}: {first_sequence} came, 0 was expected"
             )
-        if entry.transaction_start >= 0 and not transactional:
+        if entry.transaction_first_offset >= 0 and not transactional:
             raise InvalidTransactionState(
-                f"producer {producer_id} wrote outside its open transaction, which began at offset {entry.transaction_start}"
+                f"producer {producer_id} wrote outside its open transaction, which began at offset {entry.transaction_first_offset}"
             )
         return None
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
         """Raise InvalidProducerEpoch if a newer epoch has written."""
         entry = self.entries.get(producer_id)
-        if entry is not None and epoch < entry.epoch:
+        if entry is not None and epoch < entry.producer_epoch:
             raise InvalidProducerEpoch(
-                f"epoch {epoch} of producer {producer_id} is older than {entry.epoch}, the last one seen"
+                f"epoch {epoch} of producer {producer_id} is older than {entry.producer_epoch}, the last one seen"
             )
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
@@ -144,14 +146,14 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
-        if epoch != entry.epoch:
-            entry.epoch = epoch
+        if epoch != entry.producer_epoch:
+            entry.producer_epoch = epoch
             entry.batches.clear()
         entry.batches.append(batch)
         entry.last_timestamp = batch.timestamp
         entry.last_seen_ms = now_ms
-        if transactional and entry.transaction_start < 0:
-            entry.transaction_start = batch.first_offset
+        if transactional and entry.transaction_first_offset < 0:
+            entry.transaction_first_offset = batch.first_offset
             self._open[batch.first_offset] = producer_id
 
     def append_marker(
@@ -168,13 +170,13 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
-        if epoch != entry.epoch:
-            entry.epoch = epoch
+        if epoch != entry.producer_epoch:
+            entry.producer_epoch = epoch
             entry.batches.clear()
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = timestamp
         entry.last_seen_ms = now_ms
-        first_offset, entry.transaction_start = entry.transaction_start, -1
+        first_offset, entry.transaction_first_offset = entry.transaction_first_offset, -1
         if first_offset < 0:
             return None
         self._open.pop(first_offset, None)
@@ -204,7 +206,7 @@ class ProducerState:
         idle = [
             key
             for key, entry in self.entries.items()
-            if entry.transaction_start < 0 and now_ms - entry.last_seen_ms >= expiration_ms
+            if entry.transaction_first_offset < 0 and now_ms - entry.last_seen_ms >= expiration_ms
         ]
         for key in idle:
             del self.entries[key]

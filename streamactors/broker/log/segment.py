@@ -146,7 +146,7 @@ class Segment:
         else:
             age_ms = now_ms - self.created_ms
         return (
-            age_ms > config.segment_ms - self._jitter_ms
+            age_ms > config.roll_ms - self._jitter_ms
             or self.offsets.is_full
             or self.times.is_full
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
@@ -187,9 +187,10 @@ class Segment:
 
     def next_offset(self) -> int | None:
         """Return the offset after the last batch; None if the file does not end with a whole one: it is damaged."""
-        self.load_offsets()
-        position, offset = self.offsets.last_position, self.base_offset
+        position, offset = 0, self.base_offset
         try:
+            self.load_offsets()
+            position = self.offsets.last_position
             for at, header in walk_headers(self.log, position, self.size):
                 position, offset = at + header.size, header.next_offset
                 if header.max_timestamp > self.greatest.timestamp:
@@ -242,6 +243,7 @@ class Segment:
         self.aborted.clear()
         self._aborted_loaded = True
         self._indexes_saved = False
+        self._appendable = True
 
     def _forget_batches(self) -> None:
         self.offsets.clear()
@@ -295,6 +297,14 @@ class Segment:
             if self._disk.exists(path):
                 self._disk.rename(path, renamed)
             owner.path = renamed
+
+    def earliest_timestamp(self) -> int:
+        """Greatest timestamp of the first batch in epoch milliseconds; without any, when the segment was begun."""
+        if self.first_timestamp < 0 and self.size:
+            self.first_timestamp = next(
+                (header.max_timestamp for _, header in walk_headers(self.log, 0, self.size)), -1
+            )
+        return self.first_timestamp if self.first_timestamp >= 0 else self.created_ms
 
     def largest_timestamp(self) -> int:
         """Greatest record timestamp in epoch milliseconds; of a segment without any, when its file was last written."""

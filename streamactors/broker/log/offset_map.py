@@ -1,0 +1,46 @@
+"""Key -> latest offset, for one pass of compaction, in bounded memory.
+
+Owner: the cleaner. Keys of 16 bytes and more are kept as a 128-bit hash keyed by a secret of this process, so that nobody
+can choose two keys that meet."""
+
+from __future__ import annotations
+
+import os
+from hashlib import blake2b
+from typing import Final
+
+HASH_SIZE: Final = 16
+ENTRY_BYTES: Final = 160
+"""What an entry costs in a dict: key object, offset object, slot."""
+
+_SECRET: Final = os.urandom(16)
+
+
+class OffsetMap:
+    """The latest offset of each key that was put. `latest_offset` is the last offset that the map takes account of."""
+
+    __slots__ = ("_capacity", "_offsets", "latest_offset")
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._capacity = max(1, memory_bytes // ENTRY_BYTES)
+        self._offsets: dict[bytes, int] = {}
+        self.latest_offset = -1
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Note a key's offset, which grows from call to call; False, and nothing noted, if the map is full."""
+        short = _short(key)
+        if len(self._offsets) >= self._capacity and short not in self._offsets:
+            return False
+        self._offsets[short] = offset
+        return True
+
+    def get(self, key: bytes) -> int:
+        """Return the key's latest offset, -1 if it was never put."""
+        return self._offsets.get(_short(key), -1)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+
+def _short(key: bytes) -> bytes:
+    return key if len(key) < HASH_SIZE else blake2b(key, digest_size=HASH_SIZE, key=_SECRET).digest()

@@ -1,0 +1,71 @@
+"""Logs for tests: small segments, a pool that is closed, a clock that is a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.files import Disk
+from streamactors.broker.log.log_loader import Checkpoints
+from streamactors.broker.log.partition_log import PartitionLog
+from tests.broker.log.manual_pool import ManualPool
+from tests.broker.log.quick_disk import QuickDisk
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def pool() -> ManualPool:
+    return ManualPool()
+
+
+@pytest.fixture
+def make_log(tmp_path: Path, pool: ManualPool) -> Iterator[Callable[..., PartitionLog]]:
+    made: list[PartitionLog] = []
+
+    def make(disk: Disk | None = None, *, topic: str = "orders", **settings: Any) -> PartitionLog:
+        log = PartitionLog.create(
+            disk or QuickDisk(),
+            tmp_path / f"{topic}-0",
+            topic,
+            0,
+            None,
+            LogConfig(**{"index_interval_bytes": 200, **settings}),
+            pool=pool,
+            now_ms=NOW_MS,
+        )
+        made.append(log)
+        return log
+
+    yield make
+    for log in made:
+        log.abandon()
+
+
+@pytest.fixture
+def reopen(pool: ManualPool) -> Iterator[Callable[..., PartitionLog]]:
+    opened: list[PartitionLog] = []
+
+    def reopen(log: PartitionLog, checkpoints: Checkpoints | None = None, disk: Disk | None = None) -> PartitionLog:
+        """Open the log's folder again, as after a crash unless the checkpoints say otherwise."""
+        log.abandon()
+        again = PartitionLog.open(
+            disk or log.disk,
+            log.directory,
+            log.topic,
+            log.partition,
+            log.config,
+            checkpoints or Checkpoints(),
+            pool=pool,
+            now_ms=NOW_MS,
+        )
+        again.update_config(log.config)
+        opened.append(again)
+        return again
+
+    yield reopen
+    for log in opened:
+        log.abandon()

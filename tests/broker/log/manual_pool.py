@@ -1,0 +1,26 @@
+"""A flush pool whose thread is the test: nothing is flushed before `run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamactors.broker.log.flusher import FlushPool, Outcome, deliver_here
+
+
+class ManualPool(FlushPool):
+    """Jobs wait until `run`; outcomes are delivered on the test's thread."""
+
+    def __init__(self, deliver: Callable[[list[Outcome]], None] = deliver_here) -> None:
+        super().__init__(deliver)
+        self.jobs: list[Callable[[], None]] = []
+
+    def submit(self, job: Callable[[], None]) -> None:
+        self.jobs.append(job)
+
+    def run(self) -> int:
+        """Run all jobs, and those that they submit; return how many there were."""
+        count = 0
+        while self.jobs:
+            self.jobs.pop(0)()
+            count += 1
+        return count

@@ -1,0 +1,314 @@
+"""Appending and reading: offsets, bounds, slices, epochs, settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from streamactors.broker.errors import (
+    FencedLeaderEpoch,
+    InvalidRecord,
+    InvalidRequest,
+    InvalidTimestamp,
+    OffsetOutOfRange,
+    PolicyViolation,
+    RecordListTooLarge,
+    StorageError,
+)
+from streamactors.broker.log.log_append import UnexpectedAppendOffset
+from streamactors.broker.log.log_read import ListedOffset
+from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.records.batch import RecordBatch, iter_batches
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.compression import Compression
+from streamactors.broker.records.header import seal
+from streamactors.broker.records.record import NewRecord
+from tests.broker.log.conftest import NOW_MS
+
+MakeLog = Callable[..., PartitionLog]
+
+
+def append(log: PartitionLog, *values: bytes | None, epoch: int = 0, timestamp: int = NOW_MS, **options: object) -> int:
+    batch = build_batch([NewRecord(b"k", value, timestamp) for value in values], **options)  # type: ignore[arg-type]
+    result = log.append_as_leader(memoryview(batch), epoch, NOW_MS)
+    log.advance_high_watermark(log.hw_limit)
+    return result.base_offset
+
+
+def values(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, up_to: int | None = None) -> list[bytes | None]:
+    with log.read(offset, max_bytes, log.high_watermark if up_to is None else up_to) as piece:
+        data = piece.read()
+        assert len(data) == piece.length
+    return [record.value for batch in iter_batches(data) for record in batch.records()]
+
+
+def test_offsets_count_up_over_batches_and_segments(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=300)
+    assert [append(log, b"a", b"b"), append(log, b"c" * 200), append(log, b"d")] == [0, 2, 3]
+    assert log.end_offset == 4
+    assert len(log.segments) > 1
+    assert sorted(path.name for path in log.directory.glob("*.log"))[0] == "00000000000000000000.log"
+
+
+def test_a_read_inside_a_batch_begins_at_the_batch(make_log: MakeLog) -> None:
+    log = make_log()
+    append(log, b"a", b"b", b"c")
+    append(log, b"d")
+    assert values(log, 1) == [b"a", b"b", b"c", b"d"]
+    assert values(log, 3) == [b"d"]
+
+
+def test_the_first_batch_is_whole_even_if_larger_than_asked_unless_told_otherwise(make_log: MakeLog) -> None:
+    log = make_log()
+    append(log, b"x" * 500)
+    append(log, b"y" * 500)
+    assert values(log, 0, max_bytes=1) == [b"x" * 500]
+    with log.read(0, 1, 2, min_one=False) as piece:
+        assert (piece.length, piece.read()) == (0, b"")
+
+
+def test_a_read_ends_at_whole_batches_within_the_size(make_log: MakeLog) -> None:
+    log = make_log()
+    for _ in range(50):
+        append(log, b"v" * 100)
+    size = log.size_bytes // 50
+    for limit in range(size, 10 * size, 37):
+        with log.read(7, limit, 50) as piece:
+            assert 0 < piece.length <= limit
+            assert piece.length % size == 0
+
+
+def test_nothing_at_or_beyond_the_bound_is_read(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=400)
+    for number in range(10):
+        append(log, b"%d" % number * 50)
+    for up_to in range(11):
+        seen: list[bytes | None] = []
+        offset = 0
+        while offset < up_to:
+            with log.read(offset, 1 << 20, up_to) as piece:
+                batches = list(iter_batches(piece.read()))
+            assert batches
+            assert piece.end_offset >= batches[-1].next_offset
+            seen += [record.value for batch in batches for record in batch.records()]
+            offset = batches[-1].next_offset
+        assert len(seen) == up_to
+    with log.read(10, 1 << 20, 10) as piece:
+        assert piece.length == 0
+
+
+@pytest.mark.parametrize("offset", [-1, 4, 2**62])
+def test_reading_outside_the_log_is_out_of_range(make_log: MakeLog, offset: int) -> None:
+    log = make_log()
+    append(log, b"a", b"b", b"c")
+    with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is not in the log, which has 0 to 3"):
+        log.read(offset, 100, 3)
+
+
+def test_a_held_slice_outlives_the_segment_that_it_is_of(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=200, file_delete_delay_ms=0)
+    append(log, b"first" * 20)
+    append(log, b"second" * 20)
+    file = log.segments[0].log
+    piece = log.read(0, 1 << 20, 2)
+    log.delete_records(1, NOW_MS)
+    assert log.remove_condemned(NOW_MS) == 1
+    assert not list(log.directory.glob("*.deleted"))
+    assert os.pread(piece.fd, piece.length, piece.position) == piece.read()
+    assert b"first" in piece.read()
+    assert file.is_open
+    piece.release()
+    assert not file.is_open
+    piece.release()
+
+
+def test_idle_logs_hold_no_descriptor_and_come_back_when_used(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=250)
+    for _ in range(4):
+        append(log, b"v" * 150)
+    with log.read(0, 1000, 4):
+        assert log.let_go() == 1
+    assert log.let_go() == 0
+    assert not any(segment.log.is_open for segment in log.segments)
+    assert values(log, 1) == [b"v" * 150]
+    assert append(log, b"w") == 4
+
+
+def test_offset_and_epoch_are_written_into_the_producers_buffer_and_into_the_log(make_log: MakeLog) -> None:
+    log = make_log()
+    append(log, b"a", epoch=3)
+    raw = build_batch([NewRecord(None, b"b", NOW_MS)])
+    log.append_as_leader(memoryview(raw), 4, NOW_MS)
+    for batch in (RecordBatch(raw), list(log.replay(0, 2))[1]):
+        batch.ensure_valid()
+        assert (batch.base_offset, batch.leader_epoch) == (1, 4)
+
+
+def test_an_older_leader_epoch_is_fenced_before_anything_is_written(make_log: MakeLog) -> None:
+    log = make_log()
+    append(log, b"a", epoch=5)
+    with pytest.raises(FencedLeaderEpoch, match="leader epoch 4 is over, 5 is current"):
+        append(log, b"b", epoch=4)
+    assert log.end_offset == 1
+
+
+def test_log_append_time_stamps_every_record(make_log: MakeLog) -> None:
+    log = make_log(message_timestamp_type="LogAppendTime")
+    raw = build_batch([NewRecord(None, b"a", 5), NewRecord(None, b"b", 9)], compression=Compression.ZSTD)
+    result = log.append_as_leader(memoryview(raw), 0, NOW_MS)
+    assert result.log_append_time_ms == NOW_MS
+    [batch] = log.replay(0, 2)
+    batch.ensure_valid()
+    assert [record.timestamp for record in batch.records()] == [NOW_MS, NOW_MS]
+    assert log.append_as_leader(memoryview(build_batch([NewRecord(None, b"c", 5)])), 0, NOW_MS + 1).log_append_time_ms
+
+
+def test_create_time_has_bounds(make_log: MakeLog) -> None:
+    log = make_log(message_timestamp_before_max_ms=1000)
+    append(log, b"old enough", timestamp=NOW_MS - 1000)
+    append(log, b"young enough", timestamp=NOW_MS + 3_600_000)
+    append(log, b"none at all", timestamp=-1)
+    for timestamp in (NOW_MS - 1001, NOW_MS + 3_600_001):
+        with pytest.raises(InvalidTimestamp, match="invalid timestamp") as caught:
+            append(log, b"bad", timestamp=timestamp)
+        assert [error.batch_index for error in caught.value.record_errors] == [0]
+    assert log.end_offset == 3
+
+
+def test_header_validation_believes_the_header_and_full_validation_does_not(make_log: MakeLog) -> None:
+    lying = build_batch([NewRecord(None, b"a", NOW_MS), NewRecord(None, b"b", NOW_MS)])
+    lying[-1] = 0x7F  # the last record's header count
+    seal(lying)
+    trusting, careful = make_log(topic="trusting"), make_log(topic="careful", record_validation="full")
+    trusting.append_as_leader(memoryview(bytearray(lying)), 0, NOW_MS)
+    with pytest.raises(InvalidRecord, match="malformed"):
+        careful.append_as_leader(memoryview(bytearray(lying)), 0, NOW_MS)
+    assert careful.end_offset == 0
+
+
+def test_full_validation_corrects_a_max_timestamp_that_lies(make_log: MakeLog) -> None:
+    log = make_log(record_validation="full")
+    raw = build_batch([NewRecord(None, b"a", NOW_MS - 5)])
+    raw[35:43] = (NOW_MS + 1000).to_bytes(8, "big")
+    seal(raw)
+    log.append_as_leader(memoryview(raw), 0, NOW_MS)
+    [batch] = log.replay(0, 1)
+    batch.ensure_valid()
+    assert batch.max_timestamp == NOW_MS - 5
+
+
+def test_compacted_topics_are_always_walked(make_log: MakeLog) -> None:
+    log = make_log(cleanup_policy=("compact",))
+    with pytest.raises(InvalidRecord) as caught:
+        log.append_as_leader(memoryview(build_batch([NewRecord(None, b"a", NOW_MS)])), 0, NOW_MS)
+    assert [error.batch_index for error in caught.value.record_errors] == [0]
+
+
+def test_a_batch_larger_than_a_segment_is_refused(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=200)
+    with pytest.raises(RecordListTooLarge, match=r"segment.bytes is 200"):
+        append(log, b"x" * 300)
+
+
+def test_segments_roll_by_age_of_their_first_batch(make_log: MakeLog) -> None:
+    log = make_log(segment_ms=1000)
+    append(log, b"a", timestamp=NOW_MS - 5000)
+    append(log, b"b", timestamp=NOW_MS - 4000)
+    assert len(log.segments) == 1
+    append(log, b"c", timestamp=NOW_MS - 3999)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_segments_roll_when_an_index_is_full(make_log: MakeLog) -> None:
+    log = make_log(segment_index_bytes=16, index_interval_bytes=0)
+    for _ in range(9):
+        append(log, b"v")
+    assert len(log.segments) > 2
+    assert values(log, 0, up_to=9) == [b"v"] * (log.segments[1].base_offset)
+
+
+def test_a_closed_log_refuses_appends_by_name(make_log: MakeLog) -> None:
+    log = make_log()
+    log.close()
+    with pytest.raises(StorageError, match="orders-0: the log is closed"):
+        append(log, b"a")
+
+
+def test_offsets_are_listed_by_time(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=400, index_interval_bytes=0)
+    for step in range(20):
+        records = [NewRecord(None, b"v" * 30, NOW_MS - 1000 + 10 * step + part) for part in (0, 7, 3)]
+        codec = Compression.LZ4 if step % 2 else Compression.NONE
+        log.append_as_leader(memoryview(build_batch(records, compression=codec)), 2, NOW_MS)
+    log.advance_high_watermark(60)
+    assert len(log.segments) > 3
+    times = [NOW_MS - 1000 + 10 * step + part for step in range(20) for part in (0, 7, 3)]
+    for wanted in range(NOW_MS - 1005, NOW_MS - 1000 + 200):
+        model = next(((offset, time) for offset, time in enumerate(times) if time >= wanted), None)
+        listed = log.list_offset(wanted, 60)
+        assert listed == (ListedOffset(*model, 2) if model else ListedOffset(-1, -1, -1))
+    assert log.list_offset(times[30], 30) == ListedOffset(-1, -1, -1)
+
+
+def test_special_timestamps(make_log: MakeLog) -> None:
+    log = make_log()
+    empty = ListedOffset(-1, -1, -1)
+    assert [log.list_offset(special, 0) for special in (-1, -2, -3, -4, -5)] == [
+        ListedOffset(0, -1, -1),
+        ListedOffset(0, -1, -1),
+        empty,
+        ListedOffset(0, -1, -1),
+        empty,
+    ]
+    append(log, b"a", b"b", timestamp=NOW_MS - 5, epoch=1)
+    append(log, b"c", timestamp=NOW_MS, epoch=2)
+    append(log, b"d", timestamp=NOW_MS - 9, epoch=3)
+    assert log.list_offset(-1, 4) == ListedOffset(4, -1, 3)
+    assert log.list_offset(-2, 4) == ListedOffset(0, -1, 1)
+    assert log.list_offset(-3, 4) == ListedOffset(2, NOW_MS, 2)
+    assert log.list_offset(-3, 2) == empty
+    log.delete_records(2, NOW_MS)
+    assert log.list_offset(-2, 4) == ListedOffset(2, -1, 2)
+    assert log.list_offset(0, 4) == ListedOffset(2, NOW_MS, 2)
+    with pytest.raises(InvalidRequest, match="timestamp -9"):
+        log.list_offset(-9, 4)
+
+
+def test_epochs_end_where_the_next_one_begins(make_log: MakeLog) -> None:
+    log = make_log()
+    append(log, b"a", epoch=2)
+    append(log, b"b", b"c", epoch=5)
+    assert log.epoch_end_offset(1) == (1, 0)
+    assert log.epoch_end_offset(2) == (2, 1)
+    assert log.epoch_end_offset(4) == (2, 1)
+    assert log.epoch_end_offset(5) == (5, 3)
+    assert log.epoch_end_offset(6) == (-1, -1)
+    assert log.epoch_end_offset(-1) == (-1, -1)
+
+
+def test_delete_records_has_bounds_and_needs_the_policy(make_log: MakeLog) -> None:
+    log = make_log()
+    append(log, b"a", b"b", b"c")
+    assert log.delete_records(2, NOW_MS) == 2
+    assert log.delete_records(1, NOW_MS) == 2
+    assert log.delete_records(-1, NOW_MS) == 3
+    for beyond in (4, -2):
+        with pytest.raises(OffsetOutOfRange, match=f"before offset {beyond}"):
+            log.delete_records(beyond, NOW_MS)
+    with pytest.raises(PolicyViolation, match=r"cleanup\.policy is compact"):
+        make_log(topic="compacted", cleanup_policy=("compact",)).delete_records(0)
+
+
+def test_a_follower_keeps_offsets_and_epochs(make_log: MakeLog) -> None:
+    leader, follower = make_log(topic="leader"), make_log(topic="follower")
+    for number in range(5):
+        append(leader, b"v%d" % number, epoch=number // 2)
+    with leader.read(0, 1 << 20, 5) as piece:
+        fetched = piece.read()
+    result = follower.append_as_follower(memoryview(fetched), NOW_MS)
+    assert (result.base_offset, result.last_offset) == (0, 4)
+    assert values(follower, 0, up_to=5) == values(leader, 0)
+    assert follower.epochs.entries == leader.epochs.entries
+    with pytest.raises(UnexpectedAppendOffset, match="the log ends at 5"):
+        follower.append_as_follower(memoryview(fetched), NOW_MS)

@@ -1,0 +1,162 @@
+"""Idempotent producers: duplicates, order, epochs, wrapping, and what a restart remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from streamactors.broker.errors import InvalidProducerEpoch, OutOfOrderSequence
+from streamactors.broker.log.log_append import AppendResult
+from streamactors.broker.log.log_loader import Checkpoints
+from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_offsets
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.header import MAX_SEQUENCE
+from streamactors.broker.records.record import NewRecord
+from tests.broker.log.conftest import NOW_MS
+
+MakeLog = Callable[..., PartitionLog]
+
+
+def send(log: PartitionLog, sequence: int, count: int = 1, *, producer: int = 7, epoch: int = 0) -> AppendResult:
+    records = [NewRecord(None, b"%d" % (sequence + index), NOW_MS) for index in range(count)]
+    batch = build_batch(records, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+    return log.append_as_leader(memoryview(batch), 0, NOW_MS)
+
+
+def test_each_of_the_last_five_batches_is_a_duplicate_with_its_original_offset(make_log: MakeLog) -> None:
+    log = make_log()
+    for sequence in range(0, 16, 2):
+        assert not send(log, sequence, 2).duplicate
+    for sequence in range(6, 16, 2):
+        again = send(log, sequence, 2)
+        assert again.duplicate
+        assert (again.base_offset, again.last_offset) == (sequence, sequence + 1)
+    assert log.end_offset == 16
+    with pytest.raises(OutOfOrderSequence, match="4 came, 16 was expected"):
+        send(log, 4, 2)
+
+
+def test_a_batch_that_only_overlaps_is_no_duplicate(make_log: MakeLog) -> None:
+    log = make_log()
+    send(log, 0, 3)
+    with pytest.raises(OutOfOrderSequence):
+        send(log, 0, 2)
+    with pytest.raises(OutOfOrderSequence):
+        send(log, 2, 2)
+
+
+def test_a_gap_is_out_of_order_and_writes_nothing(make_log: MakeLog) -> None:
+    log = make_log()
+    send(log, 0)
+    with pytest.raises(OutOfOrderSequence, match="producer 7: 2 came, 1 was expected"):
+        send(log, 2)
+    assert log.end_offset == 1
+    assert send(log, 1).base_offset == 1
+
+
+def test_an_unknown_producer_may_begin_anywhere(make_log: MakeLog) -> None:
+    log = make_log()
+    assert send(log, 1234).base_offset == 0
+    assert send(log, 1235).base_offset == 1
+
+
+def test_sequences_wrap(make_log: MakeLog) -> None:
+    log = make_log()
+    send(log, MAX_SEQUENCE - 1, 2)
+    assert send(log, 0).base_offset == 2
+    log = make_log(topic="across")
+    send(log, MAX_SEQUENCE, 3)
+    with pytest.raises(OutOfOrderSequence, match="0 came, 2 was expected"):
+        send(log, 0)
+    assert send(log, 2).base_offset == 3
+
+
+def test_a_new_epoch_begins_at_zero_and_fences_the_old_one(make_log: MakeLog) -> None:
+    log = make_log()
+    send(log, 0, 5)
+    with pytest.raises(OutOfOrderSequence, match="new epoch 1 of producer 7: 5 came"):
+        send(log, 5, epoch=1)
+    assert send(log, 0, epoch=1).base_offset == 5
+    with pytest.raises(InvalidProducerEpoch, match="epoch 0 of producer 7 is older than 1"):
+        send(log, 5)
+    assert not send(log, 1, epoch=1).duplicate
+
+
+def test_producers_do_not_disturb_each_other(make_log: MakeLog) -> None:
+    log = make_log()
+    for sequence in range(3):
+        for producer in (1, 2, 3):
+            send(log, sequence, producer=producer)
+    assert send(log, 2, producer=2).duplicate
+    assert [entry.last_sequence for entry in log.producers(NOW_MS)] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_restart_remembers_the_producers(make_log: MakeLog, reopen: Callable[..., PartitionLog], clean: bool) -> None:
+    log = make_log(segment_bytes=300)
+    for sequence in range(9):
+        send(log, sequence)
+    assert len(log.segments) > 2
+    if clean:
+        log.close()
+    again = reopen(log, Checkpoints(clean=clean, recovery_point=log.recovery_point if clean else 0))
+    assert again.end_offset == 9
+    assert send(again, 8).duplicate
+    with pytest.raises(OutOfOrderSequence):
+        send(again, 10)
+    assert send(again, 9).base_offset == 9
+
+
+def test_a_damaged_snapshot_is_replaced_by_reading_the_log(
+    make_log: MakeLog, reopen: Callable[..., PartitionLog]
+) -> None:
+    log = make_log(segment_bytes=300)
+    for sequence in range(9):
+        send(log, sequence)
+    log.close()
+    for path in log.directory.glob("*.snapshot"):
+        path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    again = reopen(log, Checkpoints(clean=True, recovery_point=9))
+    assert send(again, 8).duplicate
+    assert send(again, 9).base_offset == 9
+
+
+def test_truncation_takes_producer_state_back(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=300)
+    for sequence in range(9):
+        send(log, sequence)
+    log.truncate_to(5, NOW_MS)
+    with pytest.raises(OutOfOrderSequence, match="6 came, 5 was expected"):
+        send(log, 6)
+    assert send(log, 4).duplicate
+    assert send(log, 5).base_offset == 5
+    assert all(offset <= log.end_offset for offset in snapshot_offsets(log.disk, log.directory))
+
+
+def test_silent_producers_are_forgotten_by_the_brokers_clock_not_by_their_timestamps(make_log: MakeLog) -> None:
+    log = make_log()
+    old = [NewRecord(None, b"from 2013", 1_370_000_000_000)]
+    log.append_as_leader(memoryview(build_batch(old, producer_id=9, producer_epoch=0, base_sequence=0)), 0, NOW_MS)
+    assert log.expire_producers(NOW_MS + 86_399_999, 86_400_000) == 0
+    assert log.expire_producers(NOW_MS + 86_400_000, 86_400_000) == 1
+    assert send(log, 77, producer=9).base_offset == 1
+
+
+def test_a_snapshot_says_what_the_state_said(make_log: MakeLog) -> None:
+    log = make_log()
+    send(log, MAX_SEQUENCE - 1, 4, producer=2, epoch=3)
+    send(log, 5, producer=1)
+    entries = log.producers(NOW_MS)
+    again = decode_snapshot(encode_snapshot(entries))
+    assert [(e.producer_id, e.producer_epoch, e.last_sequence, e.batches[-1], e.last_timestamp) for e in again] == [
+        (e.producer_id, e.producer_epoch, e.last_sequence, e.batches[-1], e.last_timestamp) for e in entries
+    ]
+
+
+def test_a_bad_batch_leaves_no_trace_in_the_producers_state(make_log: MakeLog) -> None:
+    log = make_log(cleanup_policy=("compact",))
+    batch = build_batch([NewRecord(None, b"no key", NOW_MS)], producer_id=7, producer_epoch=0, base_sequence=0)
+    with pytest.raises(Exception, match="key"):
+        log.append_as_leader(memoryview(batch), 0, NOW_MS)
+    assert log.producers(NOW_MS) == []

@@ -1,0 +1,389 @@
+"""Crashes: the log cut at every byte, every bit of a header flipped, files lost, replacements half done."""
+
+from __future__ import annotations
+
+import shutil
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamactors.broker.log.checkpoint_text import encode_offsets
+from streamactors.broker.log.cleaner import Cleaner
+from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.log_loader import Checkpoints
+from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.segment import DELETED_SUFFIX, SWAP_SUFFIX
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.compression import Compression
+from streamactors.broker.records.header import HEADER_SIZE
+from streamactors.broker.records.record import NewRecord
+from tests.broker.log.conftest import NOW_MS
+from tests.broker.log.manual_pool import ManualPool
+from tests.broker.log.quick_disk import QuickDisk
+
+MakeLog = Callable[..., PartitionLog]
+Reopen = Callable[..., PartitionLog]
+
+
+def fill(log: PartitionLog, count: int, *, epoch: int = 1) -> None:
+    """One batch per number, each of two records, from a producer that counts."""
+    for number in range(count):
+        records = [NewRecord(b"k%d" % (number % 3), b"%d" % number * 10, NOW_MS + number) for _ in range(2)]
+        codec = Compression.SNAPPY if number % 2 else Compression.NONE
+        batch = build_batch(records, producer_id=5, producer_epoch=0, base_sequence=2 * number, compression=codec)
+        log.append_as_leader(memoryview(batch), epoch, NOW_MS)
+
+
+def numbers(log: PartitionLog) -> list[int]:
+    """The numbers whose batches are there."""
+    batches = list(log.replay(log.log_start_offset, log.end_offset))
+    for batch in batches:
+        batch.ensure_valid()
+        assert len(list(batch.records())) == 2
+    return [batch.base_offset // 2 for batch in batches]
+
+
+def check_it_works_on(log: PartitionLog, count: int) -> None:
+    """The log has the first `count` batches, its producer may go on, and everything derived is right."""
+    assert numbers(log) == list(range(count))
+    assert log.end_offset == 2 * count
+    state = log.producers(NOW_MS)
+    assert [entry.last_sequence for entry in state] == ([2 * count - 1] if count else [])
+    for number in range(count):
+        listed = log.list_offset(NOW_MS + number, log.end_offset)
+        assert listed.offset == 2 * number
+    assert log.list_offset(NOW_MS + count, log.end_offset).offset == -1
+    batch = build_batch([NewRecord(b"k", b"more", NOW_MS)], producer_id=5, producer_epoch=0, base_sequence=2 * count)
+    assert log.append_as_leader(memoryview(batch), 1, NOW_MS).base_offset == 2 * count
+
+
+def cut(path: Path, size: int) -> None:
+    with open(path, "r+b") as file:
+        file.truncate(size)
+
+
+class Damage:
+    """Opens copies of a folder as after a crash."""
+
+    def __init__(self, original: PartitionLog) -> None:
+        original.abandon()
+        self.original = original
+        self.config = original.config
+        self.folder = original.directory.with_name("damaged-0")
+
+    def reopened(self, change: Callable[[Path], None], checkpoints: Checkpoints | None = None) -> PartitionLog:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self.original.directory, self.folder)
+        change(self.folder)
+        return PartitionLog.open(
+            QuickDisk(),
+            self.folder,
+            "damaged",
+            0,
+            self.config,
+            checkpoints or Checkpoints(),
+            pool=ManualPool(),
+            now_ms=NOW_MS,
+        )
+
+
+def last_segment(folder: Path) -> Path:
+    return sorted(folder.glob("*.log"))[-1]
+
+
+def batch_ends(log: PartitionLog) -> list[int]:
+    """Where the batches of the last segment end."""
+    ends, position = [0], 0
+    for batch in log.replay(log.active.base_offset, log.end_offset):
+        position += batch.size
+        ends.append(position)
+    return ends
+
+
+def test_cut_the_last_segment_at_every_byte(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=900, index_interval_bytes=0)
+    fill(log, 11)
+    before, ends = log.active.base_offset // 2, batch_ends(log)
+    assert before > 0
+    assert len(ends) > 3
+    damage = Damage(log)
+    for size in range(ends[-1] + 1):
+        again = damage.reopened(lambda folder, size=size: cut(last_segment(folder), size))  # type: ignore[misc]
+        whole = sum(end <= size for end in ends[1:])
+        check_it_works_on(again, before + whole)
+        again.abandon()
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_flip_every_bit_of_a_header(make_log: MakeLog, which: int) -> None:
+    log = make_log(segment_bytes=900, index_interval_bytes=0)
+    fill(log, 11)
+    before, ends = log.active.base_offset // 2, batch_ends(log)
+    assert len(ends) > 3
+    damage = Damage(log)
+    at = [0, len(ends) // 2, len(ends) - 2][which]  # the first, a middle and the last batch of the segment
+    for bit in range(8 * HEADER_SIZE):
+
+        def flip(folder: Path, bit: int = bit) -> None:
+            path = last_segment(folder)
+            data = bytearray(path.read_bytes())
+            data[ends[at] + bit // 8] ^= 1 << bit % 8
+            path.write_bytes(data)
+
+        again = damage.reopened(flip)
+        assert numbers(again) == list(range(before + at)), f"bit {bit} of the header"
+        assert again.end_offset == 2 * (before + at)
+        again.abandon()
+
+
+def test_damage_in_an_earlier_segment_ends_the_log_there(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=600)
+    fill(log, 30)
+    assert len(log.segments) > 4
+    second = log.segments[1].base_offset
+    damage = Damage(log)
+
+    def flip(folder: Path) -> None:
+        path = folder / f"{second:020d}.log"
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+
+    again = damage.reopened(flip)
+    count = again.end_offset // 2
+    assert second // 2 <= count < damage.original.segments[2].base_offset // 2
+    check_it_works_on(again, count)
+    assert sorted(path.name for path in damage.folder.glob("*.log")) == [f"{0:020d}.log", f"{second:020d}.log"]
+    again.abandon()
+
+
+def test_below_the_recovery_point_nothing_is_walked(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=600)
+    fill(log, 30)
+    point = log.segments[2].base_offset
+    damage = Damage(log)
+
+    def spoil_the_first_records(folder: Path) -> None:
+        path = folder / f"{0:020d}.log"
+        data = bytearray(path.read_bytes())
+        data[70] ^= 1
+        path.write_bytes(data)
+
+    again = damage.reopened(spoil_the_first_records, Checkpoints(recovery_point=point))
+    assert again.end_offset == 60
+    again.abandon()
+    again = damage.reopened(spoil_the_first_records, Checkpoints(recovery_point=0))
+    assert again.end_offset == 0
+    again.abandon()
+
+
+def test_lost_or_spoilt_indexes_are_made_again(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=600, index_interval_bytes=0)
+    fill(log, 30)
+    log.close()
+    damage = Damage(log)
+    clean = Checkpoints(clean=True, recovery_point=60)
+
+    def remove(folder: Path) -> None:
+        for pattern in ("*.index", "*.timeindex", "*.snapshot"):
+            for path in folder.glob(pattern):
+                path.unlink()
+
+    def garble(folder: Path) -> None:
+        for path in (*folder.glob("*.index"), *folder.glob("*.timeindex")):
+            path.write_bytes(path.read_bytes()[::-1])
+
+    def shorten(folder: Path) -> None:
+        for path in (*folder.glob("*.index"), *folder.glob("*.timeindex")):
+            path.write_bytes(path.read_bytes()[:-3])
+
+    for change in (remove, garble, shorten):
+        for checkpoints in (clean, Checkpoints()):
+            again = damage.reopened(change, checkpoints)
+            check_it_works_on(again, 30)
+            again.abandon()
+
+
+def test_an_index_with_the_zeros_of_a_file_that_was_never_trimmed_is_read(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=600, index_interval_bytes=0)
+    fill(log, 30)
+    log.close()
+
+    def pad(folder: Path) -> None:
+        for path in folder.glob("*.index"):
+            path.write_bytes(path.read_bytes() + bytes(800))
+        for path in folder.glob("*.timeindex"):
+            path.write_bytes(path.read_bytes() + bytes(1200))
+
+    again = Damage(log).reopened(pad, Checkpoints(clean=True, recovery_point=60))
+    check_it_works_on(again, 30)
+    again.abandon()
+
+
+def test_a_size_that_only_a_damaged_header_has_is_not_read_into_memory(make_log: MakeLog) -> None:
+    log = make_log()
+    fill(log, 3)
+    ends = batch_ends(log)
+
+    def claim_200_mb(folder: Path) -> None:
+        path = last_segment(folder)
+        with open(path, "r+b") as file:
+            file.seek(ends[1] + 8)
+            file.write((200 << 20).to_bytes(4, "big"))
+            file.truncate(256 << 20)
+
+    damage = Damage(log)
+    tracemalloc.start()
+    again = damage.reopened(claim_200_mb)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 32 << 20
+    check_it_works_on(again, 1)
+    again.abandon()
+
+
+def test_the_end_that_clean_shutdown_promises_is_checked(make_log: MakeLog) -> None:
+    log = make_log()
+    fill(log, 5)
+    log.close()
+
+    def append_garbage(folder: Path) -> None:
+        path = last_segment(folder)
+        path.write_bytes(path.read_bytes() + b"garbage")
+
+    again = Damage(log).reopened(append_garbage, Checkpoints(clean=True, recovery_point=10))
+    check_it_works_on(again, 5)
+    again.abandon()
+
+
+def test_epochs_that_are_lost_are_learnt_from_the_batches(make_log: MakeLog) -> None:
+    log = make_log()
+    fill(log, 2, epoch=3)
+    log.append_as_leader(memoryview(build_batch([NewRecord(None, b"", 1)] * 2)), 7, NOW_MS)
+    again = Damage(log).reopened(lambda folder: (folder / "leader-epoch-checkpoint").unlink())
+    assert again.epochs.entries == ((3, 0), (7, 4))
+    assert again.end_offset == 6
+    again.abandon()
+
+
+def test_epochs_of_records_that_were_cut_off_are_forgotten(make_log: MakeLog) -> None:
+    log = make_log()
+    fill(log, 2, epoch=3)
+    ends = batch_ends(log)
+    log.append_as_leader(memoryview(build_batch([NewRecord(None, b"", 1)])), 7, NOW_MS)
+    again = Damage(log).reopened(lambda folder: cut(last_segment(folder), ends[-1]))
+    assert again.epochs.entries == ((3, 0),)
+    again.abandon()
+
+
+def test_a_log_that_ends_before_its_start_begins_anew(make_log: MakeLog) -> None:
+    log = make_log()
+    fill(log, 3)
+    again = Damage(log).reopened(lambda folder: None, Checkpoints(log_start_offset=100))
+    assert (again.log_start_offset, again.end_offset) == (100, 100)
+    assert again.append_as_leader(memoryview(build_batch([NewRecord(None, b"", 1)])), 1, NOW_MS).base_offset == 100
+    again.abandon()
+
+
+def test_leftovers_of_deletions_are_removed(make_log: MakeLog) -> None:
+    log = make_log()
+    fill(log, 3)
+
+    def leave(folder: Path) -> None:
+        for name in (".log.deleted", ".index.deleted", ".log.cleaned", ".timeindex.cleaned"):
+            (folder / f"{0:020d}{name}").write_bytes(b"x")
+        (folder / f"{99:020d}.index").write_bytes(b"12345678")
+        (folder / "leader-epoch-checkpoint.tmp").write_bytes(b"0\n")
+
+    again = Damage(log).reopened(leave)
+    check_it_works_on(again, 3)
+    assert not [path.name for path in again.directory.iterdir() if path.suffix in (DELETED_SUFFIX, ".cleaned", ".tmp")]
+    assert not (again.directory / f"{99:020d}.index").exists()
+    again.abandon()
+
+
+class CrashAfter(Exception):
+    """Stops the process that the test plays."""
+
+
+class CrashingDisk(QuickDisk):
+    """Dies at the n-th rename or removal."""
+
+    def __init__(self) -> None:
+        self.left = -1
+
+    def _step(self) -> None:
+        if self.left == 0:
+            raise CrashAfter
+        self.left -= 1
+
+    def rename(self, old: Path, new: Path) -> None:
+        self._step()
+        super().rename(old, new)
+
+    def remove(self, path: Path) -> None:
+        self._step()
+        super().remove(path)
+
+
+def test_a_crash_at_any_step_of_a_replacement_leaves_a_log_that_says_the_same(tmp_path: Path) -> None:
+    config = LogConfig(
+        cleanup_policy=("compact",), segment_bytes=600, index_interval_bytes=0, delete_retention_ms=2**40
+    )
+
+    def latest(log: PartitionLog) -> dict[bytes | None, tuple[int, bytes | None]]:
+        return {
+            record.key: (record.offset, record.value)
+            for batch in log.replay(log.log_start_offset, log.end_offset)
+            for record in batch.records()
+        }
+
+    steps = 0
+    while True:
+        folder, disk = tmp_path / f"at{steps}" / "t-0", CrashingDisk()
+        log = PartitionLog.create(disk, folder, "t", 0, None, config, pool=ManualPool(), now_ms=NOW_MS)
+        fill(log, 12)
+        log.advance_high_watermark(log.end_offset)
+        expected, end = latest(log), log.end_offset
+        disk.left = steps
+        try:
+            Cleaner(lambda log=log: [log], None).clean(log, NOW_MS)  # type: ignore[misc]
+            crashed = False
+        except CrashAfter:
+            crashed = True
+        log.abandon()
+        for strict in (True, False):
+            again = PartitionLog.open(
+                QuickDisk(), folder, "t", 0, LogConfig(), Checkpoints(strict=strict), pool=ManualPool(), now_ms=NOW_MS
+            )
+            assert again.end_offset == end
+            assert latest(again) == expected
+            assert not [path for path in folder.iterdir() if path.name.endswith(SWAP_SUFFIX)]
+            again.abandon()
+        if not crashed:
+            break
+        steps += 1
+    assert steps > 10
+
+
+def test_recovery_knows_that_a_compacted_log_has_gaps_even_before_its_settings_are_known(
+    make_log: MakeLog, reopen: Reopen
+) -> None:
+    log = make_log(cleanup_policy=("compact",), segment_bytes=600)
+    fill(log, 20)
+    log.advance_high_watermark(40)
+    assert Cleaner(lambda: [log], None).clean(log, NOW_MS)
+    before = [batch.base_offset for batch in log.replay(0, 40)]
+    assert len(before) < 20
+    log.abandon()
+    again = PartitionLog.open(
+        QuickDisk(), log.directory, "orders", 0, LogConfig(), Checkpoints(), pool=ManualPool(), now_ms=NOW_MS
+    )
+    assert [batch.base_offset for batch in again.replay(0, 40)] == before
+    assert again.end_offset == 40
+    again.abandon()
+
+
+def test_checkpoint_text_is_kafkas() -> None:
+    assert encode_offsets({("orders", 0): 12, ("a.b_c", 3): 0}) == b"0\n2\norders 0 12\na.b_c 3 0\n"
