@@ -135,19 +135,25 @@ class VirtualClock:
         self._progress.set()
 
     def notify(self) -> None:
-        """Called by a member that has run out of work."""
-        self._progress.set()
+        """Called by a member that has run out of work. Wakes `advance` only when nobody has any, which saves a switch."""
+        if self._quiet_numbers() is not None:
+            self._progress.set()
 
     def advance(self, duration: Duration = 0, *, patience_s: float = 30.0) -> None:
         """Move the time forward by `duration` (milliseconds, a timedelta or a text such as "1h"); fire what comes due.
 
         With 0 it only waits until everything has come to rest. Raises NotQuiescent if a member stays busy for
-        `patience_s` real seconds at one moment of virtual time, and ValueError for a negative duration. Not for use on
-        a thread that it waits for.
+        `patience_s` real seconds at one moment of virtual time, StreamActorsError on a thread that it would have to wait
+        for, and ValueError for a negative duration.
         """
         length_ms = duration_ms(duration)
         if length_ms < 0:
             raise ValueError(f"VirtualClock.advance: time does not go back; {duration!r} is negative")
+        for member in self._members:
+            if getattr(member, "in_thread", _never)():
+                raise StreamActorsError(
+                    f"VirtualClock.advance was called on a thread of {member.name!r}, for which it would have to wait"
+                )
         with self._advancing:
             target_ms = self._now_ms + length_ms
             self._settle(patience_s)
@@ -199,3 +205,7 @@ class VirtualClock:
                 return None
             numbers.append(number)
         return numbers
+
+
+def _never() -> bool:
+    return False

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
 from datetime import timedelta
 
 import pytest
+from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.timing_wheel import TimingWheel
 from streamactors.clock import NotQuiescent, SystemClock, VirtualClock, duration_ms
+from streamactors.errors import StreamActorsError
 
 
 @pytest.mark.parametrize(
@@ -124,3 +127,20 @@ def test_advance_waits_for_work_on_other_threads_and_names_what_never_rests() ->
 def test_time_does_not_go_back() -> None:
     with pytest.raises(ValueError, match="negative"):
         VirtualClock().advance(-1)
+
+
+def test_advance_on_a_thread_it_would_wait_for_is_refused() -> None:
+    clock = VirtualClock()
+    dispatcher = Dispatcher("waited for", clock)
+    outcome: concurrent.futures.Future[object] = concurrent.futures.Future()
+
+    def advance() -> None:
+        try:
+            clock.advance(1)
+            outcome.set_result(None)
+        except StreamActorsError as error:
+            outcome.set_result(error)
+
+    dispatcher.execute(advance)
+    assert "'waited for'" in str(outcome.result(10))
+    assert dispatcher.stop()

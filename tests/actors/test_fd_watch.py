@@ -1,0 +1,92 @@
+"""ThespianWatch on our base: no readiness is reported twice, none is lost, and what is no longer watched is silent."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import pytest
+from streamactors.actors.messages import ActorExitRequest, ActorTypeDispatcher, ThespianWatch, WatchMessage
+from streamactors.actors.system import ActorSystem
+from tests.actors.eventually import eventually
+
+
+class PipeReader(ActorTypeDispatcher):
+    """Reads pipes with blocking reads: one report too many and it would block for ever."""
+
+    def __init__(self, pipes: list[int]) -> None:
+        self.pipes = pipes
+        self.received: list[bytes] = []
+        self.noise = 0
+
+    def receiveMsg_str(self, message: str, sender: Any) -> ThespianWatch | None:
+        self.noise += 1
+        return None if message == "look away" else ThespianWatch(self.pipes)
+
+    def receiveMsg_WatchMessage(self, watch: WatchMessage, sender: Any) -> ThespianWatch:
+        self.received += [os.read(fd, 1) for fd in watch.ready]
+        return ThespianWatch(self.pipes)
+
+
+@pytest.mark.parametrize("dispatcher", ["pool", "own"])
+def test_every_byte_is_reported_exactly_once_whatever_else_arrives(actor_system: ActorSystem, dispatcher: str) -> None:
+    pipes = [os.pipe() for _ in range(4)]
+    reader = PipeReader([read for read, _ in pipes])
+    ref = actor_system.spawn(reader, dispatcher=dispatcher)
+    ref.tell("watch")
+
+    def noise() -> None:
+        for _ in range(2_000):
+            ref.tell("noise")
+
+    talker = threading.Thread(target=noise)
+    talker.start()
+    for _ in range(100):
+        for _, write in pipes:
+            os.write(write, b"x")
+    talker.join()
+    eventually(lambda: len(reader.received) == 400)
+    eventually(lambda: reader.noise == 2_001)
+    ref.tell(ActorExitRequest())
+    eventually(lambda: not actor_system.base.actors)
+    for ends in pipes:
+        for fd in ends:
+            os.close(fd)
+
+
+def test_what_is_no_longer_watched_is_silent_until_it_is_watched_again(actor_system: ActorSystem) -> None:
+    read, write = os.pipe()
+    reader = PipeReader([read])
+    ref = actor_system.spawn(reader)
+    ref.tell("watch")
+    os.write(write, b"a")
+    eventually(lambda: reader.received == [b"a"])
+    ref.tell("look away")
+    eventually(lambda: reader.noise == 2)
+    settled = threading.Event()
+    actor_system.timers.execute(settled.set)
+    assert settled.wait(10)
+    os.write(write, b"b")
+    assert actor_system.ask(actor_system.spawn(Echo), 1).result(10) == 1
+    assert reader.received == [b"a"]
+    ref.tell("watch")
+    eventually(lambda: reader.received == [b"a", b"b"])
+    os.close(write)
+    os.close(read)
+
+
+def test_a_descriptor_that_cannot_be_watched_is_left_out(actor_system: ActorSystem, tmp_path: Any) -> None:
+    read, write = os.pipe()
+    with open(tmp_path / "plain file", "w") as plain:  # always ready, so epoll refuses it
+        reader = PipeReader([read, plain.fileno(), 9_999])
+        actor_system.spawn(reader).tell("watch")
+        os.write(write, b"a")
+        eventually(lambda: reader.received == [b"a"])
+    os.close(read)
+    os.close(write)
+
+
+class Echo(ActorTypeDispatcher):
+    def receiveMsg_int(self, message: int, sender: Any) -> None:
+        self.send(sender, message)
