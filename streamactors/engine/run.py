@@ -42,6 +42,12 @@ def runs_of(system: ActorSystem) -> set[Run]:
     return runs
 
 
+def all_runs() -> list[Run]:
+    """Return the runs of all systems of this process that have not ended."""
+    with _running_lock:
+        return [run for runs in list(_running.values()) for run in list(runs)]
+
+
 def _abort_all(runs: set[Run]) -> None:
     for run in list(runs):
         run.abort(AbruptTermination("the actor system was shut down while the stream was running"))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 
 from streamactors.testing.kafka_fixtures import kafka_broker, kafka_topic
+from streamactors.testing.stream_fixtures import actor_system, virtual_clock
 
-__all__ = ["kafka_broker", "kafka_topic"]
+__all__ = ["actor_system", "kafka_broker", "kafka_topic", "virtual_clock"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

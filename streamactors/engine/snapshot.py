@@ -1,0 +1,173 @@
+"""A look at running graphs: every stage with its state, every connection with its demand and fill, and who waits for whom.
+
+Taken from outside while the stages work, without stopping them: each number is right, but they need not be of the same instant.
+Costs nothing when nobody looks, since it reads what the engine keeps for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from streamactors.engine.boundary import BoundaryInLogic, BoundaryOutLogic
+from streamactors.engine.connection import Connection
+from streamactors.engine.logic import Logic
+from streamactors.engine.picture import Box, Line, mermaid
+from streamactors.engine.run import Run, runs_of
+
+if TYPE_CHECKING:
+    from streamactors.actors.system import ActorSystem
+
+
+@dataclass(frozen=True, slots=True)
+class StageSnapshot:
+    """`island` numbers the actors of the run; `state` is what the stage itself has to say, often nothing."""
+
+    id: int
+    name: str
+    island: int
+    state: str
+    inlets_open: int
+    outlets_open: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSnapshot:
+    """`asked`: elements that may still be pushed. `ready`: pushed and not taken. `elements`, `chunks`: passed so far."""
+
+    source: int  # stage ids
+    target: int
+    state: str  # open, completing, completed, failed, cancelled; "boundary" between two islands
+    asked: int
+    ready: int
+    elements: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Stage `waiter` can do nothing on this connection before stage `on` does something: `what` is demand, elements or room."""
+
+    waiter: int
+    on: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkWait:
+    """Stage `sink` has reported these positions of the sources whose marks reach it; nothing beyond is done."""
+
+    sink: int
+    done: dict[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSnapshot:
+    """One run."""
+
+    stages: tuple[StageSnapshot, ...]
+    connections: tuple[ConnectionSnapshot, ...]
+    waits: tuple[Wait, ...]
+    marks: tuple[MarkWait, ...]
+
+    def stage(self, name: str) -> StageSnapshot:
+        """Return the first stage of that name. Raises KeyError when there is none."""
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise KeyError(f"no stage {name!r}; there are: {', '.join(stage.name for stage in self.stages)}")
+
+    def to_mermaid(self) -> str:
+        """Return the graph as a Mermaid flowchart: islands as boxes, demand and fill on the arrows, waiting stages dashed."""
+        boxes = [Box(stage.id, stage.name, stage.island, stage.state) for stage in self.stages]
+        lines = [Line(c.source, c.target, _numbers(c)) for c in self.connections]
+        lines += [Line(wait.waiter, wait.on, f"waits for {wait.what}", dashed=True) for wait in self.waits]
+        return mermaid(boxes, lines)
+
+
+def _numbers(connection: ConnectionSnapshot) -> str:
+    state = "" if connection.state == "open" else f"{connection.state}, "
+    return (
+        f"{state}asked {connection.asked}, ready {connection.ready}, "
+        f"{connection.elements} elements in {connection.chunks} chunks"
+    )
+
+
+def snapshots(system: ActorSystem) -> list[GraphSnapshot]:
+    """Return a snapshot of each run of a system that has not ended. Any thread."""
+    return [snapshot_of(run) for run in list(runs_of(system))]
+
+
+def snapshot_of(run: Run) -> GraphSnapshot:
+    """Return the snapshot of a run. Any thread."""
+    numbers: dict[Logic, int] = {}
+    stages: list[StageSnapshot] = []
+    with run._lock:
+        islands = list(run.islands)
+    for number, island in enumerate(islands):
+        for logic in dict.fromkeys([*island.logics, *island.interpreter.logics]):
+            if not logic.stopped:
+                numbers[logic] = len(stages)
+                stages.append(
+                    StageSnapshot(
+                        len(stages),
+                        logic.name,
+                        number,
+                        _said(logic),
+                        sum(not c.in_closed for c in list(logic.inlets)),
+                        sum(not c.out_closed for c in list(logic.outlets)),
+                    )
+                )
+    connections: list[ConnectionSnapshot] = []
+    waits: list[Wait] = []
+    for connection in dict.fromkeys(c for logic in numbers for c in [*logic.inlets, *logic.outlets]):
+        source, target = numbers.get(connection.producer), numbers.get(connection.consumer)
+        if source is not None and target is not None:
+            shot = _look(connection, source, target)
+            connections.append(shot)
+            waits += _waits(connection, shot)
+    for logic, number in numbers.items():
+        if isinstance(logic, BoundaryOutLogic) and logic.peer in numbers:
+            connections.append(_boundary(logic, number, numbers[logic.peer]))
+            waits += _waits_at_boundary(logic, number, numbers[logic.peer])
+    marks = [
+        MarkWait(numbers[sink], done)
+        for sink, done in run.progress.waiting_for().items()
+        if isinstance(sink, Logic) and sink in numbers
+    ]
+    return GraphSnapshot(tuple(stages), tuple(connections), tuple(waits), tuple(marks))
+
+
+def _said(logic: Logic) -> str:
+    try:
+        return logic.snapshot_state()
+    except Exception as error:  # noqa: BLE001  # the stage goes on working while it is asked
+        return f"unknown ({type(error).__name__})"
+
+
+def _look(c: Connection, source: int, target: int) -> ConnectionSnapshot:
+    return ConnectionSnapshot(source, target, c.state(), c.asked, c.ready, c.elements, c.chunks)
+
+
+def _waits(c: Connection, shot: ConnectionSnapshot) -> list[Wait]:
+    if c.finished or c.cause is not None:
+        return []
+    if shot.ready:
+        return [Wait(shot.source, shot.target, "room")]
+    if c.terminal is not None:
+        return []
+    if shot.asked:
+        return [Wait(shot.target, shot.source, "elements")]
+    return [Wait(shot.source, shot.target, "demand")]
+
+
+def _boundary(logic: BoundaryOutLogic, source: int, target: int) -> ConnectionSnapshot:
+    peer: BoundaryInLogic = logic.peer
+    into = logic.inlets[0]
+    return ConnectionSnapshot(source, target, "boundary", peer._granted, peer._held, into.elements, into.chunks)
+
+
+def _waits_at_boundary(logic: BoundaryOutLogic, source: int, target: int) -> list[Wait]:
+    peer = logic.peer
+    if peer._held:
+        return [Wait(source, target, "room")] if not logic._credit else []
+    return [Wait(target, source, "elements")] if peer._granted else [Wait(source, target, "demand")]

@@ -1,0 +1,156 @@
+"""What a probe has seen, kept for the test's thread, which takes it signal by signal and may wait for the next."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from streamactors.clock import Clock, Duration, VirtualClock, duration_ms
+
+DEFAULT_TIMEOUT: Duration = "3s"
+
+
+@dataclass(frozen=True)
+class OnSubscribe:
+    """The stage has started."""
+
+    def __str__(self) -> str:
+        return "the subscription"
+
+
+@dataclass(frozen=True)
+class OnNext:
+    """An element."""
+
+    element: Any
+
+    def __str__(self) -> str:
+        return f"element {self.element!r}"
+
+
+@dataclass(frozen=True)
+class OnComplete:
+    """The stream has completed."""
+
+    def __str__(self) -> str:
+        return "completion"
+
+
+@dataclass(frozen=True)
+class OnError:
+    """The stream has failed."""
+
+    error: BaseException
+
+    def __str__(self) -> str:
+        return f"failure with {self.error!r}"
+
+
+@dataclass(frozen=True)
+class OnRequest:
+    """Downstream asks for n elements more."""
+
+    n: int
+
+    def __str__(self) -> str:
+        return f"a request for {self.n}"
+
+
+@dataclass(frozen=True)
+class OnCancel:
+    """Downstream has cancelled."""
+
+    cause: BaseException
+
+    def __str__(self) -> str:
+        return f"cancellation with {self.cause!r}"
+
+
+Signal = OnSubscribe | OnNext | OnComplete | OnError | OnRequest | OnCancel
+
+
+class Signals:
+    """Filled by the stage's thread, emptied by the test's. Times out by the real clock, so that a test ends."""
+
+    def __init__(self, owner: str, timeout: Duration = DEFAULT_TIMEOUT) -> None:
+        self._owner = owner
+        self._timeout_ms = duration_ms(timeout)
+        self._changed = threading.Condition()
+        self._waiting: deque[Signal] = deque()
+        self._seen: deque[Signal] = deque(maxlen=5)
+        self._deadline: float | None = None  # of the `within` block
+        self.clock: Clock | None = None  # known when the stage has started
+
+    def put(self, signal: Signal) -> None:
+        """Add a signal; the stage's thread."""
+        with self._changed:
+            self._waiting.append(signal)
+            self._changed.notify_all()
+
+    def next(self, expected: str, timeout: Duration | None = None) -> Signal:
+        """Take the next signal. Raises AssertionError, naming what was expected, when none comes in time."""
+        signal = self._take(self._limit_s(timeout))
+        if signal is None:
+            hint = ""
+            if isinstance(self.clock, VirtualClock):
+                hint = "; the system's clock is virtual: advance it if time has to pass"
+            raise AssertionError(f"{self._owner}: expected {expected}, but nothing came in time{self.history()}{hint}")
+        return signal
+
+    def peek(self, seconds: float) -> Signal | None:
+        """Return the next signal without taking it; None when there is none within `seconds`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting, timeout=max(0.0, seconds))
+            return self._waiting[0] if self._waiting else None
+
+    def _take(self, seconds: float) -> Signal | None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._waiting, timeout=max(0.0, seconds)):
+                return None
+            signal = self._waiting.popleft()
+            self._seen.append(signal)
+            return signal
+
+    def nothing(self, duration: Duration) -> None:
+        """Check that no signal comes for `duration`. Under a virtual clock that time passes at once."""
+        if isinstance(self.clock, VirtualClock):
+            self.clock.advance(duration)
+            signal = self.peek(0)
+        else:
+            signal = self.peek(duration_ms(duration) / 1000)
+        if signal is not None:
+            raise AssertionError(f"{self._owner}: expected nothing for {duration}, got {signal}{self.history()}")
+
+    def unexpected(self, expected: str, got: Signal) -> AssertionError:
+        """Return the error of a signal that was not expected."""
+        return AssertionError(f"{self._owner}: expected {expected}, got {got}{self.history(but_last=True)}")
+
+    def history(self, but_last: bool = False) -> str:
+        """Return the last signals taken, for messages."""
+        seen = list(self._seen)[: -1 if but_last else None]
+        return f" (before: {', '.join(map(str, seen))})" if seen else ""
+
+    def _limit_s(self, timeout: Duration | None) -> float:
+        limit = (self._timeout_ms if timeout is None else duration_ms(timeout)) / 1000
+        if self._deadline is not None:
+            limit = min(limit, self._deadline - time.monotonic())
+        return limit
+
+    @contextmanager
+    def within(self, limit: Duration) -> Iterator[None]:
+        """Everything in the block must be over in `limit`, by the real clock; waiting ends there."""
+        outer = self._deadline
+        began = time.monotonic()
+        own = began + duration_ms(limit) / 1000
+        self._deadline = own if outer is None else min(outer, own)
+        try:
+            yield
+        finally:
+            self._deadline = outer
+        if time.monotonic() > own:
+            raise AssertionError(f"{self._owner}: the block took longer than {limit}")

@@ -1,0 +1,328 @@
+"""TestSink.probe(): a sink whose demand the test gives out, and whose signals it checks one by one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from streamactors.clock import Duration, duration_ms
+from streamactors.dsl.sink import Sink
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.blueprint import StageModule
+from streamactors.engine.causes import NO_MORE_ELEMENTS, NonFailureCancellation
+from streamactors.engine.connection import Connection
+from streamactors.engine.logic import AsyncCallback, Logic
+from streamactors.engine.marks import EXACT, Mark
+from streamactors.engine.stage import SINK, GraphStage
+from streamactors.errors import AbruptTermination
+from streamactors.testing.signals import (
+    DEFAULT_TIMEOUT,
+    OnComplete,
+    OnError,
+    OnNext,
+    OnSubscribe,
+    Signal,
+    Signals,
+)
+
+_ANY: Any = object()
+
+
+class TestSink:
+    """Sinks for tests."""
+
+    __test__ = False  # not a test, whatever pytest makes of the name
+
+    @staticmethod
+    def probe(timeout: Duration = DEFAULT_TIMEOUT) -> Sink[Any, TestSinkProbe]:
+        """Return a sink that materializes a TestSinkProbe. Its `expect_…` calls wait up to `timeout` of real time."""
+        return Sink(StageModule(_ProbeSink(timeout)))
+
+
+class TestSinkProbe:
+    """Asks for elements and checks what comes. A call that finds something else raises AssertionError."""
+
+    __test__ = False
+
+    def __init__(self, timeout: Duration) -> None:
+        self._signals = Signals("sink probe", timeout)
+        self._subscribed = False
+        self._request: AsyncCallback[int]
+        self._cancel: AsyncCallback[BaseException]
+        self.marks: list[Mark] = []
+        """The marks that have arrived."""
+
+    # ── what the test does ────────────────────────────────────────────────────────────────────────────────────────
+
+    def ensure_subscription(self) -> TestSinkProbe:
+        """Wait until the stage has started."""
+        if not self._subscribed:
+            signal = self._signals.next("the subscription")
+            if not isinstance(signal, OnSubscribe):
+                raise self._signals.unexpected("the subscription", signal)
+            self._subscribed = True
+        return self
+
+    def request(self, n: int) -> TestSinkProbe:
+        """Ask for n elements more."""
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise ValueError(f"request expects an integer of at least 1, got {n!r}")
+        self._request.invoke(n)
+        return self
+
+    def request_next(self, expected: Any = _ANY) -> Any:
+        """Ask for one element and return it; with an argument check it and return the probe."""
+        self.request(1)
+        return self.expect_next() if expected is _ANY else self.expect_next(expected)
+
+    def cancel(self, cause: BaseException | None = None) -> TestSinkProbe:
+        """Cancel the stream, with a cause or because no more is needed."""
+        self._cancel.invoke(NO_MORE_ELEMENTS if cause is None else cause)
+        return self
+
+    # ── elements ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def expect_next(self, *expected: Any, timeout: Duration | None = None) -> Any:
+        """Without arguments: return the next element. With some: check that these come next, in order, and return the probe."""
+        if not expected:
+            return self._element("an element", timeout)
+        for element in expected:
+            got = self._element(f"element {element!r}", timeout)
+            if not _equal(got, element):
+                raise self._signals.unexpected(f"element {element!r}", OnNext(got))
+        return self
+
+    def expect_next_n(self, expected: int | Iterable[Any]) -> Any:
+        """Given a number: return that many elements. Given elements: check that they come next, in order; return the probe."""
+        if isinstance(expected, int):
+            return [self._element(f"element {i + 1} of {expected}", None) for i in range(expected)]
+        elements = list(expected)
+        return self.expect_next(*elements) if elements else self
+
+    def expect_next_unordered(self, *expected: Any) -> TestSinkProbe:
+        """Check that exactly these elements come next, in any order."""
+        return self.expect_next_unordered_n(expected)
+
+    def expect_next_unordered_n(self, expected: Iterable[Any]) -> TestSinkProbe:
+        """As `expect_next_unordered`."""
+        missing = list(expected)
+        while missing:
+            got = self._element(f"one of {missing!r}", None)
+            for i, element in enumerate(missing):
+                if _equal(got, element):
+                    del missing[i]
+                    break
+            else:
+                raise self._signals.unexpected(f"one of {missing!r}", OnNext(got))
+        return self
+
+    def expect_next_where(self, predicate: Callable[[Any], Any]) -> Any:
+        """Return the next element, for which `predicate` must be true."""
+        got = self._element("an element", None)
+        if not predicate(got):
+            raise self._signals.unexpected(
+                f"an element that {getattr(predicate, '__name__', predicate)} accepts", OnNext(got)
+            )
+        return got
+
+    # ── ends ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def expect_complete(self, timeout: Duration | None = None) -> TestSinkProbe:
+        """Check that the stream completes next."""
+        signal = self._next("completion", timeout)
+        if not isinstance(signal, OnComplete):
+            raise self._signals.unexpected("completion", signal)
+        return self
+
+    def expect_error(self, expected: type[BaseException] | BaseException | None = None) -> BaseException:
+        """Return the error with which the stream fails next; given a class or an error, check it."""
+        signal = self._next("a failure", None)
+        if not isinstance(signal, OnError):
+            raise self._signals.unexpected("a failure", signal)
+        self._check_error(signal, expected)
+        return signal.error
+
+    def expect_subscription_and_complete(self, signal_demand: bool = True) -> TestSinkProbe:
+        """Check that the stream completes without an element; with `signal_demand` one is asked for first."""
+        self.ensure_subscription()
+        if signal_demand:
+            self.request(1)
+        return self.expect_complete()
+
+    def expect_subscription_and_error(
+        self, expected: type[BaseException] | BaseException | None = None, signal_demand: bool = True
+    ) -> BaseException:
+        """Return the error with which the stream fails without an element; with `signal_demand` one is asked for first."""
+        self.ensure_subscription()
+        if signal_demand:
+            self.request(1)
+        return self.expect_error(expected)
+
+    def expect_next_or_error(self, element: Any = _ANY, error: BaseException | None = None) -> Any:
+        """Return the next element, or the error with which the stream fails; given both, check whichever comes."""
+        signal = self._next("an element or a failure", None)
+        if isinstance(signal, OnError):
+            self._check_error(signal, error)
+            return signal.error
+        return self._checked(signal, "an element or a failure", element)
+
+    def expect_next_or_complete(self, element: Any = _ANY) -> Any:
+        """Return the next element, or an OnComplete when the stream completes; given an element, check it."""
+        signal = self._next("an element or completion", None)
+        if isinstance(signal, OnComplete):
+            return signal
+        return self._checked(signal, "an element or completion", element)
+
+    def expect_no_message(self, duration: Duration = "100ms") -> TestSinkProbe:
+        """Check that nothing comes for a while. Under a virtual clock that time passes at once."""
+        self.ensure_subscription()
+        self._signals.nothing(duration)
+        return self
+
+    # ── several ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def receive_while(
+        self, predicate: Callable[[Any], Any], idle: Duration | None = None, messages: int | None = None
+    ) -> list[Any]:
+        """Return the elements for which `predicate` is true, up to the first other signal, which stays for the next call.
+
+        Ends when nothing comes for `idle` (default: the probe's timeout), or after `messages` elements."""
+        self.ensure_subscription()
+        got: list[Any] = []
+        while messages is None or len(got) < messages:
+            signal = self._signals.peek(self._signals._limit_s(idle))
+            if not isinstance(signal, OnNext) or not predicate(signal.element):
+                break
+            self._signals.next("an element")
+            got.append(signal.element)
+        return got
+
+    def receive_within(self, duration: Duration, messages: int | None = None) -> list[Any]:
+        """Return the elements that come within `duration` of real time, at most `messages`."""
+        self.ensure_subscription()
+        until = time.monotonic() + duration_ms(duration) / 1000
+        got: list[Any] = []
+        while messages is None or len(got) < messages:
+            signal = self._signals.peek(until - time.monotonic())
+            if not isinstance(signal, OnNext):
+                break
+            self._signals.next("an element")
+            got.append(signal.element)
+        return got
+
+    def to_strict(self, at_most: Duration = DEFAULT_TIMEOUT) -> list[Any]:
+        """Ask for everything and return it when the stream has completed; raise its error when it fails."""
+        got: list[Any] = []
+        with self.within(at_most):
+            self.request(1 << 30)
+            while True:
+                signal = self._next("completion", at_most)
+                if isinstance(signal, OnNext):
+                    got.append(signal.element)
+                elif isinstance(signal, OnError):
+                    raise signal.error
+                else:
+                    return got
+
+    def within(self, limit: Duration) -> AbstractContextManager[None]:
+        """Everything in the block must be over in `limit` of real time."""
+        return self._signals.within(limit)
+
+    # ── plumbing ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _next(self, expected: str, timeout: Duration | None) -> Signal:
+        self.ensure_subscription()
+        return self._signals.next(expected, timeout)
+
+    def _element(self, expected: str, timeout: Duration | None) -> Any:
+        signal = self._next(expected, timeout)
+        if not isinstance(signal, OnNext):
+            raise self._signals.unexpected(expected, signal)
+        return signal.element
+
+    def _checked(self, signal: Signal, what: str, element: Any) -> Any:
+        if not isinstance(signal, OnNext) or (element is not _ANY and not _equal(signal.element, element)):
+            raise self._signals.unexpected(what if element is _ANY else f"element {element!r}", signal)
+        return signal.element
+
+    def _check_error(self, signal: OnError, expected: type[BaseException] | BaseException | None) -> None:
+        if expected is None:
+            return
+        if isinstance(expected, type):
+            if not isinstance(signal.error, expected):
+                raise self._signals.unexpected(f"failure with a {expected.__name__}", signal)
+        elif signal.error is not expected and signal.error != expected:
+            raise self._signals.unexpected(f"failure with {expected!r}", signal)
+
+
+def _equal(got: Any, expected: Any) -> bool:
+    same = got == expected
+    return bool(same) if isinstance(same, bool) else bool(getattr(same, "all", lambda: same)())
+
+
+class _ProbeSink(GraphStage):
+    shape = SINK
+    name = "test_sink_probe"
+    handling = EXACT
+
+    def __init__(self, timeout: Duration) -> None:
+        duration_ms(timeout)
+        self._timeout = timeout
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        probe = TestSinkProbe(self._timeout)
+        return _ProbeSinkLogic(probe), probe
+
+
+class _ProbeSinkLogic(Logic):
+    passes_marks = True
+
+    def __init__(self, probe: TestSinkProbe) -> None:
+        self._probe = probe
+        self._signals = probe._signals
+        self._asked = 0
+        self._over = False
+        probe._request = self.async_callback(self._requested)
+        probe._cancel = self.async_callback(self._cancelled)
+
+    def on_start(self) -> None:
+        self._signals.clock = self.interpreter.island.run.system.clock
+        self._signals.put(OnSubscribe())
+
+    def _requested(self, n: int) -> None:
+        self._asked += n
+        self.inlets[0].want(self._asked)
+
+    def _cancelled(self, cause: BaseException) -> None:
+        self._over = True
+        if isinstance(cause, NonFailureCancellation):
+            self.interpreter.island.run.progress.sink_ended(self)
+        self.inlets[0].cancel(cause)
+
+    def on_push(self, in_: Connection) -> None:
+        chunk = in_.grab(self._asked)
+        self._asked -= len(chunk)
+        for element in chunk:
+            self._signals.put(OnNext(element))
+        in_.want(self._asked)
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        self._probe.marks.append(mark)
+        self.interpreter.island.run.progress.done(self, mark)
+
+    def on_complete(self, in_: Connection) -> None:
+        self._over = True
+        self.interpreter.island.run.progress.sink_ended(self)
+        self._signals.put(OnComplete())
+
+    def fail_stage(self, error: BaseException) -> None:
+        if not self._over:
+            self._over = True
+            self._signals.put(OnError(error))
+        super().fail_stage(error)
+
+    def on_stop(self) -> None:
+        if not self._over:
+            self._signals.put(OnError(AbruptTermination("the probe's stream was stopped")))
