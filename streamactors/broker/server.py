@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -34,6 +35,7 @@ from streamactors.broker.network.processor import Processor
 from streamactors.broker.node import Node
 from streamactors.broker.producer_ids import ProducerIds
 from streamactors.broker.replication.partitions import Partitions
+from streamactors.broker.transaction.transactions import Transactions
 from streamactors.clock import Clock, SystemClock
 
 _log = logging.getLogger("streamactors.broker")
@@ -100,8 +102,10 @@ class Broker:
             [Endpoint(each.name, each.advertised_host, each.advertised_port, _PLAINTEXT) for each in node.listeners]
         )
         node.groups = Groups(node)
-        self._undo.append(lambda: self._on_data_plane(node.groups.stop))
-        self._on_data_plane(node.groups.start)
+        node.transactions = Transactions(node)
+        for coordinators in (node.groups, node.transactions):
+            self._undo.append(partial(self._on_data_plane, coordinators.stop))
+            self._on_data_plane(coordinators.start)
         housekeeping = LogHousekeeping(node)
         self._undo.append(housekeeping.stop)
         housekeeping.start()

@@ -72,16 +72,23 @@ def by_topic(asked: Sequence[Asked], errors: Sequence[ErrorCode]) -> list[dict[s
         topics.setdefault((each.topic, each.topic_id), []).append(
             {"partition_index": each.partition, "error_code": error}
         )
-    return [{"name": name, "topic_id": topic_id, "partitions": p} for (name, topic_id), p in topics.items()]
+    return [_topic(name, topic_id, partitions) for (name, topic_id), partitions in topics.items()]
 
 
 def one_error(topics: Sequence[Any], error: ErrorCode) -> list[dict[str, Any]]:
     """Return the `topics` of a response that says one error for everything asked."""
     return [
-        {
-            "name": topic.name,
-            "topic_id": getattr(topic, "topic_id", None),
-            "partitions": [{"partition_index": p.partition_index, "error_code": error} for p in topic.partitions],
-        }
+        _topic(
+            topic.name,
+            getattr(topic, "topic_id", None),
+            [{"partition_index": p.partition_index, "error_code": error} for p in topic.partitions],
+        )
         for topic in topics
     ]
+
+
+def _topic(name: str, topic_id: uuid.UUID | None, partitions: list[dict[str, int]]) -> dict[str, Any]:
+    topic: dict[str, Any] = {"name": name, "partitions": partitions}
+    if topic_id is not None:
+        topic["topic_id"] = topic_id
+    return topic

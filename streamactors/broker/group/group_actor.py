@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from enum import Enum
 from typing import Final
 
 from streamactors.actors.messages import ActorAddress, ActorTypeDispatcher
+from streamactors.broker.coordinator.loading import LoadFailed
+from streamactors.broker.coordinator.phase import Phase
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group import offset_requests
 from streamactors.broker.group.classic_group import GroupState
@@ -25,7 +26,6 @@ from streamactors.broker.group.group_messages import (
     Flush,
     ListGroups,
     Loaded,
-    LoadFailed,
     Request,
     Resign,
     Sweep,
@@ -37,15 +37,6 @@ from streamactors.broker.group.group_shard import GroupShard
 from streamactors.broker.group.refusal import refuse
 
 _log = logging.getLogger("streamactors.broker.group")
-
-
-class Phase(Enum):
-    """What a coordinator can say about its groups."""
-
-    LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # the partition is being read
-    ACTIVE = ErrorCode.NONE  # it knows everything
-    FAILED = ErrorCode.COORDINATOR_NOT_AVAILABLE  # the partition cannot be read; a restart tries again
-    RESIGNED = ErrorCode.NOT_COORDINATOR  # another broker leads the partition
 
 
 class GroupCoordinatorActor(ActorTypeDispatcher):  # type: ignore[misc]
@@ -71,7 +62,7 @@ class GroupCoordinatorActor(ActorTypeDispatcher):  # type: ignore[misc]
         if self.phase is Phase.ACTIVE:
             self._answers[type(message)](message)
         else:
-            refuse(message, self.phase.value)
+            refuse(message, self.phase.error)
 
     receiveMsg_ToGroup = _serve
     receiveMsg_CommitOffsets = _serve

@@ -126,11 +126,6 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadFailed:
-    error: BaseException
-
-
-@dataclass(frozen=True, slots=True)
 class TimerDue:
     """A deadline of a group has come."""
 

@@ -111,7 +111,8 @@ class GroupShard:
     def _step(self, group_id: str, event: Event) -> None:
         before = self.group(group_id)
         group, effects = step(before, event, self.clock.wall_ms())
-        if group.generation != before.generation or group.state is not before.state:
+        moved = group.generation != before.generation or group.state is not before.state
+        if moved and not isinstance(event, Resigned):
             _log.info(
                 "group %s of %s: %s, generation %d, %d members, after %s",
                 group_id,

@@ -6,7 +6,6 @@ groups answer COORDINATOR_LOAD_IN_PROGRESS."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from streamactors.actors.cell import Cell
 from streamactors.broker.controller.topic_name import OFFSETS_TOPIC
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog
 from streamactors.broker.coordinator.led_partitions import LedPartitions
+from streamactors.broker.coordinator.loading import load
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_events import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from streamactors.broker.group.classic_group import Group, GroupRules
@@ -27,8 +27,6 @@ from streamactors.broker.group.group_messages import (
     EndTransaction,
     Flush,
     ListGroups,
-    Loaded,
-    LoadFailed,
     Request,
     Resign,
     Sweep,
@@ -36,16 +34,12 @@ from streamactors.broker.group.group_messages import (
     TopicsDeleted,
 )
 from streamactors.broker.group.group_shard import GroupShard, OffsetRules
-from streamactors.broker.group.offsets_state import OffsetsState
 from streamactors.broker.group.refusal import refuse
-from streamactors.broker.helpers import Outcome
 
 if TYPE_CHECKING:
     from streamactors.actors.timing_wheel import Timer
     from streamactors.broker.controller.delta import ImageDelta
     from streamactors.broker.node import Node
-
-_log = logging.getLogger("streamactors.broker.group")
 
 
 class Coordinator:
@@ -126,15 +120,13 @@ class Groups:
             self.tell(commit.group_id, commit)
             return
 
-        def verified(error: ErrorCode) -> None:
-            if error is ErrorCode.NONE:
-                self.tell(commit.group_id, commit)
-            else:
-                commit.reply_to([error] * len(commit.offsets))
-
-        transactions.verify(
-            transactional_id, commit.producer_id, commit.producer_epoch, (OFFSETS_TOPIC, index), verified
+        error = transactions.verify_now(
+            transactional_id, commit.producer_id, commit.producer_epoch, (OFFSETS_TOPIC, index)
         )
+        if error is ErrorCode.NONE:
+            self.tell(commit.group_id, commit)
+        else:
+            commit.reply_to([error] * len(commit.offsets))
 
     def end_transaction(self, index: int, end: EndTransaction) -> None:
         """Write a transaction's marker into an offsets partition."""
@@ -218,27 +210,8 @@ class Groups:
         shard = GroupShard(name, log, node.clock, node.data_plane, self._rules, self._offset_rules, tell)
         actor = GroupCoordinatorActor(shard)
         cell = node.data_plane.spawn(lambda message: actor.receiveMessage(message, None), name)
-        self._load(partition, name, cell)
+        load(node, partition.log, cell, lambda batches: load_groups(batches, self._rules, name))
         return Coordinator(index, actor, cell)
-
-    def _load(self, partition: Any, name: str, cell: Cell) -> None:
-        log = partition.log
-        start, end = log.log_start_offset, log.end_offset
-        if start == end:
-            cell.tell(Loaded({}, OffsetsState()))
-            return
-        began_ms = self._node.clock.now_ms()
-
-        def loaded(outcome: Outcome[Loaded]) -> None:
-            if outcome.value is None:
-                cell.tell(LoadFailed(outcome.error or RuntimeError("nothing was read")))
-                return
-            took_ms = self._node.clock.now_ms() - began_ms
-            groups, offsets = len(outcome.value.groups), len(outcome.value.offsets)
-            _log.info("%s: %d groups and %d offsets read in %.0f ms", name, groups, offsets, took_ms)
-            cell.tell(outcome.value)
-
-        self._node.helpers.run(lambda: load_groups(log.replay(start, end), self._rules, name), loaded)
 
     def _append(self, index: int, batch: bytearray, then: Callable[[Any], object]) -> None:
         timeout_ms = self._node.config.offsets_commit_timeout_ms

@@ -20,6 +20,7 @@ from streamactors.broker.transaction.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     PREPARED,
+    TopicPartition,
     Transaction,
     TransactionState,
 )
@@ -129,14 +130,21 @@ def _add_partitions(txn: Transaction, add: AddPartitions, now_ms: int, effects: 
     return _write(txn, after, Answer(add.reply_to, ErrorAnswer(ErrorCode.NONE)), effects)
 
 
-def _verify_partitions(txn: Transaction, ask: VerifyPartitions, _now_ms: int, effects: list[Effect]) -> Transaction:
-    error = _check_producer(txn, ask.producer_id, ask.producer_epoch)
+def membership_error(txn: Transaction, producer_id: int, producer_epoch: int, where: TopicPartition) -> ErrorCode:
+    """Return NONE if the producer may write to a partition now: it is part of its open transaction.
+
+    A write under way is no obstacle: the append that follows is checked against the log's own producer state."""
+    error = _check_producer(txn, producer_id, producer_epoch)
     if error is ErrorCode.NONE and txn.state in PREPARED:
         error = ErrorCode.CONCURRENT_TRANSACTIONS
-    # A write under way is no obstacle: the append that follows is checked against the log's own producer state.
-    absent = ErrorCode.TRANSACTION_ABORTABLE if error is ErrorCode.NONE else error
+    if error is ErrorCode.NONE and where not in txn.partitions:
+        error = ErrorCode.TRANSACTION_ABORTABLE
+    return error
+
+
+def _verify_partitions(txn: Transaction, ask: VerifyPartitions, _now_ms: int, effects: list[Effect]) -> Transaction:
     errors = tuple(
-        (partition, error if partition in txn.partitions else absent) for partition in sorted(ask.partitions)
+        (where, membership_error(txn, ask.producer_id, ask.producer_epoch, where)) for where in sorted(ask.partitions)
     )
     effects.append(Answer(ask.reply_to, VerifyAnswer(errors)))
     return txn

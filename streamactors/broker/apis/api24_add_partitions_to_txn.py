@@ -1,0 +1,157 @@
+"""AddPartitionsToTxn: makes partitions part of a producer's transaction, before it writes to them.
+
+Versions: 0-5 (2 PRODUCER_FENCED KIP-588, 3 flexible; 4 several transactions, and asking instead of adding,
+KIP-890: for brokers; 5 TRANSACTION_ABORTABLE).   Authorised: to version 3 WRITE TRANSACTIONAL_ID and WRITE each
+TOPIC, from 4 CLUSTER_ACTION.
+Errors: UNKNOWN_TOPIC_OR_PARTITION and OPERATION_NOT_ATTEMPTED for the others then, INVALID_PRODUCER_ID_MAPPING,
+PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before 2), CONCURRENT_TRANSACTIONS, INVALID_REQUEST, TRANSACTION_ABORTABLE
+(INVALID_TXN_STATE before 5), COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE.   Differs
+from Apache Kafka: nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from streamactors.broker.api import LATER, Api, Body, Later
+from streamactors.broker.apis.transaction_requests import for_old_clients, transactional_id_error
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import Operation, ResourceType, cluster_action
+from streamactors.broker.transaction.transaction import TopicPartition
+from streamactors.broker.transaction.transaction_events import (
+    AddPartitions,
+    ErrorAnswer,
+    VerifyAnswer,
+    VerifyPartitions,
+)
+
+_KNOWS_FENCED: Final = 2
+_OF_BROKERS: Final = 4
+_KNOWS_ABORTABLE: Final = 5
+
+Errors = dict[TopicPartition, ErrorCode]
+
+
+class Asked(NamedTuple):
+    """One transaction of a request."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    verify_only: bool
+    partitions: tuple[TopicPartition, ...]
+
+
+def authorise(request: Request) -> ErrorCode:
+    """A client needs the right to its transactional id; several transactions at once are a broker's business."""
+    if request.version >= _OF_BROKERS:
+        return cluster_action(request)
+    name = request.message.v3_and_below_transactional_id
+    allowed = request.allowed(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+    return ErrorCode.NONE if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def handle(request: Request) -> Body | Later:
+    asked = _asked(request)
+    results: list[Errors | None] = [None] * len(asked)
+    if not asked:
+        return {"error_code": ErrorCode.NONE}
+
+    def answered(at: int, errors: Errors) -> None:
+        results[at] = errors
+        if all(result is not None for result in results):
+            request.answer(_body(request, asked, [result or {} for result in results]))
+
+    for at, transaction in enumerate(asked):
+        _add(request, transaction, partial(answered, at))
+    return LATER
+
+
+def _add(request: Request, asked: Asked, then: Callable[[Errors], object]) -> None:
+    def all_of(error: ErrorCode) -> None:
+        heard = for_old_clients(error, request.version, _KNOWS_FENCED)
+        then(dict.fromkeys(asked.partitions, heard))
+
+    error = transactional_id_error(asked.transactional_id)
+    if error is not ErrorCode.NONE:
+        all_of(error)
+        return
+    refused = {partition: _why_not(request, partition) for partition in asked.partitions}
+    if any(refused.values()):
+        then({p: error or ErrorCode.OPERATION_NOT_ATTEMPTED for p, error in refused.items()})
+        return
+
+    def added(answer: ErrorAnswer) -> None:
+        all_of(answer.error)
+
+    def verified(answer: VerifyAnswer) -> None:
+        then({partition: _of_version(error, request.version) for partition, error in answer.errors})
+
+    producer = (asked.producer_id, asked.producer_epoch, frozenset(asked.partitions))
+    event = VerifyPartitions(verified, *producer) if asked.verify_only else AddPartitions(added, *producer)
+    request.node.transactions.tell(asked.transactional_id, event)
+
+
+def _why_not(request: Request, where: TopicPartition) -> ErrorCode:
+    topic = request.node.controller.image.topics.get(where.topic)
+    if request.version < _OF_BROKERS and not request.allowed(Operation.WRITE, ResourceType.TOPIC, where.topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if topic is None or not 0 <= where.partition < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _of_version(error: ErrorCode, version: int) -> ErrorCode:
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _KNOWS_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
+
+
+def _asked(request: Request) -> list[Asked]:
+    message = request.message
+    if request.version >= _OF_BROKERS:
+        return [
+            Asked(t.transactional_id, t.producer_id, t.producer_epoch, t.verify_only, _partitions(t.topics))
+            for t in message.transactions
+        ]
+    producer = (
+        message.v3_and_below_transactional_id,
+        message.v3_and_below_producer_id,
+        message.v3_and_below_producer_epoch,
+    )
+    return [Asked(*producer, False, _partitions(message.v3_and_below_topics))]
+
+
+def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions)
+
+
+def _body(request: Request, asked: Sequence[Asked], results: Sequence[Errors]) -> Body:
+    if request.version < _OF_BROKERS:
+        return {"results_by_topic_v3_and_below": _by_topic(results[0])}
+    return {
+        "error_code": ErrorCode.NONE,
+        "results_by_transaction": [
+            {"transactional_id": transaction.transactional_id, "topic_results": _by_topic(errors)}
+            for transaction, errors in zip(asked, results, strict=True)
+        ],
+    }
+
+
+def _by_topic(errors: Errors) -> list[dict[str, Any]]:
+    topics: dict[str, list[dict[str, int]]] = {}
+    for (topic, partition), error in errors.items():
+        topics.setdefault(topic, []).append({"partition_index": partition, "partition_error_code": error})
+    return [{"name": topic, "results_by_partition": results} for topic, results in topics.items()]
+
+
+def refuse(request: Request, code: ErrorCode) -> Body:
+    if request.version >= _OF_BROKERS:
+        return {"error_code": code}
+    asked = _asked(request)
+    return _body(request, asked, [dict.fromkeys(each.partitions, code) for each in asked])
+
+
+API: Final = Api(key=24, versions=(0, 5), authorise=authorise, handle=handle, refuse=refuse)

@@ -1,0 +1,34 @@
+"""EndTxn: commits or aborts a producer's transaction; answered when the decision is in the log.
+
+Versions: 0-4 (2 PRODUCER_FENCED KIP-588, 3 flexible, 4 TRANSACTION_ABORTABLE; 5 belongs to transaction.version 2,
+which is not offered).
+Authorised: WRITE TRANSACTIONAL_ID.   Errors: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED (INVALID_PRODUCER_EPOCH
+before 2), CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, INVALID_REQUEST, COORDINATOR_LOAD_IN_PROGRESS,
+NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE.
+Differs from Apache Kafka: nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamactors.broker.api import LATER, Api, Later
+from streamactors.broker.apis.transaction_requests import for_old_clients, with_transactional_id
+from streamactors.broker.request import Request
+from streamactors.broker.security import write_transactional_id
+from streamactors.broker.transaction.transaction_events import EndTransaction, ErrorAnswer
+
+_KNOWS_FENCED: Final = 2
+
+
+def handle(request: Request) -> Later:
+    message = request.message
+
+    def reply(answer: ErrorAnswer) -> None:
+        request.answer({"error_code": for_old_clients(answer.error, request.version, _KNOWS_FENCED)})
+
+    end = EndTransaction(reply, message.producer_id, message.producer_epoch, message.committed)
+    request.node.transactions.tell(message.transactional_id, end)
+    return LATER
+
+
+API: Final = Api(key=26, versions=(0, 4), authorise=with_transactional_id(write_transactional_id), handle=handle)
