@@ -124,6 +124,35 @@ def test_advance_waits_for_work_on_other_threads_and_names_what_never_rests() ->
     helper.join()
 
 
+def test_at_rest_means_at_rest_at_the_same_moment() -> None:
+    # While the second member is looked at, it hands work to the first, which had just been seen at rest.
+    clock = VirtualClock()
+    script: list[tuple[str, int | None]] = [
+        ("first", 0), ("second", 7),  # at rest, one after the other
+        ("first", None),  # but not together
+        ("first", 1), ("second", 8), ("first", 1), ("second", 8),
+    ]  # fmt: skip
+    times_settled = 0
+
+    class Scripted(Member):
+        def quiet_since(self) -> int | None:
+            if not script:
+                return 9
+            name, number = script.pop(0)
+            assert name == self.name
+            return number
+
+        def clock_moved(self) -> None:
+            nonlocal times_settled
+            times_settled += 1
+            assert not script, "the time moved before everybody was at rest together"
+
+    for name in ("first", "second"):
+        Scripted(clock, name)
+    clock.advance(1)
+    assert times_settled == 2
+
+
 def test_time_does_not_go_back() -> None:
     with pytest.raises(ValueError, match="negative"):
         VirtualClock().advance(-1)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 from streamactors.actors import poller
+from streamactors.actors.descriptors import Descriptors
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.actors.threads import current_owner
 from streamactors.clock import VirtualClock
@@ -230,6 +231,33 @@ def test_a_callback_that_unregisters_a_ready_neighbour_keeps_it_silent(dispatche
     for ours, theirs in pairs:
         ours.close()
         theirs.close()
+
+
+def test_an_event_of_a_closed_descriptor_is_not_given_to_its_successor_of_the_same_number() -> None:
+    descriptors = Descriptors("by hand")
+    pipes = [os.pipe() for _ in range(2)]
+    quiet_read, quiet_write = os.pipe()
+    called: list[str] = []
+
+    def replace(other: int) -> None:
+        if called:
+            return
+        called.append("first of the two")
+        descriptors.unregister(other)
+        os.dup2(quiet_read, other)  # closes it and takes its number
+        descriptors.register(other, lambda: called.append("successor"))
+
+    for k, (read, write) in enumerate(pipes):
+        os.write(write, b"x")
+        descriptors.register(read, lambda other=pipes[1 - k][0]: replace(other))
+    descriptors.serve(descriptors.poll(10), lambda callback: callback())
+    assert called == ["first of the two"]
+    os.write(quiet_write, b"x")
+    descriptors.serve(descriptors.poll(10), lambda callback: callback())
+    assert called == ["first of the two", "successor"]
+    descriptors.close()
+    for fd in (quiet_read, quiet_write, *pipes[0], *pipes[1]):
+        os.close(fd)
 
 
 def test_registration_belongs_on_the_loop_thread(dispatcher: Dispatcher) -> None:

@@ -6,6 +6,9 @@ import sys
 import threading
 import time
 import tracemalloc
+from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from streamactors.actors.cell import MESSAGES_PER_TURN, Cell
@@ -222,6 +225,67 @@ def test_a_turn_is_bounded_and_what_arrives_meanwhile_waits_for_the_next() -> No
     assert executor.queued == [cell, cell]
     assert cell.run_turn() is True
     assert len(cell.mailbox) == 1
+
+
+class InterruptedMailbox(deque[Any]):
+    """A mailbox into which another thread puts a message just after it has been seen to be empty."""
+
+    interrupt: Callable[[], object] | None = None
+
+    def __bool__(self) -> bool:
+        empty = len(self) == 0
+        if empty and self.interrupt is not None:
+            interrupt, self.interrupt = self.interrupt, None
+            interrupt()
+        return not empty
+
+
+def test_a_message_told_between_the_last_look_and_the_rest_is_not_left_behind() -> None:
+    # run_turn sees an empty mailbox -> another thread tells, and sees that the cell is not idle -> the cell goes idle.
+    class NeverRuns:
+        name = "by hand"
+
+        def submit(self, cell: Cell) -> None: ...
+
+    seen: list[str] = []
+    cell = Cell(NeverRuns(), seen.append, "cell")
+    cell.mailbox = InterruptedMailbox()
+    cell.tell("first")
+    cell.mailbox.interrupt = lambda: cell.tell("second")
+    assert cell.run_turn() is True
+    assert cell.run_turn() is False
+    assert seen == ["first", "second"]
+
+
+def test_a_cell_queued_while_a_worker_parks_is_served_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The worker finds the queue empty -> another thread queues a cell and finds nobody parked -> the worker parks.
+    monkeypatch.setattr("streamactors.actors.pool_watch.PoolWatch.start", lambda watch: None)
+    pool = ElasticPool("parking")
+    served = threading.Event()
+    late = pool.spawn(lambda _: served.set(), "late")
+
+    class Parked(list[Any]):
+        def append(self, worker: object) -> None:
+            if not late.mailbox and not served.is_set():
+                late.mailbox.append("x")
+                pool._queue.append(late)
+            super().append(worker)
+
+    pool._parked = Parked()
+    pool.spawn(lambda _: None, "first").tell(1)
+    assert served.wait(2)  # less than it takes an idle worker to look again by itself
+    assert pool.stop(5) == []
+
+
+def test_a_cell_that_always_has_messages_shares_the_only_thread() -> None:
+    pool = ElasticPool("narrow", max_threads=1)
+    served = threading.Event()
+    spinner = pool.spawn(lambda _: None if served.is_set() else spinner.tell(1), "spinner")
+    spinner.tell(1)
+    eventually(lambda: pool.turns_taken > 10)
+    pool.spawn(lambda _: served.set(), "other").tell(1)
+    assert served.wait(10)
+    assert pool.stop(5) == []
 
 
 def test_a_running_cell_sees_its_mailbox(pool: ElasticPool) -> None:

@@ -7,6 +7,8 @@ import threading
 from typing import Any
 
 import pytest
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.fd_watch import FdWatch
 from streamactors.actors.messages import ActorExitRequest, ActorTypeDispatcher, ThespianWatch, WatchMessage
 from streamactors.actors.system import ActorSystem
 from tests.actors.eventually import eventually
@@ -53,6 +55,41 @@ def test_every_byte_is_reported_exactly_once_whatever_else_arrives(actor_system:
     for ends in pipes:
         for fd in ends:
             os.close(fd)
+
+
+def test_while_one_report_is_unanswered_no_other_is_sent_and_afterwards_what_is_still_readable_is(
+    dispatcher: Dispatcher,
+) -> None:
+    # The sequence that made an actor block: [a] reported -> b readable -> an ordinary message is answered, the watch set
+    # anew -> a and b reported although [a] waits in the mailbox -> a read twice.
+    (read_a, write_a), (read_b, write_b) = os.pipe(), os.pipe()
+    reports: list[list[int]] = []
+    watch = FdWatch(dispatcher, "watcher", reports.append)
+
+    def rounds() -> None:
+        for _ in range(3):  # of the loop: readiness, report, and whatever follows
+            done = threading.Event()
+            dispatcher.execute(done.set)
+            assert done.wait(10)
+
+    watch.watch([read_a, read_b], answered=False)
+    os.write(write_a, b"a")
+    eventually(lambda: reports == [[read_a]])
+    os.write(write_b, b"b")
+    rounds()
+    watch.watch([read_a], answered=False)
+    watch.watch([read_a, read_b], answered=False)
+    rounds()
+    assert reports == [[read_a]]
+    os.read(read_a, 1)
+    watch.watch([read_a, read_b], answered=True)
+    eventually(lambda: len(reports) == 2)
+    rounds()
+    assert reports == [[read_a], [read_b]]
+    watch.watch([], answered=True)
+    rounds()
+    for fd in (read_a, write_a, read_b, write_b):
+        os.close(fd)
 
 
 def test_what_is_no_longer_watched_is_silent_until_it_is_watched_again(actor_system: ActorSystem) -> None:
