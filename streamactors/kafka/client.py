@@ -81,7 +81,7 @@ class _Connection:
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "client.id": "streamactors",
-            "socket.connection.setup.timeout.ms": CONNECT_TIMEOUT_MS,
+            "socket.connection.setup.timeout.ms": max(CONNECT_TIMEOUT_MS, 1_000),
             "error_cb": self._on_error,
             "logger": _SILENT,
             **{name.replace("_", "."): value for name, value in more.items()},
