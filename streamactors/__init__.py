@@ -28,11 +28,20 @@ if TYPE_CHECKING:
     from streamactors.engine.stage import Stage as Stage
     from streamactors.engine.supervision import Directive as Directive
     from streamactors.stages.fan_in import Concat as Concat
+    from streamactors.stages.fan_in import Interleave as Interleave
     from streamactors.stages.fan_in import Merge as Merge
+    from streamactors.stages.fan_in import MergePreferred as MergePreferred
+    from streamactors.stages.fan_in import OrElse as OrElse
     from streamactors.stages.fan_out import Balance as Balance
     from streamactors.stages.fan_out import Broadcast as Broadcast
     from streamactors.stages.fan_out import Partition as Partition
+    from streamactors.stages.fan_out import WireTap as WireTap
+    from streamactors.stages.zipping import Unzip as Unzip
+    from streamactors.stages.zipping import UnzipWith as UnzipWith
     from streamactors.stages.zipping import Zip as Zip
+    from streamactors.stages.zipping import ZipLatest as ZipLatest
+    from streamactors.stages.zipping import ZipN as ZipN
+    from streamactors.stages.zipping import ZipWith as ZipWith
 
 _HOMES = {
     "streamactors.actors.futures": ("StreamFuture",),
@@ -47,9 +56,9 @@ _HOMES = {
     "streamactors.engine.element": ("GraphStageLogic",),
     "streamactors.engine.stage": ("ChunkLogic", "GraphStage", "NotUsed", "Stage"),
     "streamactors.engine.supervision": ("Directive",),
-    "streamactors.stages.fan_in": ("Concat", "Merge"),
-    "streamactors.stages.fan_out": ("Balance", "Broadcast", "Partition"),
-    "streamactors.stages.zipping": ("Zip",),
+    "streamactors.stages.fan_in": ("Concat", "Interleave", "Merge", "MergePreferred", "OrElse"),
+    "streamactors.stages.fan_out": ("Balance", "Broadcast", "Partition", "WireTap"),
+    "streamactors.stages.zipping": ("Unzip", "UnzipWith", "Zip", "ZipLatest", "ZipN", "ZipWith"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
