@@ -148,8 +148,7 @@ def _method(carrier: Carrier, name: str, definitions: list[ast.FunctionDef]) -> 
     for definition in definitions:
         form = copy.deepcopy(definition)
         docstring = ast.get_docstring(definition, clean=False)
-        form.body = [ast.Expr(ast.Constant(docstring))] if docstring else []
-        form.body.append(ast.Expr(ast.Constant(...)))
+        form.body = [ast.Expr(ast.Constant(docstring if docstring else ...))]
         form.decorator_list = []
         forms.append(_Spell(carrier).visit(form))
     if carrier.on_class:

@@ -14,11 +14,17 @@ building: ContextVar[bool] = ContextVar("building", default=False)
 """True inside `with GraphDSL()`."""
 
 
+class Wirable:
+    """Something that stands in a GraphDSL: a placed part or a port of one."""
+
+    __slots__ = ()
+
+
 def compose(left: Any, right: Any) -> Any:
     """Return `left.via(right)` or `left.to(right)`, by the ports of `right`."""
     if not isinstance(right, Part | GraphStage):
-        if hasattr(type(right), "__rrshift__"):
-            return NotImplemented  # a port of a GraphDSL knows what to do
+        if isinstance(right, Wirable):
+            return NotImplemented  # it knows what to do
         raise BuildError(
             f">> expects a Flow, a Sink or a port of the graph, got {type(right).__name__} {shortened(right, 60)}"
         )

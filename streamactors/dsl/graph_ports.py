@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from streamactors.dsl.compose import Wirable
 from streamactors.engine.blueprint import Module
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from streamactors.dsl.graph_dsl import GraphDSL
 
 
-class _Wirable:
+class _Shift(Wirable):
     """Something that may stand beside `>>`. The rules are GraphDSL.wire's."""
 
     __slots__ = ()
@@ -32,7 +33,7 @@ class _Wirable:
         return placed
 
 
-class Placed(_Wirable):
+class Placed(_Shift):
     """A part in a graph. Where one port is meant, it stands for its first port that is not connected yet."""
 
     __slots__ = ("graph", "index", "module", "name")
@@ -74,7 +75,7 @@ class Placed(_Wirable):
         return f"<{self.name} in a graph>"
 
 
-class _Port(_Wirable):
+class _Port(_Shift):
     """One port of a placed part."""
 
     __slots__ = ("number", "part")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.compose import compose
 from streamactors.dsl.iterate import AsyncElements, iterate
-from streamactors.dsl.keep import Keep
 from streamactors.dsl.operators import SourceOps
 from streamactors.dsl.part import checked_combine, joined, module_of, not_used
 from streamactors.dsl.replay import replayed
@@ -79,7 +78,7 @@ class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
         """Run this source into `sink` and return what the sink materializes, for most a future.
 
         Without `system` it runs in a default one, which ends with the process."""
-        return self.to_mat(sink, Keep.right).run(system)
+        return RunnableGraph[M2](self._into(module_of("run_with", sink, (1, 0)))).run(system)
 
     def run(self, system: ActorSystem | None = None) -> StreamFuture[None]:
         """Run this source for its effects and return a future that ends with it; elements are dropped."""

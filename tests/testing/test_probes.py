@@ -116,7 +116,7 @@ def test_waiting_in_vain_ends_with_an_error(actor_system):
         sink.expect_next()
     with pytest.raises(AssertionError, match="expected a request, but nothing came in time"):
         source.send_next(1)
-    with pytest.raises(AssertionError, match="took longer|nothing came"), sink.within("10ms"):
+    with pytest.raises(AssertionError, match=r"took longer|nothing came"), sink.within("10ms"):
         sink.expect_next(timeout="5s")
 
 

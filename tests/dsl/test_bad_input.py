@@ -1,0 +1,69 @@
+"""Mistakes are errors at the line that makes them, and say what was expected."""
+
+from __future__ import annotations
+
+import pytest
+from streamactors import Broadcast, Flow, Keep, Merge, Sink, Source
+from streamactors.errors import BuildError
+
+
+async def coroutine_function(x):
+    return x
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (lambda: Source.range(3).via(Sink.ignore()), "via expects a Flow, got a Sink: ignore"),
+        (lambda: Source.range(3).via(Source.range(3)), "via expects a Flow, got a Source: range"),
+        (lambda: Source.range(3).to(Flow.map(str)), "to expects a Sink, got a Flow: map"),
+        (lambda: Source.range(3).run_with(Flow), "run_with expects a Sink, got type .*; a class was given: make an instance"),
+        (lambda: Source.range(3).run_with(print), "run_with expects a Sink, got builtin_function_or_method"),
+        (lambda: Source.range(3).to_mat(Sink.ignore(), 5), "to_mat expects a function of two materialized values, got 5"),
+        (lambda: Flow.map(str).to_mat(Source.empty(), Keep.left), "to_mat expects a Sink, got a Source"),
+        (lambda: Source.range(3).map(5), "map expects a function, got int 5"),
+        (lambda: Source.range(3).map(coroutine_function), "map expects a plain function.*coroutine_function; use map_async"),
+        (lambda: Source.range(3).named(""), "named expects a text that is not empty"),
+        (lambda: Source.range(3).max_chunk(0), "max_chunk must be at least 1, got 0"),
+        (lambda: Source.range(3).with_attributes(buffer=True), "buffer must be an integer, got bool True"),
+        (lambda: Source.range(3).with_attributes(decider=3), "decider must be a function"),
+        (lambda: Source.range(3).async_boundary(0), "buffer must be at least 1, got 0"),
+        (lambda: Source.range(1.5), r"range\(1.5, None, 1\)"),
+        (lambda: Source.range(0, 3, 0), "must not be zero"),
+        (lambda: Source.from_iterable(5), "from_iterable expects an iterable, got int"),
+        (lambda: Source.from_async_iterable([1]), "from_async_iterable expects an async iterable, got list"),
+        (lambda: Source.failed("boom"), "failed expects an exception, got str 'boom'"),
+        (lambda: Source.cycle(iter([1])), "cycle expects an iterable that can be iterated again"),
+        (lambda: Source.cycle(3), "cycle expects an iterable, got int 3"),
+        (lambda: Source.tick("soon", 1, 0), "tick: initial_delay: not a duration"),
+        (lambda: Source.tick(0, 0, 0), "tick: interval must be more than 0, got 0"),
+        (lambda: Source.tick(0, -5, 0), "tick: interval must be more than 0, got -5"),
+        (lambda: Source.unfold(0, None), "unfold expects a function, got NoneType"),
+        (lambda: Source.unfold(0, coroutine_function), "use unfold_async"),
+        (lambda: Source.unfold_resource(open, 3, print), "unfold_resource: read expects a function"),
+        (lambda: Source.future(3), "future expects a future or something to await, got int 3"),
+        (lambda: Source.future_source([1]), "future_source expects a future"),
+        (lambda: Source.lazy_source(Source.empty()), "lazy_source expects a function"),
+        (lambda: Source.queue(0), "queue: size must be at least 1, got 0"),
+        (lambda: Source.queue_with_backpressure(1, 0), "max_concurrent_offers must be at least 1"),
+        (lambda: Source.actor_ref(3, "explode"), "overflow must be one of drop_head.*got 'explode'"),
+        (lambda: Source.from_lines(3), "from_lines expects a path, got int 3"),
+        (lambda: Source.from_lines("x", "klingon"), "from_lines: unknown encoding: klingon"),
+        (lambda: Source.from_stage(Broadcast(2)), "Source.from_stage expects a Source, got a part with 1 inlets and 2 outlets"),
+        (lambda: Source.combine([]), "at least one source"),
+        (lambda: Source.combine([Source.empty()] * 2, Broadcast), "must give a junction of 2 inlets and 1 outlet"),
+        (lambda: Sink.combine([Sink.ignore()], lambda n: Merge(2)), "junction of 1 inlet"),
+        (lambda: Sink.foreach(coroutine_function), "use foreach_async for coroutine functions"),
+        (lambda: Sink.fold(0, 0), "fold expects a function, got int 0"),
+        (lambda: Sink.to_queue(0), "buffer must be at least 1"),
+        (lambda: Sink.actor_ref_with_backpressure("me"), "expects the ActorRef of an actor, got str 'me'"),
+        (lambda: Source.range(3) >> 5, ">> expects a Flow, a Sink or a port of the graph, got int 5"),
+        (lambda: Source.range(5).with_replay(-1), "start must be at least 0, got -1"),
+        (lambda: Source.range(5).with_replay(marks_at=5), "marks_at must be positions, got 5"),
+        (lambda: Source.from_iterable(iter([1])).with_replay(), "with_replay needs one source that can be read again.*none here"),
+        (lambda: Source.combine([Source.range(1), Source.range(2)]).with_replay(), "found range and range"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_an_error_at_its_line(operation, message):
+    with pytest.raises(BuildError, match=message):
+        operation()
