@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamactors.errors import BuildError
+from streamactors.windows.aggregation import Aggregation
 from streamactors.windows.blueprint import (
     AggregateStep,
     Blueprint,
@@ -24,9 +25,9 @@ from streamactors.windows.blueprint import (
 )
 from streamactors.windows.buffered import Buffered
 from streamactors.windows.changelog import TaskIdentity
+from streamactors.windows.closing import Closing
 from streamactors.windows.codec import Serdes
-from streamactors.windows.definitions import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from streamactors.windows.emitter import Emitter
+from streamactors.windows.definitions import SessionWindows, TimeWindows, UnlimitedWindows
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics, TaskMetrics
 from streamactors.windows.operator import Operator, Surroundings
@@ -131,61 +132,70 @@ class _Build:
 
     def _add_aggregation(self, step: AggregateStep, at: int) -> int:
         """An aggregation, with the suppression behind it where one operator can do both."""
-        windowing, node, store, around = step.windowing, step.node, step.store, self._around
-        windows, aggregator, stores = windowing.windows, step.aggregator, self._stores
-        kafka = windowing.semantics == "kafka"
-        finals = step.emits_on_close or self._is_made_final(at)
+        windowing, around, stores = step.windowing, self._around, self._stores
+        windows = windowing.windows
         if windows is None:
-            self._operators.append(TableAggregate(node, store, around, aggregator, stores))
+            self._operators.append(TableAggregate(step.node, step.store, around, step.aggregator, stores))
             return 1
-        common = (node, store, around)
-        if isinstance(windows, SessionWindows):
-            emitter = self._emitter(step, windows.wait_ms) if step.emits_on_close else None
-            self._operators.append(
-                SessionOperator(*common, windows, aggregator, stores, windowing.retention_ms, finals, kafka, emitter)
-            )
-            return 1
-        if isinstance(windows, SlidingWindows):
-            emitter_of_panes: Emitter[Any] | None = None
-            if step.emits_on_close:
-                emitter_of_panes = self._emitter(step, windows.difference_ms + windows.wait_ms)
-            self._operators.append(
-                SlidingOperator(
-                    *common, windows, aggregator, stores, windowing.retention_ms, finals, kafka, emitter_of_panes
-                )
-            )
-            return 1
-        report: SuppressMetrics | EmitMetrics
-        if step.emits_on_close:
-            report = EmitMetrics(node)
-            self._metrics.emitting.append(report)
-            bound = None
-        else:
-            behind = self._steps[at + 1] if at + 1 < len(self._steps) else None
-            if not self._can_be_read_from_store(behind):
-                self._operators.append(
-                    TimeUpdates(*common, windows, aggregator, stores, windowing.retention_ms, finals)
-                )
-                return 1
-            assert isinstance(behind, SuppressStep)
-            report = self._suppress_metrics(behind)
-            bound = behind.suppressed.buffer.record_bound
-        operator = TimeFinals(*common, windows, aggregator, stores, windowing.retention_ms, report, bound, kafka)
-        self._operators.append(operator)
-        if isinstance(report, SuppressMetrics):
-            self._buffers.append(operator.buffered)
-            return 2
-        return 1
-
-    def _can_be_read_from_store(self, behind: Step | None) -> bool:
-        """Whether a suppression needs no values of its own: final results only, and nobody weighs the buffer."""
-        return (
-            isinstance(behind, SuppressStep)
-            and behind.suppressed.final
-            and behind.suppressed.buffer.byte_bound is None
-            and behind.suppressed.early_every_ms is None
-            and not self._factory.detailed_metrics
+        report, suppressed = self._finals_of(step, at)
+        finals = report is not None or self._is_made_final(at)
+        kafka = windowing.semantics == "kafka"
+        spec: Aggregation[Any] = Aggregation(
+            step.node, step.store, windows, step.aggregator, windowing.retention_ms, kafka, finals
         )
+        operator: TimeUpdates | TimeFinals | SessionOperator | SlidingOperator
+        if isinstance(windows, TimeWindows | UnlimitedWindows):
+            if report is None:
+                operator = TimeUpdates(spec, around, stores)
+            else:
+                bound = None if suppressed is None else suppressed.suppressed.buffer.record_bound
+                operator = TimeFinals(spec, around, stores, report, bound)
+        else:
+            closing: Closing[Any] | None = None
+            if report is not None:
+                closing = Closing(report, windows.shortest_retention_ms // _BUCKETS)
+            if isinstance(windows, SessionWindows):
+                operator = SessionOperator(spec, around, stores, closing)
+            else:
+                operator = SlidingOperator(spec, around, stores, closing)
+        self._operators.append(operator)
+        if suppressed is None:
+            return 1
+        assert not isinstance(operator, TimeUpdates)
+        self._buffers.append(operator.buffered)
+        return 2
+
+    def _finals_of(
+        self, step: AggregateStep, at: int
+    ) -> tuple[SuppressMetrics | EmitMetrics | None, SuppressStep | None]:
+        """What an aggregation that gives final results itself reports to, and the suppression it does the work of.
+
+        It can where nothing but the last update of a window is asked for and nobody weighs the buffer; the values then
+        stay in the store. Of sessions and sliding windows a buffer also holds what was merged or deleted: there only
+        an unbounded count, which is never deleted, does without. And in Kafka mode they are let go while they may
+        still change."""
+        if step.emits_on_close:
+            report = EmitMetrics(step.node)
+            self._metrics.emitting.append(report)
+            return report, None
+        behind = self._steps[at + 1] if at + 1 < len(self._steps) else None
+        windows = step.windowing.windows
+        assert windows is not None
+        if (
+            not isinstance(behind, SuppressStep)
+            or not behind.suppressed.final
+            or behind.suppressed.buffer.byte_bound is not None
+            or behind.suppressed.early_every_ms is not None
+            or self._factory.detailed_metrics
+        ):
+            return None, None
+        if windows.inclusive_end and (
+            behind.suppressed.buffer.record_bound is not None
+            or step.windowing.semantics == "kafka"
+            or step.aggregator.kind != "count"
+        ):
+            return None, None
+        return self._suppress_metrics(behind), behind
 
     def _add_suppression(self, step: SuppressStep, at: int) -> None:
         windowing = self._table_of(at)
@@ -196,9 +206,7 @@ class _Build:
             assert windows is not None
             wait = windows.wait_ms
             if windows.inclusive_end and windowing.windowing.semantics == "strict":
-                wait += (
-                    1  # a window is open while its last millisecond is at the limit, and nothing final leaves before
-                )
+                wait += 1  # a window is open while its last millisecond is at the limit; before, nothing is final
             if isinstance(windows, TimeWindows | UnlimitedWindows):
                 bucket = windows.advance_ms if isinstance(windows, TimeWindows) else 1
         report = self._suppress_metrics(step)
@@ -220,11 +228,6 @@ class _Build:
         report = SuppressMetrics(step.node, step.store, self._factory.detailed_metrics)
         self._metrics.suppressed.append(report)
         return report
-
-    def _emitter(self, step: AggregateStep, wait_ms: int) -> Emitter[Any]:
-        report = EmitMetrics(step.node)
-        self._metrics.emitting.append(report)
-        return Emitter(report, wait_ms // _BUCKETS)
 
     def _table_of(self, at: int) -> AggregateStep | None:
         """The windowed aggregation whose table the step at `at` works on; None for a table without windows."""

@@ -5,6 +5,7 @@ Kafka names it (name, group, tags); whoever exports them (JMX-like, Prometheus) 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -75,6 +76,10 @@ class SuppressMetrics:
     count: Spread = field(default_factory=Spread)
     rate: Rate = field(default_factory=Rate)
 
+    def record(self, emitted: int, began_ns: int) -> None:
+        """So many results were given out."""
+        self.emitted += emitted
+
 
 @dataclass(slots=True)
 class EmitMetrics:
@@ -85,6 +90,12 @@ class EmitMetrics:
     rate: Rate = field(default_factory=Rate)
     latency: Spread = field(default_factory=Spread)
     """Milliseconds that giving out closed windows took."""
+
+    def record(self, emitted: int, began_ns: int) -> None:
+        """So many results were given out, from `began_ns` of the performance counter until now."""
+        if emitted:
+            self.emitted += emitted
+            self.latency.record((time.perf_counter_ns() - began_ns) // 1_000_000)
 
 
 @dataclass(slots=True)

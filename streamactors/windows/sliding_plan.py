@@ -13,19 +13,35 @@ from streamactors.windows.record import RecordContext
 
 
 class Pane:
-    """The aggregate of one window of a key and its newest timestamp. `gone`: deleted."""
+    """The aggregate of one window of a key and its newest timestamp; `prior` and `old`: before its first and its last
+    update. `gone`: deleted."""
 
-    __slots__ = ("context", "dirty", "gone", "key", "logged", "start", "timestamp", "value")
+    __slots__ = ("context", "dirty", "gone", "ident", "key", "logged", "old", "prior", "start", "timestamp", "value")
 
-    def __init__(self, key: Any, start: int, value: Any, timestamp: int, context: RecordContext | None) -> None:
+    def __init__(
+        self,
+        ident: str | bytes,
+        key: Any,
+        start: int,
+        value: Any,
+        timestamp: int,
+        context: RecordContext | None,
+        prior: Any,
+    ) -> None:
+        self.ident = ident
         self.key = key
         self.start = start
         self.value = value
         self.timestamp = timestamp
         self.context = context
+        self.prior = prior
+        self.old = prior
         self.gone = False
         self.dirty = True
         self.logged = False
+
+    def __lt__(self, other: object) -> bool:
+        return False
 
 
 class Panes:

@@ -7,58 +7,55 @@ Kafka mode: windows whose start lies too far behind the newest one written are h
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from streamactors.windows.aggregator import Aggregator, as_values
+from streamactors.windows.aggregation import Aggregation
+from streamactors.windows.aggregator import as_values
+from streamactors.windows.buffered import Buffered
 from streamactors.windows.changelog import Change, StoreLog, StoreReader, TaskIdentity, pack_context, unpack_context
+from streamactors.windows.closing import Closing
 from streamactors.windows.codec import dumps, key_bytes
 from streamactors.windows.definitions import SlidingWindows, grace_of
-from streamactors.windows.emitter import Emitter
 from streamactors.windows.operator import FATAL, NO_TIME, AggregateOperator, Ident, Surroundings
 from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.sliding_plan import Pane, Panes, Step, plan, plan_early
 from streamactors.windows.stores import Stores
 
+_STORE_SUFFIX: Final = bytes(4)  # the end of the store's keys
+
 
 class SlidingOperator(AggregateOperator):
-    """Sliding windows as updates, or with an `emitter` as final results when they close.
-
-    `finals`: something downstream, or the operator itself, gives final results."""
+    """Sliding windows as updates, or with `closing` as final results when they close."""
 
     def __init__(
         self,
-        node: str,
-        store: str,
+        spec: Aggregation[SlidingWindows],
         around: Surroundings,
-        windows: SlidingWindows,
-        aggregator: Aggregator,
         stores: Stores,
-        retention_ms: int,
-        finals: bool,
-        kafka: bool,
-        emitter: Emitter[Pane] | None = None,
+        closing: Closing[Pane] | None = None,
     ) -> None:
-        super().__init__(node, around)
-        self.store = store
-        self._difference = windows.difference_ms
-        self._grace = grace_of(windows)
-        self._retention = retention_ms
-        self._keys: MutableMapping[Ident, Panes] = stores.keyed(store)
-        self._log = StoreLog(store, node, f"{aggregator.kind} over {windows.shape}", around.track_changes)
-        self._init = aggregator.init
-        self._add = aggregator.add if aggregator.kind == "count" else as_values(aggregator.add)
-        self._finals = finals
-        self._kafka = kafka
-        self._emitter = emitter
+        super().__init__(spec.node, around)
+        self.store = spec.store
+        self._difference = spec.windows.difference_ms
+        self._grace = grace_of(spec.windows)
+        self._retention = spec.retention_ms
+        self._keys: MutableMapping[Ident, Panes] = stores.keyed(spec.store)
+        self._log = StoreLog(spec.store, spec.node, spec.shape, around.track_changes)
+        self._init = spec.aggregator.init
+        self._add = spec.aggregator.add if spec.aggregator.kind == "count" else as_values(spec.aggregator.add)
+        self._finals = spec.finals
+        self._kafka = spec.kafka
+        self._closing = closing
         self._newest = NO_TIME  # the largest start ever written
         self._next_sweep = NO_TIME
 
     def process(self, rows: Sequence[Record], out: list[Any]) -> None:
         identity = self.around.identity
         text, identify = identity.text, identity.of
-        emits = self._emitter is not None
+        closes = self._closing is not None
         for record in rows:
             ident = record.key
             timestamp = record.timestamp
@@ -74,7 +71,7 @@ class SlidingOperator(AggregateOperator):
                     self._reject(record)
                     continue
                 self._take(ident, record, timestamp, out)
-                if emits and timestamp == self.stream_time:
+                if closes and timestamp == self.stream_time:
                     self._release(out, record.context)
             except FATAL:
                 raise
@@ -87,7 +84,7 @@ class SlidingOperator(AggregateOperator):
         """Windows that start before this are hidden."""
         if not self._kafka:
             return 0
-        return max(0, self._newest - self._retention + (self._emitter is None))
+        return max(0, self._newest - self._retention + (self._closing is None))
 
     def _take(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
         limit = self.stream_time - self._grace
@@ -127,6 +124,7 @@ class SlidingOperator(AggregateOperator):
     def _apply(self, ident: Ident, panes: Panes, step: Step, record: Record, out: list[Any]) -> None:
         """Write one update to the store and forward it."""
         start, new = step.start, step.new
+        old = None if step.copies else step.old
         timestamp = step.timestamp
         if not step.copies and (step.old is None or record.timestamp > timestamp):
             timestamp = record.timestamp
@@ -137,36 +135,50 @@ class SlidingOperator(AggregateOperator):
             if pane is not None:
                 panes.remove(pane)
                 pane.gone = True
+                pane.old = old
                 if self._log.on:
                     self._log.leave(self._log_key(ident, start), pane)
         elif pane is None:
-            self._insert(ident, panes, Pane(record.key, start, new, timestamp, record.context))
+            self._insert(ident, panes, Pane(ident, record.key, start, new, timestamp, record.context, old))
         else:
-            pane.value, pane.timestamp, pane.context = new, timestamp, record.context
+            pane.value, pane.timestamp, pane.context, pane.old = new, timestamp, record.context, old
             if not pane.dirty:
                 self._log.touch(ident, pane)
-        if self._emitter is None:
-            old = None if step.copies else step.old
+        if self._closing is None:
             out.append((ident, record.key, start, start + self._difference, new, old, timestamp, record.context, False))
 
     def _insert(self, ident: Ident, panes: Panes, pane: Pane) -> None:
         panes.insert(pane)
         self._log.touch(ident, pane)
-        if self._emitter is not None:
-            self._emitter.put(pane.start + self._difference, key_bytes(ident) + bytes(4), ident, pane)
+        closing = self._closing
+        if closing is not None:
+            suffix = pane.start.to_bytes(8, "big") if closing.suppresses else _STORE_SUFFIX
+            closing.put(pane.start + self._difference, key_bytes(ident) + suffix, pane)
 
     def _release(self, out: list[Any], trigger: RecordContext | None = None) -> None:
-        """With an emitter: give out the windows that stream time has closed."""
-        if self._emitter is None:
+        """Where results are final: give out the windows that stream time has closed."""
+        closing = self._closing
+        if closing is None:
             return
+        due = closing.due(self.stream_time - self._grace)
+        if not due:
+            return
+        began, emitted = time.perf_counter_ns(), len(out)
         hidden_before = self._newest - self._retention if self._kafka else -1
-        for ident, pane in self._emitter.due(self.stream_time - self._grace):
+        for pane in due:
             start = pane.start
             if start < hidden_before:
                 continue  # Kafka's store hides it after a jump of time
             context = (trigger or pane.context) if self._kafka else pane.context
+            old = pane.old if closing.suppresses else None
             end = start + self._difference
-            out.append((ident, pane.key, start, end, pane.value, None, pane.timestamp, context, True))
+            out.append((pane.ident, pane.key, start, end, pane.value, old, pane.timestamp, context, True))
+        closing.report.record(len(out) - emitted, began)
+
+    def buffered(self) -> Buffered:
+        """What a suppress buffer would hold."""
+        assert self._closing is not None
+        return self._closing.buffered(self.around.serdes)
 
     def _kept_from(self) -> int:
         """No row that can still come looks at windows that start before this."""
@@ -211,7 +223,7 @@ class SlidingOperator(AggregateOperator):
     def changes(self, identity: TaskIdentity) -> Iterator[Change]:
         entries = {
             self._log_key(ident, pane.start): dumps(
-                [pane.key, pane.start, pane.value, pane.timestamp, pack_context(pane.context)]
+                [pane.key, pane.start, pane.value, pane.timestamp, pack_context(pane.context), pane.prior, pane.old]
             )
             for ident, pane in self._log.touched()
         }
@@ -223,11 +235,11 @@ class SlidingOperator(AggregateOperator):
             return
         self.stream_time, self._newest = state["stream_time"], state["newest"]
         limit = self.stream_time - self._grace
-        emitter = self._emitter
-        for _, (key, start, value, timestamp, context) in reader.entries():
+        closing = self._closing
+        for _, (key, start, value, timestamp, context, prior, old) in reader.entries():
             ident = self.around.identity.of(key)
-            self._emitter = emitter if start + self._difference >= limit else None  # else it was given out already
-            pane = Pane(key, start, value, timestamp, unpack_context(context))
+            self._closing = closing if start + self._difference >= limit else None  # else it was given out already
+            pane = Pane(ident, key, start, value, timestamp, unpack_context(context), prior)
             self._insert(ident, self._keys.setdefault(ident, Panes()), pane)
-            pane.dirty, pane.logged = False, True
-        self._emitter = emitter
+            pane.old, pane.dirty, pane.logged = old, False, True
+        self._closing = closing

@@ -8,7 +8,7 @@ forgotten. Out they come by buffer time, then by serialised key. Kafka Streams' 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from streamactors.windows.buffered import Buffered, entry_bytes
 from streamactors.windows.changelog import Change, StoreLog, StoreReader, TaskIdentity, pack_context, unpack_context
@@ -21,6 +21,9 @@ from streamactors.windows.suppressed import Suppressed
 from streamactors.windows.time_index import TimeIndex
 from streamactors.windows.update import Update
 
+Where: TypeAlias = Ident | tuple[Ident, int, int]
+"""What an entry is found by: the key's stand-in, with the window where there is one."""
+
 _BUCKETS: Final = 64  # into so many parts the time that things wait is cut
 
 
@@ -28,15 +31,13 @@ class Held:
     """One entry: the last update of a key (and window), the value before the first, the time it is held from."""
 
     __slots__ = (
-        "context", "dirty", "end", "ident", "key", "logged", "new", "next_early", "old", "prior", "size", "start",
-        "tie", "time", "timestamp",
+        "context", "dirty", "key", "logged", "new", "next_early", "old", "prior", "size", "tie", "time", "timestamp",
+        "where",
     )  # fmt: skip
 
-    def __init__(self, ident: Ident, key: Any, start: int | None, end: int | None, prior: Any, time: int, tie: bytes):
-        self.ident = ident
+    def __init__(self, where: Where, key: Any, prior: Any, time: int, tie: bytes) -> None:
+        self.where = where
         self.key = key
-        self.start = start
-        self.end = end
         self.prior = prior
         self.time = time
         self.tie = tie
@@ -80,7 +81,7 @@ class Suppress(TimedOperator):
         self._byte_bound = suppressed.buffer.byte_bound
         self._bounded = self._record_bound is not None or self._byte_bound is not None
         self._weighs = self._byte_bound is not None or report.detailed
-        self._held: dict[tuple[Ident, int | None, int | None], Held] = {}
+        self._held: dict[Where, Held] = {}
         self._index: TimeIndex[Held] = TimeIndex(bucket_ms or wait_ms // _BUCKETS)
         self._bytes = 0
         shape = "final results" if suppressed.final else "updates"
@@ -95,13 +96,12 @@ class Suppress(TimedOperator):
             ident, key, start, end, new, old, timestamp, context, _ = update
             if timestamp > stream_time:
                 self.stream_time = stream_time = timestamp
-            where = (ident, start, end)
+            where = ident if start is None or end is None else (ident, start, end)
             entry = held.get(where)
             if entry is None:
-                time = end if final else timestamp
-                assert time is not None
+                time = end if final and end is not None else timestamp
                 tie = self._serialised(ident, start, end)
-                entry = held[where] = Held(ident, key, start, end, old, time, tie)
+                entry = held[where] = Held(where, key, old, time, tie)
                 index.push(time, tie, entry)
                 self._log.touch(where, entry)
                 if time < first_time:
@@ -155,17 +155,14 @@ class Suppress(TimedOperator):
         if entry.time > time:
             self._index.push(entry.time, tie, entry)
             return
-        del self._held[entry.ident, entry.start, entry.end]
+        del self._held[entry.where]
         self._log.leave(tie, entry)
         self._bytes -= entry.size
         if entry.new is not None or not self._final:
             self._report.emitted += 1
-            out.append(
-                (
-                    entry.ident, entry.key, entry.start, entry.end, entry.new, entry.old, entry.timestamp,
-                    entry.context, self._final,
-                )
-            )  # fmt: skip
+            ident, start, end = _parts(entry.where)
+            key, new, old, timestamp, context = entry.key, entry.new, entry.old, entry.timestamp, entry.context
+            out.append((ident, key, start, end, new, old, timestamp, context, self._final))
         if self._report.detailed:
             self._measure()
 
@@ -203,7 +200,7 @@ class Suppress(TimedOperator):
         return NO_TIME if last is None else last + self._wait
 
     def read(self, key: Any, ident: Ident, start: int | None, end: int | None) -> tuple[Any, int | None] | None:
-        entry = self._held.get((ident, start, end))
+        entry = self._held.get(ident if start is None or end is None else (ident, start, end))
         if entry is None:
             return self._parent.read(key, ident, start, end)
         return None if entry.prior is None else (entry.prior, None)  # its timestamp is not known
@@ -213,8 +210,7 @@ class Suppress(TimedOperator):
             entry.tie: dumps(
                 [
                     entry.key,
-                    entry.start,
-                    entry.end,
+                    *_parts(entry.where)[1:],
                     entry.new,
                     entry.old,
                     entry.prior,
@@ -236,7 +232,8 @@ class Suppress(TimedOperator):
         for _, (key, start, end, new, old, prior, timestamp, context, time, next_early) in reader.entries():
             ident = self.around.identity.of(key)
             tie = self._serialised(ident, start, end)
-            entry = self._held[ident, start, end] = Held(ident, key, start, end, prior, time, tie)
+            where = ident if start is None else (ident, start, end)
+            entry = self._held[where] = Held(where, key, prior, time, tie)
             entry.new, entry.old, entry.timestamp, entry.context = new, old, timestamp, unpack_context(context)
             entry.next_early, entry.dirty, entry.logged = next_early, False, True
             self._index.push(time, tie, entry)
@@ -244,3 +241,7 @@ class Suppress(TimedOperator):
                 entry.size = self._size(entry)
                 self._bytes += entry.size
         self._measure()
+
+
+def _parts(where: Where) -> tuple[Ident, int | None, int | None]:
+    return where if isinstance(where, tuple) else (where, None, None)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, MutableMapping
 from typing import Any, Final
 
-from streamactors.windows.aggregator import Aggregator
+from streamactors.windows.aggregation import Aggregation
 from streamactors.windows.changelog import Change, StoreLog, StoreReader, TaskIdentity, pack_context, unpack_context
 from streamactors.windows.codec import dumps, key_bytes
 from streamactors.windows.definitions import FOREVER, TimeWindows, UnlimitedWindows, grace_of
@@ -40,30 +40,21 @@ class Cell:
 
 
 class TimeWindowOperator(AggregateOperator):
-    """State and time of an aggregation over TimeWindows or UnlimitedWindows.
-
-    `finals`: something downstream, or the operator itself, gives final results."""
+    """State and time of an aggregation over TimeWindows or UnlimitedWindows."""
 
     def __init__(
-        self,
-        node: str,
-        store: str,
-        around: Surroundings,
-        windows: TimeWindows | UnlimitedWindows,
-        aggregator: Aggregator,
-        stores: Stores,
-        retention_ms: int,
-        finals: bool,
+        self, spec: Aggregation[TimeWindows] | Aggregation[UnlimitedWindows], around: Surroundings, stores: Stores
     ) -> None:
-        super().__init__(node, around)
-        self._finals = finals
-        self.store = store
-        self._windows = windows
-        self._aggregator = aggregator
-        self._cells: WindowStore[Cell] = stores.windowed(store)
-        self._log = StoreLog(store, node, f"{aggregator.kind} over {windows.shape}", around.track_changes)
-        self._retention = retention_ms
+        super().__init__(spec.node, around)
+        self.store = spec.store
+        self._windows = spec.windows
+        self._aggregator = spec.aggregator
+        self._cells: WindowStore[Cell] = stores.windowed(spec.store)
+        self._log = StoreLog(spec.store, spec.node, spec.shape, around.track_changes)
+        self._retention = spec.retention_ms
+        self._finals = spec.finals
         self._newest = NO_TIME  # the largest start ever written
+        windows = spec.windows
         if isinstance(windows, TimeWindows):
             self._granule = math.gcd(windows.size_ms, windows.advance_ms)
             self._size = windows.size_ms

@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any, Final
 
-from streamactors.windows.aggregator import Aggregator, as_values, snapshot
+from streamactors.windows.aggregation import Aggregation
+from streamactors.windows.aggregator import as_values, snapshot
 from streamactors.windows.buffered import Buffered, entry_bytes
 from streamactors.windows.codec import key_bytes
 from streamactors.windows.definitions import TimeWindows, UnlimitedWindows
@@ -33,33 +34,29 @@ _STORE_SUFFIX: Final = bytes(4)
 class TimeFinals(TimeWindowOperator):
     """`report` tells which of the two it serves: SuppressMetrics (at most `max_records` open) or EmitMetrics.
 
-    `kafka`, for emit only: forget closed windows that Kafka's store hides after a jump of time, and give a result the
+    For emit in Kafka mode: closed windows that the store hides after a jump of time are lost, and a result has the
     context of the row that closed it."""
 
     def __init__(
         self,
-        node: str,
-        store: str,
+        spec: Aggregation[TimeWindows] | Aggregation[UnlimitedWindows],
         around: Surroundings,
-        windows: TimeWindows | UnlimitedWindows,
-        aggregator: Aggregator,
         stores: Stores,
-        retention_ms: int,
         report: SuppressMetrics | EmitMetrics,
         max_records: int | None = None,
-        kafka: bool = False,
     ) -> None:
-        super().__init__(node, store, around, windows, aggregator, stores, retention_ms, finals=True)
+        super().__init__(spec, around, stores)
         self._report = report
         self._suppresses = isinstance(report, SuppressMetrics)
-        self._kafka = kafka and not self._suppresses
+        self._kafka = spec.kafka and not self._suppresses
         self._bound = max_records
         self._max_records = NEVER if max_records is None else max_records
         self._held = 0
         self._closed: dict[int, MutableMapping[Ident, Cell]] = {}  # still readable, until retention takes them
         # Nobody sees an aggregate before it is final, so `add` may change it in place, unless a failing row is to be
         # taken back.
-        self._add = aggregator.add if around.on_failure is None else as_values(aggregator.add)
+        add = spec.aggregator.add
+        self._add = add if around.on_failure is None else as_values(add)
 
     def process(self, rows: Sequence[Record], out: list[Any]) -> None:
         remaining = iter(rows)
@@ -191,11 +188,7 @@ class TimeFinals(TimeWindowOperator):
                 self._closed[start] = cells
         for start in [start for start in self._closed if start <= self._newest - self._retention]:
             del self._closed[start]
-        emitted = len(out) - emitted
-        if emitted:
-            self._report.emitted += emitted
-            if isinstance(self._report, EmitMetrics):
-                self._report.latency.record((time.perf_counter_ns() - began) // 1_000_000)
+        self._report.record(len(out) - emitted, began)
 
     def _results(self, start: int, cells: MutableMapping[Ident, Cell], trigger: RecordContext | None) -> list[Update]:
         """The final updates of one window; entries that ended as None give none."""

@@ -7,6 +7,8 @@ comes."""
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
+from itertools import chain
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -52,7 +54,25 @@ class TimeIndex(Generic[T]):
             raise IndexError("pop from an empty time index")
         return heapq.heappop(self._near)
 
+    def pop_before(self, limit: int) -> list[tuple[int, bytes, T]]:
+        """Remove and return everything with time < `limit`, in order."""
+        found: list[tuple[int, bytes, T]] = []
+        near, pop = self._near, heapq.heappop
+        while near or self._advance():
+            near = self._near
+            while near and near[0][0] < limit:
+                found.append(pop(near))
+            if near:
+                break
+        return found
+
+    def items(self) -> Iterator[tuple[int, bytes, T]]:
+        """Everything, in no order."""
+        return chain(self._near, *self._far.values())
+
     def _advance(self) -> bool:
+        """Make the next bucket the near one; False if there is none. It may lie far ahead of any limit, which costs
+        nothing: what is put before it goes to the near heap as well."""
         if not self._numbers:
             return False
         self._near_number = heapq.heappop(self._numbers)

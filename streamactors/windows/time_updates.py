@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any
 
-from streamactors.windows.aggregator import Aggregator, as_values
+from streamactors.windows.aggregation import Aggregation
+from streamactors.windows.aggregator import as_values
 from streamactors.windows.definitions import TimeWindows, UnlimitedWindows
 from streamactors.windows.operator import FATAL, Ident, Surroundings
 from streamactors.windows.record import Record
@@ -20,18 +21,10 @@ class TimeUpdates(TimeWindowOperator):
     """The windowed table as it changes."""
 
     def __init__(
-        self,
-        node: str,
-        store: str,
-        around: Surroundings,
-        windows: TimeWindows | UnlimitedWindows,
-        aggregator: Aggregator,
-        stores: Stores,
-        retention_ms: int,
-        finals: bool,
+        self, spec: Aggregation[TimeWindows] | Aggregation[UnlimitedWindows], around: Surroundings, stores: Stores
     ) -> None:
-        super().__init__(node, store, around, windows, aggregator, stores, retention_ms, finals)
-        self._add = as_values(aggregator.add)
+        super().__init__(spec, around, stores)
+        self._add = as_values(spec.aggregator.add)
 
     def process(self, rows: Sequence[Record], out: list[Any]) -> None:
         remaining = iter(rows)
