@@ -77,7 +77,7 @@ class Dispatch:
         if answer is NO_ANSWER:
             request.no_answer()
         else:
-            request.answer(answer)
+            request.answer_here(answer)
 
     def _refuse(self, request: Request, code: ErrorCode, message: str | None = None) -> None:
         if request.answered:

@@ -85,10 +85,10 @@ class Request:
         If the client has gone it is dropped."""
         data_plane = self.node.data_plane
         if data_plane.in_thread():
-            self._answer(answer)
+            self.answer_here(answer)
             return
         try:
-            data_plane.execute(partial(self._answer, answer))
+            data_plane.execute(partial(self.answer_here, answer))
         except DispatcherStopped:
             pass  # the broker has stopped, and the connection with it
 
@@ -96,7 +96,8 @@ class Request:
         """End the request without a response."""
         self._finish([])
 
-    def _answer(self, answer: Any) -> None:
+    def answer_here(self, answer: Any) -> None:
+        """As `answer`, on the data plane's thread."""
         encode = self.api.encode
         header = self.header
         try:

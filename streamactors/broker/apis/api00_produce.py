@@ -13,114 +13,108 @@ at once, appended and answered in their order; messages of formats 0 and 1 are r
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Final
 
 from streamactors.broker.api import LATER, NO_ANSWER, Api, Later
 from streamactors.broker.errors import BrokerError, ErrorCode, InvalidRecord, UnsupportedCompressionType
-from streamactors.broker.log.log_append import AppendResult
 from streamactors.broker.network.output import Part
 from streamactors.broker.protocol.produce import (
     PartitionProduced,
-    PartitionRecords,
     ProduceRequest,
     ProduceResponse,
     RecordProblem,
-    TopicProduced,
+    TopicRecords,
     decode_produce_request,
     encode_produce_response,
 )
 from streamactors.broker.replication.partition import Partition
 from streamactors.broker.replication.pending_produce import Appended, PendingProduce
-from streamactors.broker.replication.reading import find
+from streamactors.broker.replication.reading import find_topic
 from streamactors.broker.request import Request
 from streamactors.broker.security import Operation, ResourceType, each
 
 _log = logging.getLogger("streamactors.broker.produce")
 
 _ALL: Final = -1
+_ACKS: Final = (1, _ALL, 0)
 _FIRST_WITH_ZSTD: Final = 7
 _ATTRIBUTES: Final = 22  # position of a batch's codec
 _CODEC_MASK: Final = 7
 _ZSTD: Final = 4
 
 Answer = PartitionProduced | Appended
+Answers = list[tuple[str, bytes | None, list[Answer]]]
 
 
 def handle(request: Request) -> ProduceResponse | Later:
     message: ProduceRequest = request.message
+    acks = message.acks
     refusal = _refusal(request, message)
     now_ms = request.node.clock.wall_ms()
     waiting: list[Appended] = []
-    answers: list[tuple[str, bytes | None, list[tuple[int, Answer]]]] = []
+    answers: Answers = []
     for topic in message.topics:
-        parts: list[tuple[int, Answer]] = []
-        for records in topic.partitions:
-            answer: Answer
-            if refusal:
-                answer = PartitionProduced(records.partition, refusal)
-            else:
-                answer = _append(request, topic.name, topic.topic_id, records, now_ms)
-                if isinstance(answer, Appended):
-                    waiting.append(answer)
-            parts.append((records.partition, answer))
-        answers.append((topic.name, topic.topic_id, parts))
+        if refusal:
+            parts: list[Answer] = [PartitionProduced(index, refusal) for index, _ in topic[2]]
+        else:
+            parts = _append_topic(request, topic, acks, now_ms, waiting)
+        answers.append((topic[0], topic[1], parts))
     request.message = None  # views of the frame must not outlive this call
-    if message.acks == 0:
+    if acks == 0:
         return _no_answer(request, answers)
     if waiting:
         pending = PendingProduce(
             request.node,
             waiting,
             message.timeout_ms,
-            lambda: request.answer(_response(answers)),
-            all_replicas=message.acks == _ALL,
+            lambda: request.answer(_settled(answers)),
+            all_replicas=acks == _ALL,
         )
         pending.wait()
         return LATER
-    return _response(answers)
+    return ProduceResponse(answers)  # type: ignore[arg-type]  # nothing waits, so every answer is final
 
 
-def _refusal(request: Request, message: ProduceRequest) -> ErrorCode:
-    if not -1 <= message.acks <= 1:
+def _refusal(request: Request, message: ProduceRequest) -> ErrorCode | None:
+    if message.acks not in _ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
-    transactional_id = message.transactional_id
-    if transactional_id is not None and not request.allowed(
-        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
-    ):
+    name = message.transactional_id
+    if name is not None and not request.allowed(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return ErrorCode.NONE
+    return None
 
 
-def _append(request: Request, name: str, topic_id: bytes | None, wanted: PartitionRecords, now_ms: int) -> Answer:
-    index, records = wanted
-    partition, name, error = find(request.node, name, topic_id, index)
+def _append_topic(
+    request: Request, topic: TopicRecords, acks: int, now_ms: int, waiting: list[Appended]
+) -> list[Answer]:
+    """Append to each partition of a topic. What has to be waited for is in `waiting` too."""
+    name, topic_id, wanted = topic
+    name, hosted, error = find_topic(request.node, name, topic_id)
     if name and not request.allowed(Operation.WRITE, ResourceType.TOPIC, name):
-        return PartitionProduced(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if partition is None:
-        return PartitionProduced(index, error)
-    acks = request.message.acks
-    error = _why_not(partition, acks)
-    if error:
-        return PartitionProduced(index, error)
-    try:
-        if records is None:
-            raise InvalidRecord("a produce request must have a batch of records for each of its partitions")
-        if request.version < _FIRST_WITH_ZSTD:
-            _check_codec(records, request.version)
-        result = partition.append(records, now_ms)
-    except BrokerError as cause:
-        return _refused(index, partition, cause)
-    if acks == 0 or partition.settled(result):
-        return _produced(index, result)
-    return Appended(partition, result)
-
-
-def _why_not(partition: Partition, acks: int) -> ErrorCode:
-    if not partition.is_leader:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if acks == _ALL and len(partition.isr) < partition.state.min_insync_replicas:
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    return ErrorCode.NONE
+        return [PartitionProduced(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for index, _ in wanted]
+    version = request.version
+    answers: list[Answer] = []
+    for index, records in wanted:
+        partition = hosted.get(index)
+        if partition is None:
+            answers.append(PartitionProduced(index, error))
+            continue
+        try:
+            if records is None:
+                raise InvalidRecord("a produce request must have a batch of records for each of its partitions")
+            if version < _FIRST_WITH_ZSTD:
+                _check_codec(records, version)
+            result = partition.append_for(records, now_ms, acks)
+        except BrokerError as cause:
+            answers.append(_refused(index, partition, cause))
+            continue
+        if acks == 0 or partition.settled(result):
+            answers.append(PartitionProduced(index, 0, result[0], result[2], result[3]))
+        else:
+            appended = Appended(partition, result)
+            waiting.append(appended)
+            answers.append(appended)
+    return answers
 
 
 def _check_codec(records: memoryview, version: int) -> None:
@@ -135,50 +129,41 @@ def _refused(index: int, partition: Partition, cause: BrokerError) -> PartitionP
         cause.code,
         log_start_offset=partition.log_start_offset if isinstance(cause, InvalidRecord) else -1,
         record_errors=[RecordProblem(problem.batch_index, problem.message) for problem in problems],
-        error_message=str(cause),
+        error_message=str(cause) or None,
     )
 
 
-def _produced(index: int, result: AppendResult) -> PartitionProduced:
+def _settled(answers: Answers) -> ProduceResponse:
+    return ProduceResponse(
+        [(name, topic_id, [_final(answer) for answer in parts]) for name, topic_id, parts in answers]
+    )
+
+
+def _final(answer: Answer) -> PartitionProduced:
+    if isinstance(answer, PartitionProduced):
+        return answer
+    index, result = answer.partition.index, answer.result
+    if answer.error:
+        return PartitionProduced(index, answer.error)
     return PartitionProduced(index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset)
 
 
-def _response(answers: list[tuple[str, bytes | None, list[tuple[int, Answer]]]]) -> ProduceResponse:
-    return ProduceResponse(
-        [
-            TopicProduced(name, topic_id, [_final(index, answer) for index, answer in parts])
-            for name, topic_id, parts in answers
-        ]
-    )
-
-
-def _final(index: int, answer: Answer) -> PartitionProduced:
-    if isinstance(answer, PartitionProduced):
-        return answer
-    return PartitionProduced(index, answer.error) if answer.error else _produced(index, answer.result)
-
-
-def _no_answer(request: Request, answers: list[tuple[str, bytes | None, list[tuple[int, Answer]]]]) -> Later:
+def _no_answer(request: Request, answers: Answers) -> Later:
     for name, _, parts in answers:
-        for index, answer in parts:
-            error = answer.error_code if isinstance(answer, PartitionProduced) else 0
-            if error:
+        for answer in parts:
+            if isinstance(answer, PartitionProduced) and answer.error_code:
                 # No answer can say so; a closed connection makes the producer ask for the metadata again.
-                request.connection.close(f"produce to {name}-{index} with acks=0 failed: {ErrorCode(error).name}")
+                error = ErrorCode(answer.error_code).name
+                request.connection.close(f"produce to {name}-{answer.partition} with acks=0 failed: {error}")
                 return LATER
     return NO_ANSWER
 
 
-def _refuse(request: Request, code: ErrorCode) -> Any:
+def _refuse(request: Request, code: ErrorCode) -> ProduceResponse:
     message: ProduceRequest | None = request.message
-    topics = message.topics if message is not None else []
+    topics = message.topics if message is not None else ()
     return ProduceResponse(
-        [
-            TopicProduced(
-                topic.name, topic.topic_id, [PartitionProduced(part.partition, code) for part in topic.partitions]
-            )
-            for topic in topics
-        ]
+        [(name, topic_id, [PartitionProduced(index, code) for index, _ in wanted]) for name, topic_id, wanted in topics]
     )
 
 

@@ -26,7 +26,7 @@ from streamactors.broker.protocol.fetch import (
     encode_fetch_response,
 )
 from streamactors.broker.replication.delayed_fetch import DelayedFetch
-from streamactors.broker.replication.reading import Reading, ReadLimits, Wanted, WantedTopic, find, read_all
+from streamactors.broker.replication.reading import Reading, ReadLimits, Wanted, WantedTopic, find_topic, read_all
 from streamactors.broker.replication.warming import is_cold, warm
 from streamactors.broker.request import Request
 from streamactors.broker.security import Operation, ResourceType, each
@@ -55,14 +55,15 @@ def handle(request: Request) -> Any:
 def _wanted(request: Request, message: FetchRequest) -> list[WantedTopic]:
     topics = []
     for topic in message.topics:
+        name, hosted, error = find_topic(request.node, topic.name, topic.topic_id)
+        if name and not request.allowed(Operation.READ, ResourceType.TOPIC, name):
+            hosted, error = {}, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif message.replica_id >= 0 and hosted:
+            hosted, error = {}, ErrorCode.NOT_LEADER_OR_FOLLOWER  # nobody is a replica of ours
         wanted = WantedTopic(topic.name, topic.topic_id)
         for asked in topic.partitions:
-            partition, name, error = find(request.node, topic.name, topic.topic_id, asked.partition)
-            if name and not request.allowed(Operation.READ, ResourceType.TOPIC, name):
-                partition, error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif message.replica_id >= 0 and not error:
-                error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # nobody is a replica of ours
-            wanted.partitions.append(Wanted(asked, partition, error))
+            partition = hosted.get(asked.partition)
+            wanted.partitions.append(Wanted(asked, partition, ErrorCode.NONE if partition is not None else error))
         topics.append(wanted)
     return topics
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
-from enum import IntFlag
 from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.network.frame_reader import FrameReader
@@ -22,16 +21,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger("streamactors.broker.network")
 
 
-class Mute(IntFlag):
-    """Why nothing is read from a connection. It is read again when no reason is left."""
+class Mute:
+    """Why nothing is read from a connection, as bits. It is read again when no reason is left. (An IntFlag would cost
+    half a microsecond per look, and every answer looks.)"""
 
-    NONE = 0
-    IN_FLIGHT = 1  # as many requests in service as one connection may have
-    OUTPUT = 2  # the client does not read its answers
-    MEMORY = 4  # no buffer for the request it is sending
-    QUEUE_FULL = 8  # too many bytes of requests in service, over all connections
-    THROTTLED = 16  # a quota; the place for it (KIP-219)
-    HANDLER = 32  # a handler must not see the next request before it is done with this one
+    NONE: Final = 0
+    IN_FLIGHT: Final = 1  # as many requests in service as one connection may have
+    OUTPUT: Final = 2  # the client does not read its answers
+    MEMORY: Final = 4  # no buffer for the request it is sending
+    QUEUE_FULL: Final = 8  # too many bytes of requests in service, over all connections
+    THROTTLED: Final = 16  # a quota; the place for it (KIP-219)
+    HANDLER: Final = 32  # a handler must not see the next request before it is done with this one
 
 
 class Connection:
@@ -76,7 +76,7 @@ class Connection:
         self.reader = reader
         self.output = Output(sock)
         self.in_flight: deque[Request] = deque()
-        self.muted = Mute.NONE
+        self.muted: int = Mute.NONE
         self.registered = (True, False)  # for reading, for writing
         self.closed = False
         self.last_active_ms = now_ms
@@ -88,30 +88,35 @@ class Connection:
 
     def begin(self, request: Request) -> None:
         """Give a request its place in the order of answers."""
-        self.in_flight.append(request)
-        self.processor.request_begun(self, request.size)
+        in_flight, processor = self.in_flight, self.processor
+        in_flight.append(request)
+        processor.in_flight_bytes += request.size
+        if len(in_flight) >= processor.max_in_flight or processor.in_flight_bytes > processor.max_in_flight_bytes:
+            processor.limit_reached(self)
 
     def answered(self, request: Request) -> None:
         """A request has its answer. It leaves as soon as all before it have left."""
         if self.closed:
             _release(request)
             return
-        in_flight = self.in_flight
+        in_flight, processor = self.in_flight, self.processor
         if request is not in_flight[0]:
             return
         while in_flight and in_flight[0].answered:
             done = in_flight.popleft()
             if done.parts:
                 self.output.extend(done.parts)
-            done.parts = None
-            self.processor.request_ended(self, done.size)
-        self.processor.has_output(self)
+                done.parts = None
+            processor.in_flight_bytes -= done.size
+        if self.muted & Mute.IN_FLIGHT:
+            self.unmute(Mute.IN_FLIGHT)
+        processor.has_output(self)
 
-    def mute(self, reason: Mute) -> None:
+    def mute(self, reason: int) -> None:
         """Stop reading from the connection, for this reason."""
         self.muted |= reason
 
-    def unmute(self, reason: Mute) -> None:
+    def unmute(self, reason: int) -> None:
         """This reason is gone; read on if it was the last."""
         if self.muted & reason:
             self.muted &= ~reason
@@ -129,7 +134,7 @@ class Connection:
         self.reader.close()
         self.output.discard()
         for request in self.in_flight:
-            self.processor.request_ended(self, request.size)
+            self.processor.in_flight_bytes -= request.size
             _release(request)
         self.in_flight.clear()
         self.socket.close()

@@ -28,6 +28,7 @@ class FileRegion(Protocol):
 
 Part = bytes | bytearray | memoryview | FileRegion
 
+_IN_MEMORY: Final = (bytes, bytearray, memoryview)
 _GATHERED: Final = 64
 _PER_TURN: Final = 4 << 20
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
@@ -57,7 +58,7 @@ class Output:
         """Add parts behind those that wait."""
         for part in parts:
             self._parts.append(part)
-            self.size += len(part) if isinstance(part, bytes | bytearray | memoryview) else part.length
+            self.size += len(part) if isinstance(part, _IN_MEMORY) else part.length
 
     def flush(self) -> bool:
         """Send until nothing is left (True), or the socket or this connection's turn is full (False).
@@ -68,7 +69,7 @@ class Output:
         while parts and budget > 0:
             head = parts[0]
             try:
-                if isinstance(head, bytes | bytearray | memoryview):
+                if isinstance(head, _IN_MEMORY):
                     sent = self._send_bytes()
                 else:
                     sent = self._send_region(head)
@@ -81,7 +82,7 @@ class Output:
     def discard(self) -> None:
         """Drop everything, releasing the regions."""
         for part in self._parts:
-            if not isinstance(part, bytes | bytearray | memoryview):
+            if not isinstance(part, _IN_MEMORY):
                 part.release()
         self._parts.clear()
         self.size = 0
@@ -91,7 +92,7 @@ class Output:
         gathered: list[bytes | bytearray | memoryview] = []
         flags = _NO_SIGNAL
         for part in parts:
-            if not isinstance(part, bytes | bytearray | memoryview):
+            if not isinstance(part, _IN_MEMORY):
                 flags |= _MORE  # its records follow: one segment for both
                 break
             gathered.append(part)
@@ -102,17 +103,12 @@ class Output:
         else:
             sent = self._socket.sendmsg(gathered, (), flags)
         left = sent
-        while left:
-            head = parts[0]
-            assert isinstance(head, bytes | bytearray | memoryview)
-            if len(head) > left:
-                parts[0] = memoryview(head)[left:]
+        for part in gathered:
+            if len(part) > left:
+                parts[0] = memoryview(part)[left:]
                 break
-            left -= len(head)
+            left -= len(part)
             parts.popleft()
-        else:
-            while parts and isinstance(parts[0], bytes | bytearray | memoryview) and not len(parts[0]):
-                parts.popleft()
         return sent
 
     def _send_region(self, region: FileRegion) -> int:

@@ -42,6 +42,8 @@ class Processor:
     def __init__(self, dispatcher: Dispatcher, limits: Limits, serve: Serve) -> None:
         self.limits = limits
         self.connections: dict[int, Connection] = {}
+        self.max_in_flight = limits.max_in_flight
+        self.max_in_flight_bytes = limits.max_in_flight_bytes
         self.in_flight_bytes = 0
         self.pool = BufferPool(limits.max_receive_bytes)
         self._dispatcher = dispatcher
@@ -108,6 +110,8 @@ class Processor:
             pass  # the dispatcher found it broken before we did
         if self._waiting_for_buffers:
             self._wake_for_buffers()
+        if self._waiting_for_bytes:
+            self._dispatcher.execute(self._let_in)
 
     def _refusal(self, host: str) -> str | None:
         limits = self.limits
@@ -180,7 +184,8 @@ class Processor:
             self._wake_for_buffers()
 
     def _evict(self, but: Connection) -> bool:
-        """Close whoever has left half a request lying for longest. Who is just sending is spared while that is bearable."""
+        """Close whoever has left half a request lying for longest. Who is just sending is spared while that is
+        bearable."""
         holders = (each for each in self.connections.values() if each.reader.holds_buffer and each is not but)
         victim = min(holders, key=lambda each: each.last_active_ms, default=None)
         if victim is None:
@@ -224,27 +229,18 @@ class Processor:
 
     # ---- requests in service ----
 
-    def request_begun(self, connection: Connection, size: int) -> None:
-        """Count a request; mute the connection where a limit is reached."""
-        self.in_flight_bytes += size
-        if len(connection.in_flight) >= self.limits.max_in_flight:
+    def limit_reached(self, connection: Connection) -> None:
+        """A request more has made the connection, or all of them together, reach a limit."""
+        if len(connection.in_flight) >= self.max_in_flight:
             connection.muted |= Mute.IN_FLIGHT
-        if self.in_flight_bytes > self.limits.max_in_flight_bytes:
+        if self.in_flight_bytes > self.max_in_flight_bytes and not connection.muted & Mute.QUEUE_FULL:
             connection.muted |= Mute.QUEUE_FULL
             self._waiting_for_bytes.append(connection)
-
-    def request_ended(self, connection: Connection, size: int) -> None:
-        """A request has left, or its connection has."""
-        self.in_flight_bytes -= size
-        if connection.muted & Mute.IN_FLIGHT:
-            connection.unmute(Mute.IN_FLIGHT)
-        if self._waiting_for_bytes and self.in_flight_bytes <= self.limits.max_in_flight_bytes:
-            self._dispatcher.execute(self._let_in)
 
     def _let_in(self) -> None:
         """Serve who waits because of the bytes in service, one after the other: each may use up what was freed."""
         waiting = self._waiting_for_bytes
-        while waiting and self.in_flight_bytes <= self.limits.max_in_flight_bytes:
+        while waiting and self.in_flight_bytes <= self.max_in_flight_bytes:
             connection = waiting.popleft()
             connection.muted &= ~Mute.QUEUE_FULL
             self._register(connection)
@@ -268,8 +264,10 @@ class Processor:
     # ---- writing ----
 
     def has_output(self, connection: Connection) -> None:
-        """Send what the connection has to send, at the end of this round."""
+        """Requests of the connection have left: send what it has to send, at the end of this round."""
         self._with_output[connection.id] = connection
+        if self._waiting_for_bytes and self.in_flight_bytes <= self.max_in_flight_bytes:
+            self._dispatcher.execute(self._let_in)
         if not self._in_round and not self._flush_scheduled:
             self._flush_scheduled = True
             self._dispatcher.execute(self._flush)

@@ -21,6 +21,12 @@ INT64: Final = Struct(">q")
 
 def read_uvarint(view: memoryview, position: int) -> tuple[int, int]:
     """Read an unsigned varint of at most five bytes."""
+    try:
+        value = view[position]
+    except IndexError:
+        raise MalformedMessage("the message ends inside a varint") from None
+    if value < 0x80:
+        return value, position + 1
     value = shift = 0
     for _ in range(5):
         if position >= len(view):
@@ -75,10 +81,11 @@ def read_nullable_string(view: memoryview, position: int, compact: bool) -> tupl
             raise MalformedMessage(f"a string of length {length}")
         return None, position
     end = position + length
-    if end > len(view):
-        raise MalformedMessage(f"a string of {length} bytes where {len(view) - position} are left")
+    content = view[position:end]
+    if len(content) != length:
+        raise MalformedMessage(f"a string of {length} bytes where {len(content)} are left")
     try:
-        return str(view[position:end], "utf-8"), end
+        return str(content, "utf-8"), end
     except UnicodeDecodeError as error:
         raise MalformedMessage(f"a string that is not UTF-8: {error}") from None
 

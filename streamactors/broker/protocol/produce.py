@@ -7,7 +7,8 @@ instead of names (KIP-516). Source: Kafka's ProduceRequest.json and ProduceRespo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
+from functools import lru_cache
+from struct import Struct, error
 from typing import Final, NamedTuple
 
 from streamactors.broker.protocol.errors import MalformedMessage
@@ -18,11 +19,10 @@ from streamactors.broker.protocol.primitives import (
     array_length,
     nullable_string,
     read_array_length,
-    read_int16,
-    read_int32,
     read_nullable_bytes,
     read_nullable_string,
     read_string,
+    read_uvarint,
     skip_tagged_fields,
     string,
     uvarint,
@@ -33,19 +33,12 @@ FIRST_FLEXIBLE: Final = 9
 FIRST_TOPIC_ID: Final = 13
 
 
-class PartitionRecords(NamedTuple):
-    """Records for one partition: a view into the frame, None where the client sent null."""
-
-    partition: int
-    records: memoryview | None
+PartitionRecords = tuple[int, memoryview | None]
+"""(partition, records): records are a view into the frame, None where the client sent null."""
 
 
-class TopicRecords(NamedTuple):
-    """Records for one topic, named (to version 12) or known by its id (16 bytes)."""
-
-    name: str
-    topic_id: bytes | None
-    partitions: list[PartitionRecords]
+TopicRecords = tuple[str, bytes | None, list[PartitionRecords]]
+"""(name, topic id, partitions): named to version 12, known by 16 bytes of id from then on."""
 
 
 class ProduceRequest(NamedTuple):
@@ -75,10 +68,8 @@ class PartitionProduced(NamedTuple):
     leader: tuple[int, int] | None = None
 
 
-class TopicProduced(NamedTuple):
-    name: str
-    topic_id: bytes | None
-    partitions: Sequence[PartitionProduced]
+TopicProduced = tuple[str, bytes | None, Sequence[PartitionProduced]]
+"""(name, topic id, answers by partition)."""
 
 
 class ProduceResponse(NamedTuple):
@@ -88,101 +79,163 @@ class ProduceResponse(NamedTuple):
 
 def decode_produce_request(view: memoryview, position: int, version: int) -> ProduceRequest:
     """Decode a request's body; views of records live as long as the frame. Raises MalformedMessage."""
-    compact = version >= FIRST_FLEXIBLE
-    by_id = version >= FIRST_TOPIC_ID
+    try:
+        if version >= FIRST_FLEXIBLE:
+            return _decode_flexible(view, position, version)
+        return _decode_classic(view, position, version)
+    except (IndexError, error):
+        raise MalformedMessage(f"Produce version {version}: the message ends too early") from None
+
+
+def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRequest:
+    # Varints of one byte and empty tag blocks are read in place: small requests come by the ten thousand.
     transactional_id = None
-    if version >= FIRST_TRANSACTIONAL:
-        transactional_id, position = read_nullable_string(view, position, compact)
-    acks, position = read_int16(view, position)
-    timeout_ms, position = read_int32(view, position)
-    topic_count, position = read_array_length(view, position, compact)
-    topics = []
+    if view[position]:
+        transactional_id, position = read_nullable_string(view, position, True)
+    else:
+        position += 1
+    acks, timeout_ms, topic_count = _ACKS_FLEXIBLE.unpack_from(view, position)
+    position += 7
+    if topic_count > 127:
+        topic_count, position = read_uvarint(view, position - 1)
+    topics: list[TopicRecords] = []
     partitions_left = MAX_ELEMENTS
-    for _ in range(topic_count):
+    for _ in range(topic_count - 1):
         name, topic_id = "", None
-        if by_id:
+        if version >= FIRST_TOPIC_ID:
             topic_id = bytes(view[position : position + 16])
             position += 16
         else:
-            name, position = read_string(view, position, compact)
-        partition_count, position = read_array_length(view, position, compact)
+            length = view[position]
+            end = position + length
+            if 0 < length < 128 and end < len(view):
+                name = _text(view[position + 1 : end])
+                position = end
+            else:
+                name, position = read_string(view, position, True)
+        partition_count = view[position]
+        position += 1
+        if partition_count > 127:
+            partition_count, position = read_uvarint(view, position - 1)
         partitions_left -= partition_count
         if partitions_left < 0:
             raise MalformedMessage(f"more than {MAX_ELEMENTS} partitions in one request")
-        partitions = []
-        for _ in range(partition_count):
-            index, position = read_int32(view, position)
-            records, position = read_nullable_bytes(view, position, compact)
-            partitions.append(PartitionRecords(index, records))
-            if compact:
-                position = _skip_tags(view, position)
-        if compact:
-            position = _skip_tags(view, position)
-        topics.append(TopicRecords(name, topic_id, partitions))
-    if compact:
-        _skip_tags(view, position)
+        partitions: list[PartitionRecords] = []
+        for _ in range(partition_count - 1):
+            partition, size, more = _INDEX(view, position)
+            begin = position + 5
+            if size > 127:
+                size, begin = (size & 127 | more << 7, begin + 1) if more < 128 else read_uvarint(view, position + 4)
+            records = None
+            position = begin
+            if size:
+                position += size - 1
+                records = view[begin:position]
+                if len(records) != size - 1:
+                    raise MalformedMessage(f"records of {size - 1} bytes where {len(records)} are left")
+            partitions.append((partition, records))
+            position = skip_tagged_fields(view, position) if view[position] else position + 1
+        position = skip_tagged_fields(view, position) if view[position] else position + 1
+        topics.append((name, topic_id, partitions))
+    if view[position]:
+        skip_tagged_fields(view, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-def _skip_tags(view: memoryview, position: int) -> int:
-    if position >= len(view):
-        raise MalformedMessage("the message ends before its tagged fields")
-    return position + 1 if view[position] == 0 else skip_tagged_fields(view, position)
+def _text(content: memoryview) -> str:
+    try:
+        return str(content, "utf-8")
+    except UnicodeDecodeError as problem:
+        raise MalformedMessage(f"a string that is not UTF-8: {problem}") from None
 
 
+def _decode_classic(view: memoryview, position: int, version: int) -> ProduceRequest:
+    transactional_id = None
+    if version >= FIRST_TRANSACTIONAL:
+        transactional_id, position = read_nullable_string(view, position, False)
+    acks, timeout_ms = _ACKS.unpack_from(view, position)
+    topic_count, position = read_array_length(view, position + 6, False)
+    topics: list[TopicRecords] = []
+    partitions_left = MAX_ELEMENTS
+    for _ in range(topic_count):
+        name, position = read_string(view, position, False)
+        partition_count, position = read_array_length(view, position, False)
+        partitions_left -= partition_count
+        if partitions_left < 0:
+            raise MalformedMessage(f"more than {MAX_ELEMENTS} partitions in one request")
+        partitions: list[PartitionRecords] = []
+        for _ in range(partition_count):
+            (partition,) = _INT32(view, position)
+            records, position = read_nullable_bytes(view, position + 4, False)
+            partitions.append((partition, records))
+        topics.append((name, None, partitions))
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+_INT32: Final = INT32.unpack_from
+_INDEX: Final = Struct(">iBB").unpack_from  # and the first two bytes of the records' size (or one, and a tag count)
+_ACKS: Final = Struct(">hi")  # acks, timeout
+_ACKS_FLEXIBLE: Final = Struct(">hiB")  # and the first byte of the number of topics
 _FRAME: Final = Struct(">ii")
+_FRAME_FLEXIBLE: Final = Struct(">iiB")  # with no tagged fields in the header
+_THROTTLE_FLEXIBLE: Final = Struct(">iB")  # with no tagged fields after it
 _PARTITION: Final = Struct(">ihq")  # versions 0-1: index, error, base offset
 _PARTITION_2: Final = Struct(">ihqq")  # 2-4: log append time
 _PARTITION_5: Final = Struct(">ihqqq")  # 5-: log start offset
 _LEADER: Final = Struct(">BBBiiB")  # one tagged field: its tag, size, leader id, leader epoch, no tags within
+_NO_PROBLEM_8: Final = b"\x00\x00\x00\x00\xff\xff"  # no record errors, no message
+_NO_PROBLEM_9: Final = b"\x01\x00\x00"  # and no tagged fields
 
 
 def encode_produce_response(response: ProduceResponse, version: int, correlation_id: int) -> bytes:
     """Return the whole response frame."""
+    topics, throttle_time_ms = response
     compact = version >= FIRST_FLEXIBLE
-    out = bytearray(8)
-    if compact:
-        out.append(0)  # no tagged fields in the header
-    out += array_length(len(response.topics), compact)
-    for topic in response.topics:
-        if version >= FIRST_TOPIC_ID:
-            out += topic.topic_id or bytes(16)
-        else:
-            out += string(topic.name, compact)
-        out += array_length(len(topic.partitions), compact)
-        for partition in topic.partitions:
-            _encode_partition(out, partition, version)
+    parts = [b"", _array_length(len(topics), compact)]
+    for name, topic_id, partitions in topics:
+        parts.append((topic_id or bytes(16)) if version >= FIRST_TOPIC_ID else _name(name, compact))
+        parts.append(_array_length(len(partitions), compact))
+        parts += [_encode_partition(partition, version) for partition in partitions]
         if compact:
-            out.append(0)
-    if version >= 1:
-        out += INT32.pack(response.throttle_time_ms)
+            parts.append(b"\x00")
     if compact:
-        out.append(0)
-    _FRAME.pack_into(out, 0, len(out) - 4, correlation_id)
-    return bytes(out)
-
-
-def _encode_partition(out: bytearray, partition: PartitionProduced, version: int) -> None:
-    index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, message, leader = partition
-    if version >= 5:
-        out += _PARTITION_5.pack(index, error_code, base_offset, log_append_time_ms, log_start_offset)
-    elif version >= 2:
-        out += _PARTITION_2.pack(index, error_code, base_offset, log_append_time_ms)
+        parts.append(_THROTTLE_FLEXIBLE.pack(throttle_time_ms, 0))
+        parts[0] = _FRAME_FLEXIBLE.pack(sum(map(len, parts)) + 5, correlation_id, 0)
     else:
-        out += _PARTITION.pack(index, error_code, base_offset)
-    if version < 8:
-        return
+        if version >= 1:
+            parts.append(INT32.pack(throttle_time_ms))
+        parts[0] = _FRAME.pack(sum(map(len, parts)) + 4, correlation_id)
+    return b"".join(parts)
+
+
+_name = lru_cache(maxsize=4096)(string)  # the same few topics, thousands of times
+_array_length = lru_cache(maxsize=256)(array_length)
+
+
+def _encode_partition(produced: PartitionProduced, version: int) -> bytes:
+    partition, error_code, base_offset, log_append_time_ms, log_start_offset, problems, message, leader = produced
+    if version >= 5:
+        fixed = _PARTITION_5.pack(partition, error_code, base_offset, log_append_time_ms, log_start_offset)
+        if version >= 8 and message is None and leader is None and not problems:
+            return fixed + (_NO_PROBLEM_9 if version >= FIRST_FLEXIBLE else _NO_PROBLEM_8)
+    elif version >= 2:
+        fixed = _PARTITION_2.pack(partition, error_code, base_offset, log_append_time_ms)
+    else:
+        fixed = _PARTITION.pack(partition, error_code, base_offset)
+    return fixed if version < 8 else fixed + _encode_problem(problems, message, leader, version)
+
+
+def _encode_problem(
+    problems: Sequence[RecordProblem], message: str | None, leader: tuple[int, int] | None, version: int
+) -> bytes:
     compact = version >= FIRST_FLEXIBLE
-    out += array_length(len(record_errors), compact)
-    for batch_index, problem in record_errors:
-        out += INT32.pack(batch_index) + nullable_string(problem, compact)
-        if compact:
-            out.append(0)
-    out += nullable_string(message, compact)
-    if version >= 10 and leader is not None:
-        out += _LEADER.pack(1, 0, 9, leader[0], leader[1], 0)
-    elif compact:
-        out.append(0)
+    tags = b"\x00" if compact else b""
+    parts = [array_length(len(problems), compact)]
+    for batch_index, problem in problems:
+        parts.append(INT32.pack(batch_index) + nullable_string(problem, compact) + tags)
+    parts.append(nullable_string(message, compact))
+    parts.append(_LEADER.pack(1, 0, 9, leader[0], leader[1], 0) if version >= 10 and leader is not None else tags)
+    return b"".join(parts)
 
 
 def encode_produce_request(request: ProduceRequest, version: int) -> bytes:
@@ -193,10 +246,10 @@ def encode_produce_request(request: ProduceRequest, version: int) -> bytes:
     if version >= FIRST_TRANSACTIONAL:
         parts.append(nullable_string(request.transactional_id, compact))
     parts += [INT16.pack(request.acks), INT32.pack(request.timeout_ms), array_length(len(request.topics), compact)]
-    for topic in request.topics:
-        parts.append((topic.topic_id or bytes(16)) if version >= FIRST_TOPIC_ID else string(topic.name, compact))
-        parts.append(array_length(len(topic.partitions), compact))
-        for index, records in topic.partitions:
+    for name, topic_id, partitions in request.topics:
+        parts.append((topic_id or bytes(16)) if version >= FIRST_TOPIC_ID else string(name, compact))
+        parts.append(array_length(len(partitions), compact))
+        for index, records in partitions:
             size = -1 if records is None else len(records)
             length = uvarint(size + 1) if compact else INT32.pack(size)
             parts += [INT32.pack(index), length, bytes(records or b""), tags]

@@ -9,13 +9,25 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamactors.broker.errors import ErrorCode, StorageError
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
 from streamactors.broker.log.log_append import AppendResult
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.records.validation import AppendOrigin
 
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
+
+
+class NotLeader(BrokerError):
+    """Another broker leads the partition."""
+
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class NotEnoughReplicas(BrokerError):
+    """Fewer replicas are in sync than min.insync.replicas asks for."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +119,31 @@ class Partition:
 
     def append(self, records: memoryview, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
         """Append one batch as leader. Raises BrokerError. Whoever answers acks 1 or -1 must look at `settled` first."""
-        result = self.log.append_as_leader(records, self.state.leader_epoch, now_ms, origin)
-        self.raise_high_watermark()
+        log = self.log
+        result = log.append_as_leader(records, self.state.leader_epoch, now_ms, origin)
+        limit = log.hw_limit
+        if limit > log.high_watermark and log.advance_high_watermark(limit):
+            self.changed()
         return result
+
+    def append_for(self, records: memoryview, now_ms: int, acks: int) -> AppendResult:
+        """Append a client's batch, if this broker leads and, for acks -1, enough replicas are in sync. Raises BrokerError."""
+        state = self.state
+        if self.deleted or state.leader != self._node.node_id:
+            raise NotLeader
+        if acks == -1 and len(state.isr) < state.min_insync_replicas:
+            raise NotEnoughReplicas
+        return self.append(records, now_ms)
 
     def settled(self, result: AppendResult) -> bool:
         """Whether an append is below the high watermark, so that nothing has to be waited for."""
-        return not result.flush_required and self.log.high_watermark >= result.next_offset
+        return not result.flush_required and self.log.high_watermark > result.last_offset
 
     def raise_high_watermark(self) -> None:
         """Move the high watermark as far as it may go; wake whoever waits for it."""
         log = self.log
-        if log.advance_high_watermark(log.hw_limit):
+        limit = log.hw_limit
+        if limit > log.high_watermark and log.advance_high_watermark(limit):
             self.changed()
 
     def changed(self) -> None:

@@ -5,9 +5,9 @@ Owner: the data plane; the controller's image is what it follows."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.log.config import LogConfig
@@ -17,6 +17,9 @@ from streamactors.broker.replication.pending_produce import Appended, PendingPro
 
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
+
+
+_NONE: Final[Mapping[int, Partition]] = {}
 
 
 class AppendOutcome(NamedTuple):
@@ -41,6 +44,10 @@ class Partitions:
         """Return the partition if it is hosted here."""
         partitions = self._topics.get(topic)
         return None if partitions is None else partitions.get(index)
+
+    def of_topic(self, topic: str) -> Mapping[int, Partition]:
+        """Return the topic's hosted partitions by index."""
+        return self._topics.get(topic, _NONE)
 
     def by_id(self, topic_id: uuid.UUID, index: int) -> Partition | None:
         """Return the partition of a topic id if it is hosted here."""

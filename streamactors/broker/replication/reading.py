@@ -5,10 +5,9 @@ sent or released. Source: Kafka's ReplicaManager.readFromLog; limits: KIP-74."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.log.log_read import LogSlice
@@ -23,9 +22,6 @@ from streamactors.broker.replication.partition import Partition
 
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
-
-NO_TOPIC_ID: Final = bytes(16)
-NO_UUID: Final = uuid.UUID(int=0)
 
 
 @dataclass(slots=True)
@@ -146,15 +142,12 @@ def _diverging_epoch(partition: Partition, asked: FetchPartition) -> tuple[int, 
     return None
 
 
-def find(node: Node, name: str, topic_id: bytes | None, index: int) -> tuple[Partition | None, str, ErrorCode]:
-    """Return (partition, topic name, error) of a partition named either way."""
+def find_topic(node: Node, name: str, topic_id: bytes | None) -> tuple[str, Mapping[int, Partition], ErrorCode]:
+    """Return (name, hosted partitions, error for those that are not) of a topic named either way; the name is "" if
+    unknown."""
     partitions = node.partitions
     if topic_id is not None:
-        known = partitions.name_of(topic_id)
-        if known is None:
-            return None, "", ErrorCode.UNKNOWN_TOPIC_ID
-        name = known
-    partition = partitions.get(name, index)
-    if partition is None:
-        return None, name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return partition, name, ErrorCode.NONE
+        name = partitions.name_of(topic_id) or ""
+        if not name:
+            return "", {}, ErrorCode.UNKNOWN_TOPIC_ID
+    return name, partitions.of_topic(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -55,12 +55,12 @@ def test_produce_request(version: int, body: dict[str, Any]) -> None:
         body["acks"],
         body["timeout_ms"],
     )
-    for topic, expected in zip(decoded.topics, body["topic_data"], strict=True):
+    for (name, topic_id, partitions), expected in zip(decoded.topics, body["topic_data"], strict=True):
         if version >= 13:
-            assert topic.topic_id == expected["topic_id"].bytes
+            assert topic_id == expected["topic_id"].bytes
         else:
-            assert topic.name == expected["name"]
-        got = [(index, None if records is None else bytes(records)) for index, records in topic.partitions]
+            assert name == expected["name"]
+        got = [(index, None if records is None else bytes(records)) for index, records in partitions]
         assert got == [(partition["index"], partition["records"]) for partition in expected["partition_data"]]
     assert produce.encode_produce_request(decoded, version) == encoded
 
@@ -68,7 +68,7 @@ def test_produce_request(version: int, body: dict[str, Any]) -> None:
 def test_record_bytes_of_a_produce_request_are_not_copied() -> None:
     body = {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": b"x" * 100}]}]}
     frame = bytearray(encode_request(0, 9, body))
-    records = produce.decode_produce_request(memoryview(frame), 0, 9).topics[0].partitions[0].records
+    records = produce.decode_produce_request(memoryview(frame), 0, 9).topics[0][2][0][1]
     assert records is not None
     records[0] = ord("y")
     assert frame.count(b"y") == 1
@@ -95,7 +95,7 @@ def test_produce_response(version: int, data: st.DataObject) -> None:
         max_size=3,
     )
     topics = st.lists(
-        st.builds(produce.TopicProduced, st.text(max_size=8), _ids.map(lambda value: value.bytes), partitions),
+        st.tuples(st.text(max_size=8), _ids.map(lambda value: value.bytes), partitions),
         max_size=3,
     )
     response = data.draw(st.builds(produce.ProduceResponse, topics, st.integers(0, 1 << 31 - 1)))
@@ -104,8 +104,8 @@ def test_produce_response(version: int, data: st.DataObject) -> None:
         "throttle_time_ms": response.throttle_time_ms,
         "responses": [
             {
-                "name": topic.name,
-                "topic_id": uuid.UUID(bytes=topic.topic_id),
+                "name": name,
+                "topic_id": uuid.UUID(bytes=topic_id),
                 "partition_responses": [
                     {
                         "index": partition.partition,
@@ -124,10 +124,10 @@ def test_produce_response(version: int, data: st.DataObject) -> None:
                             else {}
                         ),
                     }
-                    for partition in topic.partitions
+                    for partition in partitions_of
                 ],
             }
-            for topic in response.topics
+            for name, topic_id, partitions_of in response.topics
         ],
     }
     head = (4711).to_bytes(4, "big") + (b"\0" if version >= 9 else b"")
@@ -143,9 +143,9 @@ def test_versions_before_record_batches_have_the_layout_of_their_time(version: i
         b"\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x03abc"
     )
     decoded = produce.decode_produce_request(memoryview(request), 0, version)
-    assert (decoded.acks, decoded.timeout_ms, decoded.topics[0].name) == (1, 5, "t")
-    assert bytes(decoded.topics[0].partitions[0].records or b"") == b"abc"
-    answer = produce.ProduceResponse([produce.TopicProduced("t", None, [produce.PartitionProduced(2, 43)])])
+    assert (decoded.acks, decoded.timeout_ms, decoded.topics[0][0]) == (1, 5, "t")
+    assert bytes(decoded.topics[0][2][0][1] or b"") == b"abc"
+    answer = produce.ProduceResponse([("t", None, [produce.PartitionProduced(2, 43)])])
     frame = produce.encode_produce_response(answer, version, 1)
     assert len(frame) - 8 == 4 + 3 + 4 + 4 + 2 + 8 + (0, 4, 12)[version]
 
