@@ -52,6 +52,7 @@ class Connection:
         "elements",
         "finished",
         "held",
+        "idle_due",
         "in_index",
         "interpreter",
         "items",
@@ -75,6 +76,7 @@ class Connection:
         self.cancel_due = False
         self.wanting = False  # the consumer has asked to be shown elements
         self.held = False
+        self.idle_due = False  # `want_when_idle` has been said and not come about
         self.finished = False  # the consumer has seen the terminal
         self.terminal: Completed | BaseException | None = None
         self.cause: BaseException | None = None  # why it was cancelled
@@ -196,10 +198,20 @@ class Connection:
                 self.queued = True
                 self.interpreter.fifo.append(self)
 
+    def ask(self, n: int) -> None:
+        """Raise what is outstanding to n without asking to be shown what is ready: for a stage that cannot take it yet."""
+        self.want(n)
+        self.wanting = False
+
     def want_when_idle(self) -> None:
         """Ask for one element once the island has nothing else to do."""
-        if self.cause is None and not self.finished:
-            self.interpreter.idle_wants.append(self)
+        if not self.idle_due and self.cause is None and not self.finished:
+            self.idle_due = True
+            self.interpreter.when_idle.append((self.consumer, self._want_one))
+
+    def _want_one(self) -> None:
+        self.idle_due = False
+        self.want(1)
 
     def grab(self, n: int) -> list[Any]:
         """Take up to n elements; never across a mark; [] when none are ready. Short chunks are joined."""

@@ -94,6 +94,10 @@ class _MergeLogic(FanInLogic):
         in_.want(max(self.share(), in_.due) if out.asked else 1)
 
 
+AHEAD = 2
+"""Elements the preferred input may have waiting without demand: a feedback into it must find room, or the loop stalls."""
+
+
 class MergePreferred(GraphStage):
     """Merge with one preferred input (the first, index 0): while it has elements, the others wait.
 
@@ -139,9 +143,13 @@ class _MergePreferredLogic(FanInLogic):
             if out.asked and others[i % n].ready and not preferred.ready:
                 self._take(others[i % n], 1)
                 break
-        for inlet in self.inlets:
-            if not inlet.in_closed and (not inlet.ready or (out.asked and (inlet is preferred or not preferred.ready))):
-                inlet.want(max(out.asked if inlet is preferred else 1, inlet.due, 1))
+        if out.asked or not preferred.ready:
+            preferred.want(max(out.asked, 1))
+        elif preferred.ready < AHEAD:
+            preferred.ask(AHEAD)
+        for inlet in others:
+            if not inlet.in_closed and (not inlet.ready or (out.asked and not preferred.ready)):
+                inlet.want(max(inlet.due, 1))
 
     def _take(self, inlet: Connection, n: int) -> None:
         chunk = inlet.grab(n)
@@ -182,16 +190,25 @@ class _ConcatLogic(Logic):
             inlet.hold()  # its elements, marks and completion wait for their turn
 
     def on_pull(self, out: Connection) -> None:
-        self.inlets[self._current].want(out.asked)
+        self._ask()
+
+    def _ask(self) -> None:
+        """State the current input's demand; a detached one is asked for one more, so that a feedback into it finds room."""
+        out = self.outlets[0]
+        inlet = self.inlets[self._current]
+        inlet.want(max(out.asked, inlet.due) + self._ahead() if out.asked else self._ahead())
+
+    def _ahead(self) -> int:
+        return 1 if self._detached and self._current and not self.inlets[self._current].ready else 0
 
     def on_push(self, in_: Connection) -> None:
         out = self.outlets[0]
-        if in_.in_index != self._current:
+        if in_.in_index != self._current or not out.asked:
             return
         chunk = in_.grab(out.asked)
         if chunk:
             out.push(chunk)
-        in_.want(max(out.asked, in_.due) if out.asked else 0)
+        self._ask()
 
     def on_complete(self, in_: Connection) -> None:
         if in_.in_index != self._current:
@@ -201,8 +218,7 @@ class _ConcatLogic(Logic):
             following = self.inlets[self._current]
             following.release()
             if not following.in_closed:
-                if self.outlets[0].asked:
-                    following.want(self.outlets[0].asked)
+                self._ask()
                 return
         self.complete_stage()
 

@@ -89,8 +89,7 @@ class _ZipLogic(FanInLogic):
             if not inlet.ready:
                 inlet.want(wanted)
             elif inlet.due < out.asked:
-                inlet.want(wanted)
-                inlet.wanting = False
+                inlet.ask(wanted)
 
     def _emit(self, columns: list[list[Any]]) -> None:
         rows = list(zip(*columns, strict=True))
