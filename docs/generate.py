@@ -1,4 +1,4 @@
-"""Write docs/operators/ from the operators themselves: `make docs`, or `python -m docs.generate [--check]`.
+"""Write docs/operators/ and docs/broker.md from the code itself: `make docs`, or `python -m docs.generate [--check]`.
 
 A page per topic, an index of all; each operator with its signature, its docstring (the four "when"s), and how its stage treats the
 marks by which a run knows what is done."""
@@ -17,6 +17,8 @@ from typing import Any
 import streamactors.dsl
 from streamactors.engine.marks import OPAQUE, Handling
 from streamactors.engine.stage import GraphStage
+
+from docs import broker_page
 
 PAGES = Path(__file__).parent / "operators"
 TITLES = {"ops": "Operators", "sources": "Sources", "sinks": "Sinks"}
@@ -120,19 +122,18 @@ def pages() -> dict[str, str]:
 
 def main(arguments: list[str]) -> int:
     """Write the pages, or with --check say which are out of date."""
-    wanted = {name: text.rstrip() + "\n" for name, text in pages().items()}
+    wanted = {PAGES / name: text.rstrip() + "\n" for name, text in pages().items()}
+    wanted[broker_page.PAGE] = broker_page.text().rstrip() + "\n"
     if "--check" in arguments:
-        stale = [
-            name for name, text in wanted.items() if not (PAGES / name).exists() or (PAGES / name).read_text() != text
-        ]
-        print("\n".join(f"docs/operators/{name} is out of date; run: make docs" for name in stale), end="")
+        stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+        print("".join(f"docs/{path.relative_to(PAGES.parent)} is out of date; run: make docs\n" for path in stale), end="")
         return 1 if stale else 0
     PAGES.mkdir(parents=True, exist_ok=True)
     for old in PAGES.glob("*.md"):
-        if old.name not in wanted:
+        if old not in wanted:
             old.unlink()
-    for name, text in wanted.items():
-        (PAGES / name).write_text(text)
+    for path, text in wanted.items():
+        path.write_text(text)
     return 0
 
 

@@ -1,0 +1,149 @@
+"""Write docs/broker.md from the broker itself: APIs, settings, metrics and what differs from Apache Kafka.
+
+Every line is read from the code that does it: the headers of the handlers, the declarations of the settings, and a broker
+that is started to be asked for its metrics.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from streamactors.broker import apis
+from streamactors.broker.api import Routes
+from streamactors.broker.broker_metrics import sample
+from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.foreign import WITHOUT_EFFECT
+from streamactors.broker.config.setting import Settings
+from streamactors.broker.config.topic_settings import BROKER_SYNONYMS, TopicSettings
+from streamactors.broker.metrics_endpoint import on_data_plane
+from streamactors.broker.server import Broker
+
+PAGE = Path(__file__).parent / "broker.md"
+LABELS = ("Versions", "Authorised", "Errors", "Differs from Apache Kafka")
+OWN = frozenset({"max.in.flight.requests", "pipelining", "record.validation"})
+
+INTRODUCTION = """\
+# The broker
+
+Generated from the code by `make docs`.
+
+`streamactors broker` and `Cluster()` run one Kafka broker that is its own controller. Clients of any language connect to it;
+its files are in Apache Kafka's format.
+
+## What differs from Apache Kafka
+
+In general:
+
+- One node. Replication, a controller quorum, TLS, SASL, ACLs and quotas are not there yet; settings for them are refused by
+  name, or accepted without effect where they only tune.
+- It listens on loopback (`localhost:9092`) unless told otherwise; Apache Kafka listens on every interface.
+- Batches are checked by their header and CRC, record by record only in compacted topics or with `record.validation=full`.
+- `compression.type` other than `producer` is refused: batches are stored as the producer compressed them.
+- Up to 64 requests of a connection are served at the same time and answered in their order (`pipelining=false` serves one).
+- Unknown settings are refused everywhere; Apache Kafka keeps unknown broker settings.
+- `Cluster()` turns the rebalance delay off and gives the internal topics 4 partitions each.
+
+By API:
+"""
+
+
+def text() -> str:
+    """Return the page."""
+    lines = [INTRODUCTION]
+    lines += [f"- **{name}**: {parts[LABELS[3]]}" for _, name, parts in _apis() if parts[LABELS[3]] != "nothing."]
+    lines += ["", "## APIs", "", "| key | API | versions | remarks | authorised |", "|---|---|---|---|---|"]
+    for key, name, parts in _apis():
+        low_high, _, remarks = parts["Versions"].partition(" ")
+        lines.append(_row(key, name, low_high.rstrip("."), remarks.strip("()."), parts["Authorised"].rstrip(".")))
+    lines += [
+        "",
+        "## Settings of topics",
+        "",
+        "A setting that a topic does not have itself comes from the broker's setting named behind it.",
+        "",
+        *_settings(TopicSettings, ("setting", "type", "default", "limits", "broker's setting", "what it does")),
+        "",
+        "## Settings of the broker",
+        "",
+        "Given with `--set`, in a `server.properties` file, or as `Cluster(config={…})`. Those marked *dynamic* can be changed",
+        "while the broker runs.",
+        "",
+        *_settings(BrokerConfig, ("setting", "type", "default", "limits", "dynamic", "what it does")),
+        "",
+        "## Accepted without effect",
+        "",
+        *_without_effect(),
+        "",
+        "## Metrics",
+        "",
+        "Served at `/metrics` with `--metrics-port`; `/ready` answers when the broker does.",
+        "",
+        "| metric | kind | labels | what it says |",
+        "|---|---|---|---|",
+        *_metrics(),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _apis() -> Iterable[tuple[int, str, dict[str, str]]]:
+    routes = Routes.of_package(apis)
+    for key, low, high in routes.ranges:
+        module = importlib.import_module(routes.get(key).handle.__module__)  # type: ignore[union-attr]
+        parts = parts_of(module.__doc__ or "")
+        told = parts["Versions"].partition(" ")[0].rstrip(".")
+        assert told in (f"{low}-{high}", f"{low}"), f"{module.__name__} serves {low}-{high}, its header says {told}"
+        yield key, (module.__doc__ or "").partition(":")[0], parts
+
+
+def parts_of(header: str) -> dict[str, str]:
+    """Return what a handler's header says under each label."""
+    flat = " ".join(header.split())
+    found = dict.fromkeys(LABELS, "")
+    marks = sorted((match.start(), label) for label in LABELS for match in [re.search(rf"\b{label}:", flat)] if match)
+    for (start, label), (end, _) in zip(marks, [*marks[1:], (len(flat), "")], strict=True):
+        found[label] = flat[start + len(label) + 1 : end].strip()
+    return found
+
+
+def _settings(declaring: type[Settings], columns: tuple[str, ...]) -> Iterable[str]:
+    yield _row(*columns)
+    yield "|" + "---|" * len(columns)
+    for name, setting in sorted(declaring.declared().items()):
+        default = setting.format(setting.default)
+        if declaring is TopicSettings:
+            fourth = ", ".join(synonym.name for synonym in BROKER_SYNONYMS.get(name, ()))
+        else:
+            fourth = "dynamic" if setting.dynamic else ""
+        own = " (ours)" if name in OWN else ""
+        shown = "not set" if default is None else f"`{default}`" if default else "empty"
+        yield _row(f"`{name}`{own}", setting.kind.name.lower(), shown, setting.check.limits, fourth, setting.doc)
+
+
+def _without_effect() -> Iterable[str]:
+    reasons: dict[str, list[str]] = {}
+    for name, because in WITHOUT_EFFECT.items():
+        reasons.setdefault(because, []).append(name)
+    for because, names in reasons.items():
+        yield f"- {because}: {', '.join(f'`{name}`' for name in sorted(names))}"
+
+
+def _metrics() -> Iterable[str]:
+    with TemporaryDirectory() as folder:
+        broker = Broker(BrokerConfig.of({"listeners": "127.0.0.1:0"}), Path(folder) / "data")
+        try:
+            broker.start()
+            metrics = on_data_plane(broker.node, lambda: sample(broker.node))
+        finally:
+            broker.stop()
+    for metric in metrics:
+        name = f"{metric.name}_total" if metric.kind == "counter" else metric.name
+        yield _row(f"`{name}`", metric.kind, ", ".join(metric.labels), metric.doc)
+
+
+def _row(*cells: object) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
