@@ -104,10 +104,8 @@ class Island:
                     interpreter.deliver(self._backlog.popleft())
             elif type(message) is _Abort:
                 interpreter.abort(message.error)
-            elif not self._over:
+            else:
                 interpreter.deliver(message)
-            elif len(message) > 3:
-                interpreter.deliver(message)  # tells the caller that the stage has stopped
             if interpreter.run(self._mailbox) and not self._continuing:
                 self._continuing = True
                 self.tell(CONTINUE)
@@ -117,7 +115,18 @@ class Island:
             self._over = True
             self.logics.clear()
             self.run.island_ended(self)
-            self.tell(ActorExitRequest())
+            self.tell = self._tell_too_late  # credits and calls that come now are nobody's loss, and no dead letters
+            self._ref.tell(ActorExitRequest())
+
+    def _tell_too_late(self, message: Any) -> None:
+        """What `tell` is once every stage has stopped: only a caller who waits for feedback is answered."""
+        if type(message) is tuple:
+            self.interpreter.deliver(message)
+
+    @property
+    def over(self) -> bool:
+        """True when every stage has stopped."""
+        return self._over
 
     def abort(self, error: BaseException) -> None:
         """Fail every stage with `error`; any thread."""
