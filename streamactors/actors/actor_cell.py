@@ -118,7 +118,6 @@ class ActorCell(ThespianInterface, FailingCell):
         except (DispatcherStopped, PoolStopped):
             # Nothing runs any more: the system is shut down. Sending never raises, so these are dead letters like
             # others.
-            self._token, self._idle = True, True
             self.bury()
 
     def bury(self) -> None:

@@ -33,8 +33,7 @@ class Executor(Protocol):
 
 
 def log_error(cell: Cell, error: BaseException) -> None:
-    """What happens to an error of `receive` unless the cell's owner says otherwise: logged, and the next message is
-    served."""
+    """An error of `receive`, unless the cell's owner says otherwise: logged, and the next message is served."""
     _log.error("%s: receive raised %s: %s", cell.name, type(error).__name__, error, exc_info=error)
 
 
@@ -72,8 +71,7 @@ class Cell:
             self._schedule()
 
     def stop(self) -> None:
-        """From now on every message, those already waiting included, goes to `on_dead_letter`. Thread-safe,
-        idempotent."""
+        """From now on every message, those waiting included, goes to `on_dead_letter`. Thread-safe, idempotent."""
         self.receive = self._refuse
 
     @property
@@ -90,7 +88,12 @@ class Cell:
             return  # another teller has it
         # Before submit: the turn that ends by setting it again can only begin after that.
         self._idle = False
-        self._executor.submit(self)
+        try:
+            self._executor.submit(self)
+        except BaseException:
+            self._token = True  # so that the next teller hears of it too
+            self._idle = True
+            raise
 
     def run_turn(self) -> bool:
         """Deliver the messages that are waiting now, up to a limit; return whether the cell wants another turn.

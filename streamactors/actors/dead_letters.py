@@ -51,7 +51,7 @@ class DeadLetters:
         return self._count
 
     def subscribe(self, callback: Callable[[DeadEnvelope], object]) -> Subscription:
-        """Call `callback(envelope)` for every dead letter (`.deadMessage`, `.deadAddress`), on the thread that finds it."""
+        """Call `callback(envelope)` for every dead letter (`.deadMessage`, `.deadAddress`), on whatever thread."""
         subscription = Subscription(self, callback)
         self._subscriptions = (*self._subscriptions, subscription)
         return subscription

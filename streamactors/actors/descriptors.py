@@ -52,7 +52,7 @@ class Descriptors:
     def register(
         self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
     ) -> None:
-        """Add a descriptor. Raises ValueError if it is registered already, OSError if it cannot be polled (a plain file)."""
+        """Add a descriptor. Raises ValueError if it is there already, OSError if it cannot be polled (a plain file)."""
         fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         if fd in self._registrations:
             raise ValueError(f"dispatcher {self._name!r}: file descriptor {fd} is registered already; use modify")

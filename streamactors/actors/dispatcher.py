@@ -83,6 +83,7 @@ class Dispatcher:
         """Start the loop thread; does nothing if it runs already. Raises DispatcherStopped after `stop`."""
         with self._life:
             if self._ended or self._stopping:
+                self._inbox.clear()  # nobody will ever run it
                 raise DispatcherStopped(f"dispatcher {self.name!r} {self._why_stopped}")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self.name, daemon=self._daemon)
@@ -127,8 +128,7 @@ class Dispatcher:
     # ---- functions and cells ----
 
     def execute(self, fn: Callback) -> None:
-        """Run `fn()` on the loop, after everything given before it. Thread-safe. Raises DispatcherStopped if it never
-        can."""
+        """Run `fn()` on the loop after all that was given before. Thread-safe. Raises DispatcherStopped after `stop`."""
         self._inbox.append(fn)
         if self._asleep:
             self._wake()
@@ -154,8 +154,9 @@ class Dispatcher:
         return self.call_at(self.clock.now_ms() + delay_ms, fn)
 
     def call_at(self, deadline_ms: float, fn: Callback) -> Timer:
-        """Run `fn()` on the loop when the dispatcher's clock shows `deadline_ms`; equal deadlines run in the order
-        set."""
+        """Run `fn()` on the loop when the clock shows `deadline_ms`; equal deadlines run in the order set."""
+        if self._ended:
+            raise DispatcherStopped(f"dispatcher {self.name!r} {self._why_stopped}")
         timer: _DispatcherTimer = _new(_DispatcherTimer)
         timer.deadline_ms = deadline_ms
         timer.callback = fn
@@ -192,7 +193,7 @@ class Dispatcher:
     def modify(
         self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
     ) -> None:
-        """Replace both callbacks of a registered descriptor. Loop thread only. Raises KeyError if it is not registered."""
+        """Replace both callbacks of a descriptor. Loop thread only. Raises KeyError if it is not registered."""
         self._check_thread("modify")
         self._descriptors.modify(fileobj, on_readable, on_writable)
 
@@ -301,7 +302,7 @@ class Dispatcher:
             _log.warning("dispatcher %r: stopped with %d functions not run", self.name, len(self._inbox))
 
     def after_fork_in_child(self) -> None:
-        """The loop thread stayed in the parent process: refuse everything, and give the child's copies of descriptors back."""
+        """The loop thread stayed in the parent process: refuse everything, and close this process's copies."""
         self._life = threading.RLock()
         self._timer_lock = threading.RLock()
         self._thread = None

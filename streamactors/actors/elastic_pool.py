@@ -36,8 +36,7 @@ class PoolStopped(ActorError):
 
 
 class _Worker:
-    """A thread of the pool. `wake_up` is a lock used as a binary semaphore; it is held except while somebody wakes the
-    worker."""
+    """A thread of the pool. `wake_up` is a lock used as a semaphore: held, except while somebody wakes the worker."""
 
     __slots__ = ("cell", "ident", "wake_up")
 
@@ -85,6 +84,8 @@ class ElasticPool:
 
     def submit(self, cell: Cell) -> None:
         """Queue a cell for a turn. Thread-safe. Raises PoolStopped after `stop`."""
+        if self._stopping:
+            raise PoolStopped(f"pool {self.name!r} {self._why_stopped}")
         self._queue.append(cell)
         # A worker looks at the queue when its turn ends; if the turn blocks, the watch does.
         if get_ident() not in self._workers or (self._watch.eager and self._parked):
@@ -242,8 +243,8 @@ class ElasticPool:
         return True
 
     def stop(self, timeout: float = 1.0) -> list[str]:
-        """End every thread after the turn it is in; return the names of the cells whose turn did not end within
-        `timeout` s.
+        """End every thread after its turn; return the names of the cells whose turn did not end within `timeout`
+        seconds.
 
         Cells still in the queue get no turn. A worker that calls it is not waited for.
         """

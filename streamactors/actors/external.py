@@ -1,5 +1,4 @@
-"""Those outside the system that can be addressed: a thread that asks and listens, the promise of one answer, and
-nobody.
+"""Those outside that can be addressed: a thread that asks and listens, the promise of one answer, and nobody.
 
 Owner: the system base. All of them take (message, sender) like a mailbox does.
 """
@@ -14,6 +13,7 @@ from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 from thespian.system.messages.status import Thespian_ActorStatus, Thespian_SystemStatus
 
 from streamactors.actors.address import ActorRef
+from streamactors.actors.dispatcher import DispatcherStopped
 from streamactors.actors.futures import StreamFuture, WouldBlock
 from streamactors.actors.threads import current_owner
 from streamactors.actors.timing_wheel import Timer
@@ -107,7 +107,10 @@ class Promise:
         self._timeout_ms = timeout_ms
         self._timer: Timer | None = None
         if timeout_ms is not None:
-            self._timer = base.timers.call_later(timeout_ms, self._late)
+            try:
+                self._timer = base.timers.call_later(timeout_ms, self._late)
+            except DispatcherStopped:
+                pass  # the system is shut down: the message becomes a dead letter, and that fails the promise
 
     def tell(self, envelope: tuple[Any, Any], /) -> None:
         message = envelope[0]

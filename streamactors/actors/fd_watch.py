@@ -32,7 +32,7 @@ class FdWatch:
         self.wanted: frozenset[int] = frozenset()
 
     def watch(self, filenos: Iterable[int], *, answered: bool) -> None:
-        """Watch exactly these descriptors from now on; `answered`: a WatchMessage has just been dealt with. On the actor's thread."""
+        """From now on watch exactly these. `answered`: a WatchMessage was just dealt with. On the actor's thread."""
         wanted = frozenset(filenos)
         if wanted == self.wanted and not answered:
             return

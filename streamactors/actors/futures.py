@@ -30,8 +30,8 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
         self.set_running_or_notify_cancel()
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait up to `timeout` seconds for the result; raise the error if it failed, TimeoutError if it is not there in
-        time.
+        """Wait up to `timeout` seconds for the result; raise the error if there is one, TimeoutError if there is
+        neither.
 
         Raises WouldBlock on a dispatcher or pool thread unless the result is there already (or `timeout` is 0).
         """
@@ -67,6 +67,6 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
             owner = current_owner()
             if owner is not None:
                 raise WouldBlock(
-                    f"{what}() of {self.name or 'a future'} was called on a thread of {owner!r}, which may have to produce it: "
-                    "it would wait for itself; use map_async, add_done_callback or await instead"
+                    f"{what}() of {self.name or 'a future'} was called on a thread of {owner!r}, which may have to "
+                    "produce it: it would wait for itself; use map_async, add_done_callback or await instead"
                 )

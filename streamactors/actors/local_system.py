@@ -37,6 +37,7 @@ from streamactors.actors.dead_letters import DeadLetters
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.elastic_pool import ElasticPool
 from streamactors.actors.external import External, Nobody, Promise
+from streamactors.actors.shutdown_hooks import ShutdownHook, ShutdownHooks
 from streamactors.actors.supervision import Supervision
 from streamactors.actors.threads import current_owner, left_behind_by_fork
 from streamactors.clock import Clock, SystemClock
@@ -77,7 +78,9 @@ class LocalSystemBase:
         self._global_names: dict[str, ActorRef] = {}
         self._dispatchers: dict[str, Dispatcher] = {}
         self._dead_letter_handlers: tuple[ActorRef, ...] = ()
-        self._closing = False
+        self._hooks = ShutdownHooks()
+        self._ending = False  # shutdown has begun: the hooks run, and everything still works
+        self._closing = False  # the actors are asked to exit
         self._why_closed = "is shut down"
         self._closed = threading.Event()
 
@@ -91,8 +94,7 @@ class LocalSystemBase:
         dispatcher: str | None = None,
         supervision: Supervision | None = None,
     ) -> ActorRef:
-        """Start an actor without a parent: an instance, or a class or function that makes one (and again after a
-        failure).
+        """Start an actor without a parent: an instance, or a class or function that makes one.
 
         Its errors go straight to `supervision` (default: it is stopped); nothing is tried twice. Thread-safe.
         """
@@ -136,7 +138,7 @@ class LocalSystemBase:
             parent.tell((ChildActorExited(address), self.system_address))
             return address
         dispatcher = (requirements or {}).get("dispatcher")
-        strategy = getattr(type(parent.instance), "supervision", None) if parent is not None else None
+        strategy = getattr(parent.instance, "supervision", None) if parent is not None else None
         strategy = strategy if isinstance(strategy, Supervision) else None
         return self._start(instance, parent, make, None, dispatcher, strategy, True).address
 
@@ -224,7 +226,7 @@ class LocalSystemBase:
             self._empty.set()
 
     def dead_letter(self, address: ActorAddress, message: Any, sender: ActorRef | None) -> None:
-        """A message that nobody receives: to the subscribers, to the actors that handle dead letters, and to whoever asked."""
+        """Show a message nobody receives to subscribers, to actors that handle dead letters, and to whoever asked."""
         envelope = self.dead_letters.publish(address, message)
         for handler in self._dead_letter_handlers:
             handler._mailbox.tell((envelope, sender))
@@ -278,9 +280,20 @@ class LocalSystemBase:
 
     # ---- shutdown ----
 
+    @property
+    def running(self) -> bool:
+        """False once shutdown has begun, and in a process forked from the one that made the system."""
+        return not self._ending
+
+    def on_shutdown(self, callback: Callable[[], object]) -> ShutdownHook:
+        """Call `callback()` when shutdown begins, before any actor is asked to exit; the last added runs first."""
+        hook = self._hooks.add(callback)
+        if hook is None:
+            raise SystemStopped(f"too late for a shutdown callback: actor system {self.name!r} {self._why_closed}")
+        return hook
+
     def shutdown(self, timeout: float = 1.0, *, quiet: bool = False) -> None:
-        """Ask every actor to exit and end every thread, within `timeout` seconds; a warning (unless `quiet`) names what
-        blocks.
+        """Ask every actor to exit and end every thread within `timeout` seconds; a warning names what blocks.
 
         On a thread of the system's own it returns at once and a thread of its own does the work. Idempotent: a second
         call waits for the first.
@@ -289,10 +302,13 @@ class LocalSystemBase:
             threading.Thread(target=self.shutdown, args=(timeout,), name=f"{self.name}-shutdown", daemon=True).start()
             return
         with self._lock:
-            first, self._closing = not self._closing, True
+            first, self._ending = not self._ending, True
         if not first:
             self._closed.wait(timeout)
             return
+        self._hooks.run()
+        with self._lock:
+            self._closing = True
         deadline = time.monotonic() + timeout
         try:
             blocked = self._end_actors_and_threads(timeout, deadline)
@@ -309,7 +325,8 @@ class LocalSystemBase:
     def after_fork_in_child(self) -> None:
         """This process has none of the system's threads: make everything refuse clearly instead of waiting for them."""
         self._lock = threading.RLock()
-        self._closing = True
+        self._hooks = ShutdownHooks()
+        self._ending = self._closing = True
         self._why_closed = left_behind_by_fork()
         self._closed.set()
         own = {executor for cell in self._cells if isinstance(executor := cell._executor, Dispatcher)}

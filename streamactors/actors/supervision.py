@@ -62,7 +62,7 @@ class Supervision:
             raise TypeError(f"Supervision: decide must be a function of the error, not {self.decide!r}")
         if not 0 < duration_ms(self.min_backoff) <= duration_ms(self.max_backoff):
             raise ValueError(
-                f"Supervision: 0 < min_backoff <= max_backoff does not hold for {self.min_backoff!r} and {self.max_backoff!r}"
+                f"Supervision: 0 < min_backoff <= max_backoff does not hold: {self.min_backoff!r}, {self.max_backoff!r}"
             )
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"Supervision: jitter is a share between 0 and 1, not {self.jitter!r}")

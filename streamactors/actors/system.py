@@ -7,7 +7,6 @@ afresh in a forked child. Nothing here starts a thread before there is work.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 import weakref
@@ -25,24 +24,10 @@ from streamactors.actors.elastic_pool import ElasticPool
 from streamactors.actors.external import Promise
 from streamactors.actors.futures import StreamFuture
 from streamactors.actors.local_system import LocalSystemBase
+from streamactors.actors.shutdown_hooks import ShutdownHook
 from streamactors.actors.supervision import Supervision
 from streamactors.clock import Clock, Duration, duration_ms
 from streamactors.errors import ActorError
-
-_log = logging.getLogger("streamactors.actors")
-
-
-class ShutdownHook:
-    """Returned by `on_shutdown`; `cancel()` forgets the callback."""
-
-    __slots__ = ("_system", "callback")
-
-    def __init__(self, system: ActorSystem, callback: Callable[[], object]) -> None:
-        self._system = system
-        self.callback = callback
-
-    def cancel(self) -> None:
-        self._system._forget_hook(self)
 
 
 class ActorSystem:
@@ -57,9 +42,7 @@ class ActorSystem:
             raise ActorError(f"ActorSystem: the name must be a non-empty text, not {name!r}")
         self._base = LocalSystemBase(name, clock, max_threads=max_threads)
         self._thespian: Any = None
-        self._hooks: list[ShutdownHook] = []
         self._lock = threading.RLock()
-        self._running = True
         _systems.add(self)
 
     # ---- what it is made of ----
@@ -115,8 +98,7 @@ class ActorSystem:
         global_name: str | None = None,
         dispatcher: str | None = None,
     ) -> ActorRef:
-        """Create a Thespian actor without a parent, with Thespian's treatment of errors; raise what its `__init__`
-        raises.
+        """Create a Thespian actor without a parent, with Thespian's treatment of errors; `__init__` may raise.
 
         `dispatcher`: "pool", "own", or the name of a dispatcher of this system; None leaves it to the class.
         """
@@ -167,34 +149,18 @@ class ActorSystem:
     @property
     def running(self) -> bool:
         """False once shutdown has begun, and in a process forked from the one that made it."""
-        return self._running and not self._base.closing
+        return self._base.running
 
     def on_shutdown(self, callback: Callable[[], object]) -> ShutdownHook:
         """Call `callback()` when shutdown begins, before any actor is asked to exit; the last added runs first."""
-        hook = ShutdownHook(self, callback)
-        with self._lock:
-            if self.running:
-                self._hooks.append(hook)
-                return hook
-        raise ActorError(f"actor system {self.name!r} is shut down; nothing can be done before that any more")
-
-    def _forget_hook(self, hook: ShutdownHook) -> None:
-        with self._lock:
-            self._hooks = [other for other in self._hooks if other is not hook]
+        return self._base.on_shutdown(callback)
 
     def shutdown(self, timeout: float = 1.0, *, quiet: bool = False) -> None:
         """End every actor and every thread within `timeout` seconds. Idempotent.
 
-        An actor that does not return in time is named in a warning (unless `quiet`) and its thread left behind.
+        An actor that does not return in time is named in a warning (unless `quiet`) and its thread left behind. On a
+        thread of the system's own it returns at once, and another thread does the work.
         """
-        with self._lock:
-            self._running = False
-            hooks, self._hooks = self._hooks, []
-        for hook in reversed(hooks):
-            try:
-                hook.callback()
-            except Exception:  # noqa: BLE001 - the others have to be called
-                _log.exception("actor system %r: a shutdown callback raised", self.name)
         self._base.shutdown(timeout, quiet=quiet)
 
     def __enter__(self) -> ActorSystem:
@@ -216,9 +182,7 @@ class ActorSystem:
         return _default.get()
 
     def _after_fork_in_child(self) -> None:
-        self._running = False
         self._lock = threading.RLock()
-        self._hooks = []
         self._base.after_fork_in_child()
 
 

@@ -1,5 +1,4 @@
-"""What Thespian's `Actor` calls on its `_myRef`: sending, creating children, wakeups, and what a system of one process
-lacks.
+"""What Thespian's `Actor` calls on its `_myRef`: sending, creating children, wakeups, and what is missing here.
 
 Owner: ActorCell, of which this is a part. The camelCase names are Thespian's.
 """

@@ -1,4 +1,4 @@
-"""Ordinary Thespian actors, written for no particular system base. They live in a module of their own so that a process can import them."""
+"""Ordinary Thespian actors, written for no particular system base, where a process of theirs can import them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Worker(ActorTypeDispatcher):
 
 
 class Boss(ActorTypeDispatcher):
-    """Passes on what it is asked to its worker; replaces a worker that has exited, and then says so to whoever asked for the death."""
+    """Passes on what it is asked to its worker; replaces a worker that has exited, and says so to whoever asked."""
 
     def __init__(self) -> None:
         self.worker: Any = None

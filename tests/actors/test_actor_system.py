@@ -478,3 +478,30 @@ def test_logging_names_an_actor_that_fails(actor_system: ActorSystem, caplog: py
     with caplog.at_level(logging.ERROR):
         actor_system.spawn(Failing, "fragile").tell("fail")
         eventually(lambda: "fragile failed: ValueError('told to fail'); stop" in caplog.text)
+
+
+@pytest.mark.parametrize("how", ["thespian", "an actor"])
+def test_shutdown_hooks_run_whoever_ends_the_system(how: str) -> None:
+    class Ender(Actor):
+        def receiveMessage(self, message: Any, sender: Any) -> None:
+            if message == "end":
+                self.actorSystemShutdown()
+
+    ran = threading.Event()
+    system = ActorSystem("hooked")
+    system.on_shutdown(ran.set)
+    if how == "thespian":
+        system.thespian.shutdown()
+    else:
+        system.spawn(Ender).tell("end")
+    assert ran.wait(10)
+    assert not system.running
+    system.shutdown()
+
+
+def test_an_ask_with_a_timeout_in_a_system_that_is_shut_down_fails_at_once() -> None:
+    system = ActorSystem("ended")
+    echo = system.spawn(Echo)
+    system.shutdown()
+    with pytest.raises(ActorError, match="is stopped and did not answer"):
+        system.ask(echo, "hello").result(0)

@@ -286,8 +286,10 @@ def test_stop_runs_what_is_queued_and_then_refuses() -> None:
     assert len(seen) == 3_000
     with pytest.raises(DispatcherStopped, match="'d' is stopped"):
         dispatcher.execute(int)
-    with pytest.raises(DispatcherStopped):
-        dispatcher.call_later(1, int)
+    for delay in (1, 1, 1_000):
+        with pytest.raises(DispatcherStopped):
+            dispatcher.call_later(delay, int)
+    assert dispatcher.pending_timers == 0
     with pytest.raises(DispatcherStopped):
         dispatcher.start()
     assert dispatcher.stop()

@@ -60,8 +60,8 @@ def test_every_byte_is_reported_exactly_once_whatever_else_arrives(actor_system:
 def test_while_one_report_is_unanswered_no_other_is_sent_and_afterwards_what_is_still_readable_is(
     dispatcher: Dispatcher,
 ) -> None:
-    # The sequence that made an actor block: [a] reported -> b readable -> an ordinary message is answered, the watch set
-    # anew -> a and b reported although [a] waits in the mailbox -> a read twice.
+    # The sequence that made an actor block: [a] reported -> b readable -> an ordinary message is answered, the watch
+    # set anew -> a and b reported although [a] waits in the mailbox -> a read twice.
     (read_a, write_a), (read_b, write_b) = os.pipe(), os.pipe()
     reports: list[list[int]] = []
     watch = FdWatch(dispatcher, "watcher", reports.append)

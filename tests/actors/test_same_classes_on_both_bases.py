@@ -1,4 +1,4 @@
-"""The same actor classes, unchanged, on our base and on Thespian's multiprocTCPBase: what a user wrote for one runs on the other."""
+"""The same actor classes, unchanged, on our base and on Thespian's multiprocTCPBase."""
 
 from __future__ import annotations
 
