@@ -73,7 +73,12 @@ def commit_offsets(shard: GroupShard, commit: CommitOffsets) -> None:
         commit.reply_to(errors)
         return
 
+    partitions = [partition for partition, _ in accepted]
+    offsets = shard.offsets  # these ones: after it has resigned the coordinator has others
+    offsets.announce(commit.group_id, partitions)
+
     def written(error: ErrorCode, base_offset: int) -> None:
+        offsets.settle(commit.group_id, partitions)
         if error is ErrorCode.NONE:
             shard.groups.setdefault(commit.group_id, shard.group(commit.group_id))
             for at, (partition, offset) in enumerate(accepted):
@@ -85,7 +90,7 @@ def commit_offsets(shard: GroupShard, commit: CommitOffsets) -> None:
                     offset.expires_at_ms,
                     base_offset + at,
                 )
-                shard.offsets.put(commit.group_id, partition, kept, commit.producer_id)
+                offsets.put(commit.group_id, partition, kept, commit.producer_id)
             commit.reply_to(errors)
         else:
             heard = client_error(error, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
@@ -150,10 +155,8 @@ def sweep(shard: GroupShard) -> None:
     expired: list[tuple[str, Partition]] = []
     for group_id, group in shard.groups.items():
         gone = shard.offsets.expired(group, now_ms, shard.offset_rules.retention_ms)
-        used = (
-            group.state is not GroupState.EMPTY or group.pending_joins or shard.offsets.has_open_transaction(group_id)
-        )
-        if not used and len(gone) == len(shard.offsets.of_group(group_id)):
+        unused = group.state is GroupState.EMPTY and not group.pending_joins and shard.offsets.is_settled(group_id)
+        if unused and len(gone) == len(shard.offsets.of_group(group_id)):
             empty.append(group_id)  # its offsets go with it
         else:
             expired.extend((group_id, partition) for partition in gone)

@@ -9,7 +9,8 @@ Source: Kafka's OffsetCommit, transactional offsets (KIP-98), UNSTABLE_OFFSET_CO
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from streamactors.broker.group.classic_group import Group, GroupState
 from streamactors.broker.group.offset_record import NO_EXPIRY, CommittedOffset
@@ -22,9 +23,10 @@ Offsets = dict[Partition, CommittedOffset]
 class OffsetsState:
     """Committed and pending offsets by group."""
 
-    __slots__ = ("_committed", "_pending", "_transactions")
+    __slots__ = ("_announced", "_committed", "_pending", "_transactions")
 
     def __init__(self) -> None:
+        self._announced: dict[str, Counter[Partition]] = {}  # on their way to the log, by group
         self._committed: dict[str, Offsets] = {}
         self._pending: dict[int, dict[str, Offsets]] = {}  # by producer id, then group
         self._transactions: dict[str, set[int]] = {}  # producer ids with pending offsets, by group
@@ -68,6 +70,20 @@ class OffsetsState:
                     self.put(group_id, partition, offset)
         return set(pending)
 
+    # -- what is on its way --------------------------------------------------------------------------------------------
+
+    def announce(self, group_id: str, partitions: Iterable[Partition]) -> None:
+        """Note that offsets were given to the log. Nobody sees them yet, but what deletes the group deletes them too."""
+        self._announced.setdefault(group_id, Counter()).update(partitions)
+
+    def settle(self, group_id: str, partitions: Iterable[Partition]) -> None:
+        """Note that the log has answered, whatever it said."""
+        announced = self._announced[group_id]
+        announced.subtract(partitions)
+        self._announced[group_id] = announced = +announced
+        if not announced:
+            del self._announced[group_id]
+
     # -- questions --------------------------------------------------------------------------------------------------
 
     def get(self, group_id: str, partition: Partition) -> CommittedOffset | None:
@@ -87,19 +103,20 @@ class OffsetsState:
         return any(partition in self._pending[producer_id].get(group_id, ()) for producer_id in open_in_group)
 
     def has_any(self, group_id: str) -> bool:
-        """Whether the group has an offset, committed or pending."""
-        return group_id in self._committed or group_id in self._transactions
+        """Whether the group has an offset: committed, pending or on its way."""
+        return group_id in self._committed or group_id in self._transactions or group_id in self._announced
 
-    def has_open_transaction(self, group_id: str) -> bool:
-        return group_id in self._transactions
+    def is_settled(self, group_id: str) -> bool:
+        """Whether no offset of the group is pending or on its way."""
+        return group_id not in self._transactions and group_id not in self._announced
 
     def groups(self) -> set[str]:
-        """Return every group that has an offset, committed or pending."""
-        return {*self._committed, *self._transactions}
+        """Return every group that has an offset: committed, pending or on its way."""
+        return {*self._committed, *self._transactions, *self._announced}
 
     def partitions_of(self, group_id: str) -> set[Partition]:
-        """Return every partition a group has an offset for, committed or pending: what deleting the group deletes."""
-        partitions = set(self._committed.get(group_id, ()))
+        """Return every partition a group has an offset for: what deleting the group deletes."""
+        partitions = {*self._committed.get(group_id, ()), *self._announced.get(group_id, ())}
         for producer_id in self._transactions.get(group_id, ()):
             partitions.update(self._pending[producer_id].get(group_id, ()))
         return partitions
