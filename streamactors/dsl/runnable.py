@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamactors.dsl.part import Part
 from streamactors.dsl.typevars import M2, Mat
 from streamactors.engine.blueprint import MatMapped
+from streamactors.engine.picture import mermaid_of
 from streamactors.engine.run import materialize
 from streamactors.stages.checks import plain_function
 
@@ -28,6 +29,10 @@ class RunnableGraph(Part[Mat]):
         marks cannot get what it needs of the stages on the way."""
         value: Mat = materialize(self.module, system if system is not None else default_system())
         return value
+
+    def to_mermaid(self) -> str:
+        """Return the graph as a Mermaid flowchart: its stages as they will run, after fusing, in their islands."""
+        return mermaid_of(self.module)
 
     def map_materialized_value(self, fn: Callable[[Mat], M2]) -> RunnableGraph[M2]:
         """Return this graph with `fn(materialized value)` as its materialized value."""

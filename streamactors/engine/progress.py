@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from time import monotonic
 
 from streamactors.engine.marks import Mark, Position, PositionMark, Signal, merge_newer
 
@@ -21,6 +22,7 @@ class Progress:
         self._lock = threading.Lock()
         self._sinks: dict[object, frozenset[object]] = {}
         self._done: dict[object, PositionMark] = {}
+        self._since: dict[object, float] = {}  # when each sink last said something, by the machine's clock
         self._said: PositionMark = {}
         self._listeners: dict[object, Listener] = {}
 
@@ -29,6 +31,7 @@ class Progress:
         with self._lock:
             self._sinks[sink] = sources
             self._done[sink] = {}
+            self._since[sink] = monotonic()
 
     def listen(self, source: object, listener: Listener) -> None:
         """Have `listener` called with the positions of `source` that have become done; never two calls at once."""
@@ -43,12 +46,14 @@ class Progress:
             if known is None:
                 return
             merge_newer(known, mark)
+            self._since[sink] = monotonic()
             self._advance(list(mark))
 
     def sink_ended(self, sink: object) -> None:
         """A sink ended well; it holds nobody back any more."""
         with self._lock:
             gone = self._done.pop(sink, None)
+            self._since.pop(sink, None)
             self._sinks.pop(sink, None)
             if gone is not None:
                 self._advance(list({key for marks in (*self._done.values(), gone) for key in marks}), gone)
@@ -57,10 +62,11 @@ class Progress:
         """Return the position that is done, None when nothing is."""
         return self._said.get(key)
 
-    def waiting_for(self) -> dict[object, PositionMark]:
-        """Return what each live sink has reported, for the snapshot."""
+    def waiting_for(self) -> dict[object, tuple[PositionMark, float]]:
+        """Return what each live sink has reported, and how many ms ago it last did, for the snapshot."""
+        now = monotonic()
         with self._lock:
-            return {sink: dict(marks) for sink, marks in self._done.items()}
+            return {sink: (dict(marks), (now - self._since[sink]) * 1000) for sink, marks in self._done.items()}
 
     def _advance(self, keys: list[tuple[object, object]], gone: PositionMark | None = None) -> None:
         moved: dict[object, PositionMark] = {}

@@ -32,7 +32,8 @@ class StageSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSnapshot:
-    """`asked`: elements that may still be pushed. `ready`: pushed and not taken. `elements`, `chunks`: passed so far."""
+    """`asked`: elements that may still be pushed. `ready`: pushed and not taken. `elements`, `chunks`: passed so far.
+    `marks`: marks that wait behind elements not taken, or for the stage to let them pass."""
 
     source: int  # stage ids
     target: int
@@ -41,6 +42,7 @@ class ConnectionSnapshot:
     ready: int
     elements: int
     chunks: int
+    marks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,12 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class MarkWait:
-    """Stage `sink` has reported these positions of the sources whose marks reach it; nothing beyond is done."""
+    """Stage `sink` has reported these positions of the sources whose marks reach it, the last `silent_ms` ago; nothing beyond
+    is done. With several sinks the one that is furthest behind holds the run back."""
 
     sink: int
     done: dict[Any, Any]
+    silent_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ def _numbers(connection: ConnectionSnapshot) -> str:
     return (
         f"{state}asked {connection.asked}, ready {connection.ready}, "
         f"{connection.elements} elements in {connection.chunks} chunks"
+        f"{f', {connection.marks} marks wait' if connection.marks else ''}"
     )
 
 
@@ -130,8 +135,8 @@ def snapshot_of(run: Run) -> GraphSnapshot:
             connections.append(_boundary(logic, number, numbers[logic.peer]))
             waits += _waits_at_boundary(logic, number, numbers[logic.peer])
     marks = [
-        MarkWait(numbers[sink], done)
-        for sink, done in run.progress.waiting_for().items()
+        MarkWait(numbers[sink], done, silent_ms)
+        for sink, (done, silent_ms) in run.progress.waiting_for().items()
         if isinstance(sink, Logic) and sink in numbers
     ]
     return GraphSnapshot(tuple(stages), tuple(connections), tuple(waits), tuple(marks))
@@ -145,7 +150,8 @@ def _said(logic: Logic) -> str:
 
 
 def _look(c: Connection, source: int, target: int) -> ConnectionSnapshot:
-    return ConnectionSnapshot(source, target, c.state(), c.asked, c.ready, c.elements, c.chunks)
+    marks = sum(type(item) is not list for item in c.items.copy())
+    return ConnectionSnapshot(source, target, c.state(), c.asked, c.ready, c.elements, c.chunks, marks)
 
 
 def _waits(c: Connection, shot: ConnectionSnapshot) -> list[Wait]:
