@@ -33,7 +33,6 @@ class Interpreter:
         "active",
         "alive",
         "fifo",
-        "idle_wants",
         "in_slice",
         "island",
         "logics",
@@ -41,12 +40,13 @@ class Interpreter:
         "slice_no",
         "stop_slice",
         "to_end",
+        "when_idle",
     )
 
     def __init__(self, island: Island) -> None:
         self.island = island
         self.fifo: deque[Connection] = deque()
-        self.idle_wants: deque[Connection] = deque()
+        self.when_idle: deque[tuple[Logic, Callable[[], None]]] = deque()  # one at a time, when nothing else is to do
         self.logics: list[Logic] = []
         self.alive = 0
         self.active: Logic | None = None
@@ -135,11 +135,13 @@ class Interpreter:
             try:
                 handler(argument)
             except BaseException as error:
-                feedback.set_exception(error)
+                feedback.try_fail(error)
                 raise
-            feedback.set_result(None)
+            feedback.try_complete(None)
 
         self.island.tell((logic, run, argument, feedback))
+        if self.island.over:  # it may have ended between the two: then nobody has seen the message
+            feedback.try_fail(AbruptTermination(f"stage {logic.name} has stopped"))
         return feedback
 
     def call_later(self, delay_ms: float, logic: Logic, handler: Callable[[Any], None], argument: Any) -> Any:
@@ -157,7 +159,7 @@ class Interpreter:
         logic: Logic = message[0]
         if logic.stopped:
             if len(message) > 3:
-                message[3].set_exception(AbruptTermination(f"stage {logic.name} has stopped"))
+                message[3].try_fail(AbruptTermination(f"stage {logic.name} has stopped"))
             return
         self._guarded(logic, message[1], message[2])
         if self.to_end:
@@ -182,10 +184,16 @@ class Interpreter:
                     if not deadline:
                         deadline = now + SECONDS_PER_TURN
                     elif budget <= 0 or now > deadline:
-                        return bool(fifo) or bool(self.idle_wants)
-            if not self.idle_wants:
+                        return bool(fifo) or bool(self.when_idle)
+            if not self.when_idle:
                 return False
-            self.idle_wants.popleft().want(1)
+            if mailbox:
+                return True  # a message is something to do
+            logic, handler = self.when_idle.popleft()
+            if not logic.stopped:
+                self._guarded(logic, handler)
+                if self.to_end:
+                    self._end_stages()
 
     def visit(self, c: Connection) -> None:
         """One event of one connection."""

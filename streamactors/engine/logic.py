@@ -141,6 +141,10 @@ class Logic:
         """Return a thread-safe handle that runs `handler` on this stage's island."""
         return AsyncCallback(self, handler)
 
+    def call_when_idle(self, handler: Callable[[], None]) -> None:
+        """Call `handler` once the island has nothing else to do; each call of this asks for one call of the handler."""
+        self.interpreter.when_idle.append((self, handler))
+
     # ── timers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def schedule_once(self, key: object, delay_ms: float) -> None:

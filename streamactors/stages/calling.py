@@ -17,7 +17,7 @@ from streamactors.stages.emitting import EmittingLogic, End
 
 class CallingLogic(EmittingLogic):
     """Subclasses override `loop`, and `restart` if they have a state. They may set `over` in the loop and leave it: the stage
-    ends like that behind the results. `back` elements of what the loop took are then given back, as not taken."""
+    ends like that behind the results. They may set `back` and leave it: so many elements of what the loop took are given back."""
 
     passes_marks = True
     thins = False
@@ -74,15 +74,15 @@ class CallingLogic(EmittingLogic):
                 out.push(results)
             self.stopped_by(failure)
             return
-        over = self.over
-        if over is not None:
+        if self.back:
             left += self.back
+            self.back = 0
         if left:
             in_.unread(chunk[n - left :])
         if results:
             out.push(results)
-        if over is not None:
-            self.end_with(over)
+        if self.over is not None:
+            self.end_with(self.over)
             return
         asked = out.asked
         if asked:

@@ -18,6 +18,7 @@ from streamactors.errors import BuildError
 from streamactors.stages.checks import at_least, plain_function
 from streamactors.stages.emitting import EmittingLogic
 from streamactors.stages.flatten import source_module
+from streamactors.stages.passing import PassingLogic
 
 On: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], Any]"
 """Which errors an operator is for: a class, several, or a predicate."""
@@ -46,21 +47,11 @@ class _OnError(Stage[In, Out]):
         self._on = _matches(self.label, on)
 
 
-class _OnErrorLogic(EmittingLogic):
+class _OnErrorLogic(EmittingLogic, PassingLogic):
     """Passes everything on; `meet` decides what becomes of a failure."""
-
-    passes_marks = True
 
     def __init__(self, on: Callable[[BaseException], Any]) -> None:
         self._on = on
-
-    def on_push(self, in_: Connection) -> None:
-        out = self.out
-        chunk = in_.grab(out.asked)
-        if chunk:
-            out.push(chunk)
-        if out.asked:
-            in_.want(out.asked)
 
     def on_fail(self, in_: Connection, error: BaseException) -> None:
         if self._on(error):

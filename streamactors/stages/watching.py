@@ -10,13 +10,14 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.causes import propagate_failure
 from streamactors.engine.connection import Connection
-from streamactors.engine.logic import FlowLogic, Logic
+from streamactors.engine.logic import Logic
 from streamactors.engine.marks import EXACT
 from streamactors.engine.stage import In, Stage
 from streamactors.engine.user_code import shortened
 from streamactors.errors import AbruptTermination, BuildError
 from streamactors.stages.calling import CallingLogic
 from streamactors.stages.checks import plain_function
+from streamactors.stages.passing import PassingLogic
 
 LOGGER = "streamactors.stream"
 
@@ -102,17 +103,9 @@ class WatchTermination(Stage[In, In]):
         return logic, logic.future
 
 
-class _WatchTerminationLogic(FlowLogic):
-    passes_marks = True
-
+class _WatchTerminationLogic(PassingLogic):
     def __init__(self) -> None:
         self.future: StreamFuture[None] = StreamFuture("watch_termination")
-
-    def on_push(self, in_: Connection) -> None:
-        out = self.out
-        out.push(in_.grab(out.asked))
-        if out.asked:
-            in_.want(out.asked)
 
     def on_complete(self, in_: Connection) -> None:
         self.complete_stage()
