@@ -1,14 +1,15 @@
 """Produce: appends one batch per partition and answers when acks says so.
 
 Versions: 0-13 (0-2 for record batches only; 7 zstd KIP-110; 8 record errors KIP-467; 9 flexible; 10 current leader
-KIP-951; 13 topic ids KIP-516).   Authorised: WRITE TOPIC each, WRITE TRANSACTIONAL_ID where there is one. acks 0: no
-answer; an error closes the connection, for there is no other way to tell. acks 1: when the leader has it, and has
-flushed it where flush.messages asks for that. acks -1: when it is below the high watermark. Errors:
+KIP-951; 13 topic ids KIP-516).   Authorised: WRITE TOPIC each, WRITE TRANSACTIONAL_ID where there is one. acks 0:
+no answer; an error closes the connection, for there is no other way to tell. acks 1: when the leader has it, and
+has flushed it where flush.messages asks for that. acks -1: when it is below the high watermark. Errors:
 UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS,
 NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP,
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, OUT_OF_ORDER_SEQUENCE_NUMBER,
-INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR. Differs from Apache Kafka: up to 64 requests of a connection are in service
-at once, appended and answered in their order; messages of formats 0 and 1 are refused."""
+INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE (TRANSACTION_ABORTABLE from 11), KAFKA_STORAGE_ERROR. Differs from Apache
+Kafka: up to 64 requests of a connection are in service at once, appended and answered in their order; messages of
+formats 0 and 1 are refused."""
 
 from __future__ import annotations
 
@@ -27,11 +28,13 @@ from streamactors.broker.protocol.produce import (
     decode_produce_request,
     encode_produce_response,
 )
+from streamactors.broker.records.header import TRANSACTIONAL
 from streamactors.broker.replication.partition import Partition
 from streamactors.broker.replication.pending_produce import Appended, PendingProduce
 from streamactors.broker.replication.reading import find_topic
 from streamactors.broker.request import Request
 from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.transaction.verification import check_transactional
 
 _log = logging.getLogger("streamactors.broker.produce")
 
@@ -104,6 +107,8 @@ def _append_topic(
                 raise InvalidRecord("a produce request must have a batch of records for each of its partitions")
             if version < _FIRST_WITH_ZSTD:
                 _check_codec(records, version)
+            if len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & TRANSACTIONAL:
+                check_transactional(request.node, request.message.transactional_id, partition, records, version)
             result = partition.append_for(records, now_ms, acks)
         except BrokerError as cause:
             answers.append(_refused(index, partition, cause))

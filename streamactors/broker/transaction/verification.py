@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from streamactors.broker.errors import ErrorCode
+from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -29,21 +29,40 @@ _RETRIABLE: Final = frozenset(
 )
 
 
-def transactional_error(
+class TransactionRefused(BrokerError):
+    """A transactional batch that may not be appended; the code says whether trying again helps."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]  # a class variable of the errors that have one code each
+
+
+def check_transactional(
     node: Node, transactional_id: str | None, partition: Partition, records: memoryview, version: int
-) -> ErrorCode:
-    """Return NONE if a transactional batch may be appended, else what Produce answers."""
+) -> None:
+    """Raise TransactionRefused unless a transactional batch belongs where it is going."""
     if transactional_id is None:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        raise TransactionRefused(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records came without a transactional id"
+        )
     if len(records) < _PRODUCER_AT + _PRODUCER.size or not node.config.transaction_partition_verification_enable:
-        return ErrorCode.NONE
+        return
     producer_id, producer_epoch = _PRODUCER.unpack_from(records, _PRODUCER_AT)
     if partition.log.ongoing_transaction(producer_id) is not None:
-        return ErrorCode.NONE
+        return
     where = (partition.topic, partition.index)
-    error: ErrorCode = node.transactions.verify_now(transactional_id, producer_id, producer_epoch, where)
-    if error is ErrorCode.TRANSACTION_ABORTABLE:
-        return error if version >= _ABORTABLE_SINCE else ErrorCode.INVALID_TXN_STATE
+    error = node.transactions.verify_now(transactional_id, producer_id, producer_epoch, where)
+    if error is not ErrorCode.NONE:
+        raise TransactionRefused(
+            _of_produce(error, version),
+            f"{partition} is not part of an open transaction of {transactional_id!r}, producer {producer_id}, "
+            f"epoch {producer_epoch}: {error.name}",
+        )
+
+
+def _of_produce(error: ErrorCode, version: int) -> ErrorCode:
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return ErrorCode.NOT_ENOUGH_REPLICAS if error in _RETRIABLE else error
