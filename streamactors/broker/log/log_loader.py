@@ -128,12 +128,14 @@ def _recover(
         segment = segments[index]
         limit = segments[index + 1].base_offset if index + 1 < len(segments) else None
         found = recover_segment(segment, producers, checker, limit, now_ms)
-        end = found.next_offset
-        if found.damage is not None:
+        end, damage = found.next_offset, found.damage
+        if damage is None and limit is not None and end < limit and not checker.gaps:
+            damage = f"the next segment begins at offset {limit}"
+        if damage is not None:
             lost, later = segment.size - found.position, segments[index + 1 :]
             logger.warning(
                 "%s: damaged at offset %d: %s; %d bytes and %d later segments are cut off",
-                name, end, found.damage, lost, len(later),
+                name, end, damage, lost, len(later),
             )  # fmt: skip
             segment.truncate(found.position, end)
             for gone in later:

@@ -37,7 +37,7 @@ class BatchChecker:
     def __init__(self, epochs: LeaderEpochs, *, learn_epochs: bool, gaps: bool) -> None:
         self.epochs = epochs
         self._learn_epochs = learn_epochs
-        self._gaps = gaps
+        self.gaps = gaps
 
     def complaint(self, batch: RecordBatch, expected_offset: int, limit: int) -> str | None:
         """Return what is wrong with a batch that should continue at `expected_offset` and end before `limit`."""
@@ -45,7 +45,7 @@ class BatchChecker:
             return f"{batch.count} records in {batch.last_offset_delta + 1} offsets"
         if batch.base_offset < expected_offset or batch.next_offset > limit:
             return f"offsets {batch.base_offset}-{batch.last_offset} outside {expected_offset}-{limit - 1}"
-        if batch.base_offset > expected_offset and not self._gaps:
+        if batch.base_offset > expected_offset and not self.gaps:
             return f"offset {batch.base_offset} where {expected_offset} follows"
         if not self._learn_epochs:
             if self.epochs.contradicts(batch.leader_epoch, batch.base_offset):

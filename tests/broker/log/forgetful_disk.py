@@ -60,6 +60,13 @@ class ForgetfulDisk(Disk):
                 self._failures.remove(failure)
                 raise OSError(failure[2], os.strerror(failure[2]), str(path))
 
+    def create(self, path: Path) -> LogFile:
+        is_new = not path.exists()
+        file = super().create(path)
+        if is_new:
+            self._contents.pop(os.stat(path).st_ino, None)  # the number may have been another file's
+        return file
+
     def file(self, path: Path) -> LogFile:
         return ForgetfulFile(path, self, os.stat(path).st_ino)
 

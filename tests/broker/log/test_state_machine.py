@@ -41,7 +41,7 @@ class Kept(NamedTuple):
 class LogMachine(RuleBasedStateMachine):
     policy: tuple[str, ...] = ("delete",)
 
-    @initialize(segment_bytes=st.integers(500, 1200), interval=st.integers(0, 400))
+    @initialize(segment_bytes=st.integers(700, 1300), interval=st.integers(0, 400))
     def begin(self, segment_bytes: int, interval: int) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.pool = ManualPool()

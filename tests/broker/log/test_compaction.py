@@ -1,0 +1,327 @@
+"""Compaction: latest per key, tombstones and their horizon, producers' sequences, transactions, bounds of a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from streamactors.broker.errors import OutOfOrderSequence
+from streamactors.broker.log.cleaner import Cleaner
+from streamactors.broker.log.offset_map import ENTRY_BYTES, OffsetMap
+from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.records.batch import RecordBatch
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.compression import Compression
+from streamactors.broker.records.record import NewRecord
+from tests.broker.log.conftest import NOW_MS
+from tests.broker.log.test_transactions import Writer, committed_values
+
+MakeLog = Callable[..., PartitionLog]
+DAY_MS = 86_400_000
+
+
+def put(log: PartitionLog, *pairs: tuple[bytes | None, bytes | None], **options: Any) -> int:
+    timestamp = options.pop("timestamp", NOW_MS)
+    batch = build_batch([NewRecord(key, value, timestamp) for key, value in pairs], **options)
+    result = log.append_as_leader(memoryview(batch), 0, NOW_MS)
+    log.advance_high_watermark(log.hw_limit)
+    return result.base_offset
+
+
+def batches(log: PartitionLog) -> list[RecordBatch]:
+    found = list(log.replay(log.log_start_offset, log.end_offset))
+    for batch in found:
+        batch.ensure_valid()
+    return found
+
+
+def records(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [
+        (record.offset, record.key, record.value)
+        for batch in batches(log)
+        if not batch.is_control
+        for record in batch.records()
+    ]
+
+
+def clean(log: PartitionLog, now_ms: int = NOW_MS, **options: Any) -> bool:
+    cleaner = Cleaner(lambda: [log], None, **options)
+    return cleaner.clean(log, now_ms)
+
+
+@pytest.fixture
+def compacted(make_log: MakeLog) -> PartitionLog:
+    return make_log(cleanup_policy=("compact",), segment_bytes=10_000)
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_the_latest_of_each_key_stays_at_its_offset(compacted: PartitionLog, codec: Compression) -> None:
+    log = compacted
+    put(log, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"), compression=codec)
+    put(log, (b"b", b"2"), (b"c", b"1"), compression=codec)
+    log.roll(NOW_MS)
+    put(log, (b"a", b"active"), compression=codec)
+    assert clean(log)
+    assert records(log) == [(2, b"a", b"2"), (3, b"b", b"2"), (4, b"c", b"1"), (5, b"a", b"active")]
+    assert {batch.compression for batch in batches(log)} == {codec}
+
+
+def test_the_active_segment_and_what_is_not_stable_stay_as_they_are(compacted: PartitionLog) -> None:
+    log = compacted
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    assert not clean(log), "everything is in the active segment"
+    log.roll(NOW_MS)
+    open_transaction = Writer(log, 9)
+    open_transaction.write(b"x")
+    log.roll(NOW_MS)
+    put(log, (b"a", b"3"))
+    log.roll(NOW_MS)
+    assert clean(log)
+    assert [value for _, key, value in records(log) if key == b"a"] == [b"2", b"3"]
+
+
+def test_what_is_not_below_the_high_watermark_is_not_compacted(compacted: PartitionLog) -> None:
+    log = compacted
+    put(log, (b"a", b"1"))
+    log.roll(NOW_MS)
+    log.append_as_leader(memoryview(build_batch([NewRecord(b"a", b"2", NOW_MS)])), 0, NOW_MS)
+    log.roll(NOW_MS)
+    assert log.high_watermark == 1
+    clean(log)
+    assert [value for _, _, value in records(log)] == [b"1", b"2"]
+
+
+def test_a_tombstone_stays_for_its_time_after_the_first_pass_that_saw_it(make_log: MakeLog) -> None:
+    log = make_log(cleanup_policy=("compact",), delete_retention_ms=DAY_MS)
+    put(log, (b"a", b"1"), (b"b", b"1"), timestamp=NOW_MS - 5)
+    put(log, (b"a", None), (b"c", b"1"), timestamp=NOW_MS - 3)
+    log.roll(NOW_MS)
+    put(log, (b"z", b"active"))
+    cleaner = Cleaner(lambda: [log], None)
+    assert cleaner.clean(log, NOW_MS)
+    assert (2, b"a", None) in records(log)
+    [batch] = [batch for batch in batches(log) if batch.base_offset == 2]
+    assert batch.delete_horizon_ms == NOW_MS + DAY_MS
+    assert [record.timestamp for record in batch.records()] == [NOW_MS - 3, NOW_MS - 3]
+    assert batch.max_timestamp == NOW_MS - 3
+    for later, there in ((DAY_MS - 1, True), (DAY_MS, False)):
+        put(log, (b"z", b"%d" % later))
+        log.roll(NOW_MS)
+        assert cleaner.clean(log, NOW_MS + later)
+        assert ((2, b"a", None) in records(log)) == there
+    assert (3, b"c", b"1") in records(log)
+
+
+def test_offsets_stay_readable_where_compaction_left_holes(compacted: PartitionLog) -> None:
+    log = compacted
+    for number in range(30):
+        put(log, (b"k%d" % (number % 3), b"%d" % number))
+        if number % 5 == 4:
+            log.roll(NOW_MS)
+    assert clean(log)
+    expected = records(log)
+    assert [offset for offset, _, _ in expected] == [27, 28, 29]
+    for offset in range(31):
+        seen = [r.offset for batch in log.replay(offset, 30) for r in batch.records() if r.offset >= offset]
+        assert seen == [each for each, _, _ in expected if each >= offset]
+
+
+def test_small_segments_are_joined_and_large_ones_are_not(make_log: MakeLog) -> None:
+    log = make_log(cleanup_policy=("compact",), segment_bytes=700)
+    for number in range(40):
+        put(log, (b"k%d" % number, b"v" * 50))
+    full = len(log.segments)
+    cleaner = Cleaner(lambda: [log], None)
+    assert cleaner.clean(log, NOW_MS)
+    assert len(log.segments) == full, "nothing went, so nothing fits together"
+    for number in range(40):
+        put(log, (b"k%d" % number, b"w"))
+    log.roll(NOW_MS)
+    overwritten = len(log.segments)
+    for key in (b"one more", b"two more"):
+        # the pass that empties them, and the one that finds the small ones next to each other
+        assert cleaner.clean(log, NOW_MS)
+        put(log, (key, b""))
+        log.roll(NOW_MS)
+    assert len(log.segments) < overwritten - full // 2
+    assert all(segment.size <= 700 for segment in log.segments)
+    assert len(records(log)) == 42
+
+
+def test_an_idempotent_producer_goes_on_after_its_records_were_compacted_away(
+    compacted: PartitionLog, reopen: Callable[..., PartitionLog]
+) -> None:
+    log = compacted
+    for sequence in range(3):
+        put(log, (b"a", b"%d" % sequence), producer_id=7, producer_epoch=2, base_sequence=sequence)
+    put(log, (b"a", b"from another"))
+    log.roll(NOW_MS)
+    assert clean(log)
+    assert records(log) == [(3, b"a", b"from another")]
+    [empty] = [batch for batch in batches(log) if batch.producer_id == 7]
+    assert (empty.count, empty.base_offset, empty.last_sequence, empty.producer_epoch) == (0, 2, 2, 2)
+    for path in log.directory.glob("*.snapshot"):
+        path.unlink()
+    again = reopen(log)
+    with pytest.raises(OutOfOrderSequence, match="5 came, 3 was expected"):
+        put(again, (b"a", b"x"), producer_id=7, producer_epoch=2, base_sequence=5)
+    assert put(again, (b"a", b"x"), producer_id=7, producer_epoch=2, base_sequence=3) == 4
+
+
+def test_records_of_aborted_transactions_go_and_committed_ones_stay(compacted: PartitionLog) -> None:
+    log = compacted
+    put(log, (b"k1", b"before"), (b"k2", b"before"))
+    one, two = Writer(log, 1), Writer(log, 2)
+    one.write(b"aborted")
+    two.write(b"committed")
+    one.end(committed=False)
+    two.end(committed=True)
+    log.roll(NOW_MS)
+    put(log, (b"z", b"active"))
+    assert clean(log)
+    assert records(log) == [(0, b"k1", b"before"), (3, b"k2", b"committed"), (6, b"z", b"active")]
+    assert committed_values(log) == [b"before", b"committed", b"active"]
+
+
+def test_a_marker_goes_only_after_its_data_and_its_time(make_log: MakeLog) -> None:
+    log = make_log(cleanup_policy=("compact",), delete_retention_ms=DAY_MS)
+    one = Writer(log, 1)
+    one.write(b"first")
+    first_marker = one.end(committed=True)
+    one.write(b"second")
+    one.end(committed=True)
+    log.roll(NOW_MS)
+
+    def markers() -> list[int]:
+        return [batch.base_offset for batch in batches(log) if batch.is_control and batch.count]
+
+    cleaner = Cleaner(lambda: [log], None)
+    assert cleaner.clean(log, NOW_MS)
+    assert markers() == [first_marker, 3], "its transaction was seen in this pass"
+    times = [(1, True), (DAY_MS, True), (DAY_MS + 1, False)]
+    for later, there in times:
+        put(log, (b"z", b"%d" % later))
+        log.roll(NOW_MS)
+        assert cleaner.clean(log, NOW_MS + later)
+        assert (first_marker in markers()) == there, f"after {later} ms"
+    assert 3 in markers(), "its data are there"
+
+
+def test_the_aborted_ranges_that_still_matter_are_kept(compacted: PartitionLog) -> None:
+    log = compacted
+    one = Writer(log, 1)
+    one.write(b"aborted")
+    one.end(committed=False)
+    log.roll(NOW_MS)
+    assert len(log.aborted_transactions(0, 10)) == 1
+    cleaner = Cleaner(lambda: [log], None)
+    cleaner.clean(log, NOW_MS)
+    assert len(log.aborted_transactions(0, 10)) == 1, "as long as the marker was seen with data before it"
+    put(log, (b"a", b"1"))
+    log.roll(NOW_MS)
+    cleaner.clean(log, NOW_MS)
+    assert committed_values(log) == [b"1"]
+
+
+def test_a_full_map_does_a_part_and_the_next_pass_the_rest(compacted: PartitionLog) -> None:
+    log = compacted
+    for number in range(60):
+        put(log, (b"k%d" % (number % 20), b"%d" % number))
+    log.roll(NOW_MS)
+    cleaner = Cleaner(lambda: [log], None, dedupe_bytes=7 * ENTRY_BYTES)
+    passes = 0
+    while cleaner.clean(log, NOW_MS):
+        passes += 1
+        assert {key: value for _, key, value in records(log)} == {b"k%d" % n: b"%d" % (40 + n) for n in range(20)}
+        assert passes < 60
+    assert cleaner.cleaned_to(log) == 60
+    assert passes > 3
+
+
+def test_a_young_segment_waits_for_its_time(make_log: MakeLog) -> None:
+    log = make_log(cleanup_policy=("compact",), min_compaction_lag_ms=1000)
+    put(log, (b"a", b"1"), timestamp=NOW_MS)
+    put(log, (b"a", b"2"), timestamp=NOW_MS)
+    log.roll(NOW_MS)
+    assert not clean(log, NOW_MS + 999)
+    assert clean(log, NOW_MS + 1000)
+    assert records(log) == [(1, b"a", b"2")]
+
+
+def test_the_dirtiest_log_is_first_and_clean_ones_are_left_alone(make_log: MakeLog) -> None:
+    settings = {"cleanup_policy": ("compact",), "segment_bytes": 5_000}
+    little, much, other = (make_log(topic=topic, **settings) for topic in ("little", "much", "other"))
+    plain = make_log(topic="plain")
+    for log in (little, much, plain):
+        for number in range(10):
+            put(log, (b"a", b"%d" % number))
+        log.roll(NOW_MS)
+    cleaner = Cleaner(lambda: [other, plain, little, much], None)
+    assert cleaner.run_once(NOW_MS)
+    assert cleaner.run_once(NOW_MS)
+    assert not cleaner.run_once(NOW_MS)
+    assert [len(records(log)) for log in (little, much, plain)] == [1, 1, 10]
+    put(much, (b"b" * 300, b"v" * 300))
+    much.roll(NOW_MS)
+    put(little, (b"c", b"v"))
+    little.roll(NOW_MS)
+    assert cleaner.run_once(NOW_MS)
+    assert (cleaner.cleaned_to(much), cleaner.cleaned_to(little)) == (11, 10)
+
+
+def test_a_log_that_is_less_dirty_than_asked_waits_unless_it_waited_too_long(make_log: MakeLog) -> None:
+    log = make_log(cleanup_policy=("compact",), max_compaction_lag_ms=5000, segment_bytes=100_000)
+    cleaner = Cleaner(lambda: [log], None)
+    put(log, *((b"%d" % n, b"v" * 50) for n in range(50)))
+    log.roll(NOW_MS)
+    assert cleaner.run_once(NOW_MS)
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    log.roll(NOW_MS)
+    assert not cleaner.run_once(NOW_MS + 5000)
+    assert cleaner.run_once(NOW_MS + 5001)
+    assert (51, b"a", b"2") in records(log)
+    assert (50, b"a", b"1") not in records(log)
+
+
+def test_a_log_that_is_truncated_while_it_is_cleaned_keeps_its_own_segments(compacted: PartitionLog) -> None:
+    log = compacted
+    for number in range(10):
+        put(log, (b"a", b"%d" % number))
+        log.roll(NOW_MS)
+    cleaner = Cleaner(lambda: [log], None)
+    planned = cleaner._plan(log, NOW_MS)
+    log.truncate_to(5, NOW_MS)
+    assert not log.replace_segments(planned.segments[:2], planned.segments[0], NOW_MS, planned.generation)
+    for segment in planned.segments:
+        segment.log.release()
+    assert [offset for offset, _, _ in records(log)] == list(range(5))
+
+
+def test_a_log_that_cannot_be_read_is_left_alone_and_named(
+    compacted: PartitionLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = compacted
+    put(log, (b"a", b"1"), compression=Compression.ZSTD)
+    put(log, (b"a", b"2"))
+    log.roll(NOW_MS)
+    path = log.segments[0].log.path
+    data = bytearray(path.read_bytes())
+    data[65:75] = bytes(10)
+    path.write_bytes(data)
+    cleaner = Cleaner(lambda: [log], None)
+    assert not cleaner.run_once(NOW_MS)
+    assert "orders-0: compaction failed" in caplog.text
+    assert not cleaner.run_once(NOW_MS)
+    assert caplog.text.count("compaction failed") == 1
+    assert not list(log.directory.glob("*.cleaned"))
+
+
+def test_keys_of_any_length_are_told_apart() -> None:
+    offsets = OffsetMap(1 << 20)
+    keys = [b"", b"a", b"x" * 15, b"x" * 16, b"x" * 17, b"x" * 1000, b"x" * 999 + b"y"]
+    for offset, key in enumerate(keys):
+        assert offsets.put(key, offset)
+    assert [offsets.get(key) for key in keys] == list(range(len(keys)))
+    assert offsets.get(b"unknown") == -1

@@ -1,0 +1,161 @@
+"""Power cuts: whatever was acknowledged after a sync is there, at its offset, once; whatever else is left is whole.
+
+The disk forgets what was not synced (forgetful_disk). Cuts come after any step, with any part of the unsynced data left.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.manager import LogManager
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.record import NewRecord
+from tests.broker.log.conftest import NOW_MS
+from tests.broker.log.forgetful_disk import ForgetfulDisk
+from tests.broker.log.manual_pool import ManualPool
+
+CONFIG = LogConfig(flush_messages=1, segment_bytes=700, index_interval_bytes=0)
+
+
+class PoweredBroker:
+    """A log manager on a disk that forgets, and what it has promised to its clients."""
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        self.disk = ForgetfulDisk(folder)
+        self.rng = rng
+        self.acknowledged: dict[int, bytes] = {}
+        self.sequence = 0
+        self.next_number = 0
+        self.start()
+
+    def start(self) -> None:
+        self.pool = ManualPool()
+        self.logs = LogManager(
+            self.disk.root / "data",
+            default_config=CONFIG,
+            clock_ms=lambda: NOW_MS,
+            flush_pool=self.pool,
+            disk=self.disk,
+        )
+        self.logs.open()
+        self.log = self.logs.get("t", 0) or self.logs.create("t", 0, None, CONFIG)
+        self.log.update_config(CONFIG)
+
+    def append(self) -> None:
+        """One batch of an idempotent producer that waits for no answer before the next."""
+        value = b"%d" % self.next_number
+        batch = build_batch(
+            [NewRecord(None, value, NOW_MS)], producer_id=1, producer_epoch=0, base_sequence=self.sequence
+        )
+        result = self.log.append_as_leader(
+            memoryview(batch), self.log.latest_epoch if self.log.latest_epoch > 0 else 1, NOW_MS
+        )
+        self.next_number += 1
+        self.sequence += 1
+
+        def done(code: ErrorCode) -> None:
+            if code == ErrorCode.NONE:
+                self.acknowledged[result.base_offset] = value
+
+        self.log.flusher.request(result, done)
+
+    def flush(self) -> None:
+        self.pool.run()
+
+    def new_epoch(self) -> None:
+        self.log.assign_leader_epoch(self.log.latest_epoch + 1)
+
+    def checkpoint(self) -> None:
+        self.logs.tick(NOW_MS)
+        self.logs.tick(NOW_MS + 100_000)
+
+    def shut_down(self) -> None:
+        self.logs.close()
+        self.start()
+        self.check()
+
+    def cut_power(self) -> None:
+        self.logs._abandon()
+        self.disk.cut_power(self.rng)
+        self.start()
+        self.check()
+
+    def check(self) -> None:
+        start, end = self.log.log_start_offset, self.log.end_offset
+        there = {r.offset: r.value for batch in self.log.replay(start, end) for r in batch.records()}
+        for offset, value in self.acknowledged.items():
+            assert there.get(offset) == value, f"acknowledged record {value!r} at offset {offset} is lost"
+        assert sorted(there) == list(range(start, end)), "no holes"
+        assert len(set(there.values())) == len(there), "nothing twice"
+        entries = self.log.producers(NOW_MS)
+        self.sequence = (entries[0].last_sequence + 1) if entries else self.sequence
+        assert len(entries) == (1 if there else 0)
+
+
+STEPS = {
+    "append": PoweredBroker.append,
+    "flush": PoweredBroker.flush,
+    "epoch": PoweredBroker.new_epoch,
+    "checkpoint": PoweredBroker.checkpoint,
+    "cut": PoweredBroker.cut_power,
+    "shut down": PoweredBroker.shut_down,
+}
+
+
+def play(steps: list[str], seed: int) -> None:
+    folder = Path(tempfile.mkdtemp())
+    try:
+        broker = PoweredBroker(folder, random.Random(seed))
+        for step in steps:
+            STEPS[step](broker)
+        broker.cut_power()
+        broker.append()
+        broker.flush()
+        assert broker.acknowledged
+        broker.logs.close()
+    finally:
+        shutil.rmtree(folder)
+
+
+MANY = st.lists(
+    st.sampled_from(["append"] * 6 + ["flush"] * 3 + ["epoch", "checkpoint", "cut", "shut down"]), max_size=40
+)
+
+
+@given(MANY, st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(steps: list[str], seed: int) -> None:
+    play(steps, seed)
+
+
+@pytest.mark.slow
+@given(MANY, st.integers(0, 2**32))
+@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+def test_what_was_acknowledged_survives_a_power_cut_at_any_moment_for_long(steps: list[str], seed: int) -> None:
+    play(steps, seed)
+
+
+def test_the_disk_of_these_tests_forgets_what_was_not_synced(tmp_path: Path) -> None:
+    disk = ForgetfulDisk(tmp_path)
+    lost = 0
+    for seed in range(20):
+        (tmp_path / str(seed)).mkdir()
+        file = disk.create(tmp_path / str(seed) / "f")
+        file.write_at(b"kept", 0)
+        file.sync()
+        disk.sync_directory(tmp_path / str(seed))
+        file.write_at(b" and not kept", 4)
+        file.close()
+        disk.cut_power(random.Random(seed))
+        content = (tmp_path / str(seed) / "f").read_bytes()
+        assert content.startswith(b"kept")
+        lost += content != b"kept and not kept"
+    assert 0 < lost < 20
