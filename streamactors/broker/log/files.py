@@ -1,6 +1,6 @@
 """The seam between the log and the operating system.
 
-Owner: the log that opened a file; slices hold it open while they are sent. Everything the log does to a disk goes through
+Owner: the log that opened a file, under that log's lock; slices hold it open while they are sent. Everything the log does to a disk goes through
 `Disk` and `LogFile`, so that a test can put one in their place that forgets, at a power cut, whatever was not synced.
 """
 
@@ -11,6 +11,7 @@ import os
 import threading
 from pathlib import Path
 
+from streamactors.broker.log.open_files import Guard, OpenFiles, default_limit
 from streamactors.broker.records.header import Buffer
 
 _holds_lock = threading.Lock()  # guards every file's count of holders; taken for nanoseconds
@@ -22,10 +23,13 @@ class LogFile:
     Positions are always given, so that readers and the writer do not meet. The owner serialises everything but `release`.
     """
 
-    __slots__ = ("_doomed", "_fd", "_holders", "_read_only", "path")
+    __slots__ = ("_doomed", "_fd", "_holders", "_open_files", "_read_only", "guard", "path")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, open_files: OpenFiles) -> None:
         self.path = path
+        self.guard: Guard | None = None
+        """The lock of the log that owns the file: who has it may use the file without holding it."""
+        self._open_files = open_files
         self._fd = -1
         self._holders = 0
         self._doomed = False
@@ -44,6 +48,7 @@ class LogFile:
                 raise
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)  # reads go on
             self._read_only = True
+        self._open_files.opened(self)
         return self._fd
 
     def write_at(self, data: Buffer, position: int) -> None:
@@ -111,6 +116,15 @@ class LogFile:
                 self._close()
             return self._fd < 0
 
+    def evict(self) -> bool:
+        """Close until the next use, if nobody uses the file now; return whether it is closed. On any thread."""
+        if self.guard is None or not self.guard.acquire(blocking=False):
+            return False
+        try:
+            return self.close_if_idle()
+        finally:
+            self.guard.release()
+
     @property
     def is_open(self) -> bool:
         return self._fd >= 0
@@ -118,6 +132,7 @@ class LogFile:
     def _close(self) -> None:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
+            self._open_files.closed(self)
             os.close(fd)
 
     def __repr__(self) -> str:
@@ -125,7 +140,10 @@ class LogFile:
 
 
 class Disk:
-    """The operating system's files."""
+    """The operating system's files; no more than `max_open` of logs are kept open beyond their use."""
+
+    def __init__(self, max_open: int | None = None) -> None:
+        self.open_files = OpenFiles(default_limit() if max_open is None else max_open)
 
     def create(self, path: Path) -> LogFile:
         """Return a new, empty file; one that is there is emptied."""
@@ -134,7 +152,7 @@ class Disk:
 
     def file(self, path: Path) -> LogFile:
         """Return the file, which is opened when it is used."""
-        return LogFile(path)
+        return LogFile(path, self.open_files)
 
     def read(self, path: Path) -> bytes:
         """Return the whole of a small file. Raises FileNotFoundError."""

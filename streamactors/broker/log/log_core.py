@@ -49,6 +49,8 @@ class LogCore:
         high_watermark: int,
     ) -> None:
         self.lock = threading.RLock()
+        for segment in segments:
+            segment.log.guard = self.lock
         self.disk = disk
         self.directory = directory
         self.topic = topic
@@ -135,6 +137,7 @@ class LogCore:
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     def _set_segments(self, segments: list[Segment]) -> None:
+        segments[-1].log.guard = self.lock
         self.segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]

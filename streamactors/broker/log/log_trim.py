@@ -42,7 +42,9 @@ class LogTrim(LogAppend):
             self._set_segments(kept)
             self._cut_state(end, now_ms)
             if segment.next_offset() != end:
-                self._roll(now_ms)  # compaction left nothing just before the end: the new segment's name says where it is
+                self._roll(
+                    now_ms
+                )  # compaction left nothing just before the end: the new segment's name says where it is
             return end
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
@@ -194,6 +196,7 @@ class LogTrim(LogAppend):
             except OSError as error:
                 raise self._go_offline("replace compacted segments", error) from error
             new.unload_indexes()
+            new.log.guard = self.lock
             self._set_segments([*self.segments[:index], new, *self.segments[index + len(old) :]])
             return True
 

@@ -133,9 +133,11 @@ class LogManager:
                 high_watermark=marks.get(key, 0),
                 strict=self.properties.own,
             )
-            self._logs[key] = PartitionLog.open(
+            log = PartitionLog.open(
                 self._disk, path, *key, self._default_config, checkpoints, pool=self.flush_pool, now_ms=now_ms
             )
+            log.let_go()
+            self._logs[key] = log
 
     def _abandon(self) -> None:
         for log in self._logs.values():

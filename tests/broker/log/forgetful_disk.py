@@ -23,16 +23,13 @@ class ForgetfulFile(LogFile):
     __slots__ = ("_disk", "inode")
 
     def __init__(self, path: Path, disk: ForgetfulDisk, inode: int) -> None:
-        super().__init__(path)
+        super().__init__(path, disk.open_files)
         self._disk = disk
         self.inode = inode
 
     def write_at(self, data: Buffer, position: int) -> None:
         self._disk.before("write", self.path)
         super().write_at(data, position)
-
-    def truncate(self, size: int) -> None:
-        super().truncate(size)
 
     def sync(self) -> None:
         self._disk.before("sync", self.path)
@@ -44,12 +41,12 @@ class ForgetfulDisk(Disk):
     """`fail_next(doing, error)` makes the next write or sync fail; `syncs` counts the ones that were done."""
 
     def __init__(self, root: Path) -> None:
+        super().__init__()
         self.root = root
         self.syncs = 0
         self._contents: dict[int, bytes] = {}  # inode -> content as of its last sync
         self._entries: dict[Path, dict[str, int]] = {}  # folder -> name -> inode, as of the folder's last sync
         self._failures: list[tuple[str, str, int]] = []
-        self.on_sync: list[object] = []
 
     def fail_next(self, doing: str, suffix: str = ".log", number: int = errno.EIO) -> None:
         self._failures.append((doing, suffix, number))

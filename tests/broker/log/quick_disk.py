@@ -16,7 +16,7 @@ class QuickFile(LogFile):
 
 class QuickDisk(Disk):
     def file(self, path: Path) -> LogFile:
-        return QuickFile(path)
+        return QuickFile(path, self.open_files)
 
     def sync_directory(self, path: Path) -> None:
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from streamactors.broker.errors import (
@@ -16,6 +17,8 @@ from streamactors.broker.errors import (
     RecordListTooLarge,
     StorageError,
 )
+from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.files import Disk
 from streamactors.broker.log.log_append import UnexpectedAppendOffset
 from streamactors.broker.log.log_read import ListedOffset
 from streamactors.broker.log.partition_log import PartitionLog
@@ -25,6 +28,7 @@ from streamactors.broker.records.compression import Compression
 from streamactors.broker.records.header import seal
 from streamactors.broker.records.record import NewRecord
 from tests.broker.log.conftest import NOW_MS
+from tests.broker.log.manual_pool import ManualPool
 
 MakeLog = Callable[..., PartitionLog]
 
@@ -133,6 +137,29 @@ def test_idle_logs_hold_no_descriptor_and_come_back_when_used(make_log: MakeLog)
     assert not any(segment.log.is_open for segment in log.segments)
     assert values(log, 1) == [b"v" * 150]
     assert append(log, b"w") == 4
+
+
+def test_more_logs_than_descriptors_work_on(tmp_path: Path) -> None:
+    disk, pool = Disk(max_open=4), ManualPool()
+    logs = [
+        PartitionLog.create(disk, tmp_path / f"t-{n}", "t", n, None, LogConfig(), pool=pool, now_ms=NOW_MS)
+        for n in range(20)
+    ]
+    held = []
+    for turn in range(5):
+        for number, log in enumerate(logs):
+            assert append(log, b"%d/%d" % (number, turn)) == turn
+            if number % 7 == 0:
+                held.append((log.read(turn, 100, turn + 1), b"%d/%d" % (number, turn)))
+        assert len(disk.open_files) <= 4 + 3, "those that are held, and no more"
+    for number, log in enumerate(logs):
+        assert values(log, 0) == [b"%d/%d" % (number, turn) for turn in range(5)]
+    for piece, value in held:
+        assert value in os.pread(piece.fd, piece.length, piece.position)
+        piece.release()
+    for log in logs:
+        log.abandon()
+    assert len(disk.open_files) == 0
 
 
 def test_offset_and_epoch_are_written_into_the_producers_buffer_and_into_the_log(make_log: MakeLog) -> None:

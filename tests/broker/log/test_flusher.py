@@ -259,7 +259,7 @@ def test_a_disk_that_takes_half_a_batch_leaves_no_trace_of_it(make_log: MakeLog,
 
     class FullDisk(Disk):
         def file(self, path: Path) -> LogFile:
-            return HalfFile(path)
+            return HalfFile(path, self.open_files)
 
     log = make_log(FullDisk())
     send(log, 0)

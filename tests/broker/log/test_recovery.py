@@ -311,6 +311,7 @@ class CrashingDisk(QuickDisk):
     """Dies at the n-th rename or removal."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.left = -1
 
     def _step(self) -> None:
