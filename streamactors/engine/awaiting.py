@@ -6,10 +6,13 @@ import asyncio
 import concurrent.futures
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamactors.engine.coroutines import run_coroutine
 from streamactors.engine.logic import Logic
+
+if TYPE_CHECKING:
+    from streamactors.actors.system import ActorSystem
 
 Ended = Callable[[Any, BaseException | None], None]
 """Given (result, None) or (None, error)."""
@@ -29,16 +32,21 @@ def when_done(logic: Logic, awaited: Any, ended: Ended) -> Callable[[], Any]:
         ended(*outcome)
 
     tell = logic.async_callback(tell_island).invoke
+    return watch(logic.interpreter.island.run.system, awaited, lambda result, error: tell((result, error)))
+
+
+def watch(system: ActorSystem, awaited: Any, ended: Ended) -> Callable[[], Any]:
+    """As `when_done`, but `ended` is called on whatever thread ends it. May be called on any thread."""
     if isinstance(awaited, concurrent.futures.Future):
-        awaited.add_done_callback(lambda future: tell(_outcome(future)))
+        awaited.add_done_callback(lambda future: ended(*_outcome(future)))
         return awaited.cancel
     if asyncio.isfuture(awaited):
         loop = awaited.get_loop()
-        loop.call_soon_threadsafe(awaited.add_done_callback, lambda future: tell(_outcome(future)))
+        loop.call_soon_threadsafe(awaited.add_done_callback, lambda future: ended(*_outcome(future)))
         return lambda: loop.call_soon_threadsafe(awaited.cancel)
     coroutine = awaited if inspect.iscoroutine(awaited) else _awaiting(awaited)
-    future = run_coroutine(logic.interpreter.island.run.system, coroutine)
-    future.add_done_callback(lambda future: tell(_outcome(future)))
+    future = run_coroutine(system, coroutine)
+    future.add_done_callback(lambda future: ended(*_outcome(future)))
     return future.cancel
 
 

@@ -5,6 +5,7 @@ a mark never gets in front of a result it covers. A failure overtakes what waits
 
 from __future__ import annotations
 
+from collections.abc import MutableSequence
 from typing import Any, Final
 
 from streamactors.engine.connection import Connection
@@ -96,7 +97,7 @@ class EmittingLogic(FlowLogic):
         return f"{len(self._waiting) - self._at} results wait for demand" if self._waiting is not None else ""
 
 
-def keep(held: list[Mark], mark: Mark) -> None:
+def keep(held: MutableSequence[Any], mark: Mark) -> None:
     """Append a mark to those held behind one result; position marks next to each other are merged."""
     if held and isinstance(mark, dict) and isinstance(held[-1], dict):
         merge_newer(held[-1], mark)
