@@ -7,7 +7,7 @@ not before."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.errors import BrokerError
 from streamactors.broker.purgatory import DelayedOperation
@@ -16,6 +16,8 @@ from streamactors.broker.replication.reading import ReadLimits, Wanted, WantedTo
 
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
+
+_ALL: Final = 2**31 - 1
 
 
 class DelayedFetch(DelayedOperation):
@@ -69,10 +71,12 @@ class DelayedFetch(DelayedOperation):
             return None if asked.offset > partition.log_end_offset else 0
         if self._limits.min_bytes <= 1:
             return 1
+        log = partition.log
+        if asked.offset < log.active.base_offset:
+            return self._limits.min_bytes  # a read ends with its segment, so waiting would not give it more
         try:
-            piece = partition.log.read(asked.offset, asked.max_bytes, bound, True)
+            piece = log.read(asked.offset, _ALL, bound, True)
         except BrokerError:
             return None
         piece.release()
-        # Whole batches, of one segment: where there is more than that, the partition gives all it is allowed to.
-        return max(piece.length, asked.max_bytes) if piece.end_offset < bound else piece.length
+        return min(piece.length, asked.max_bytes)

@@ -103,9 +103,13 @@ def read_one(wanted: Wanted, limits: ReadLimits, left: int, min_one: bool) -> Pa
     if error or partition is None:
         return PartitionFetched(asked.partition, error)
     if asked.last_fetched_epoch >= 0:
-        diverging = _diverging_epoch(partition, asked)
-        if diverging is not None:
-            return PartitionFetched(asked.partition, 0, *_offsets(partition), b"", diverging=diverging)
+        epoch, end_offset = partition.log.epoch_end_offset(asked.last_fetched_epoch)
+        if epoch < 0:
+            return PartitionFetched(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch < asked.last_fetched_epoch or end_offset < asked.offset:
+            # Where the reader's log and ours part: the end of the largest epoch we have up to the reader's last
+            # (KIP-595).
+            return PartitionFetched(asked.partition, 0, *_offsets(partition), b"", diverging=(epoch, end_offset))
     log = partition.log
     bound = limits.bound(partition)
     try:
@@ -129,17 +133,6 @@ def read_one(wanted: Wanted, limits: ReadLimits, left: int, min_one: bool) -> Pa
 
 def _offsets(partition: Partition) -> tuple[int, int, int]:
     return partition.high_watermark, partition.last_stable_offset, partition.log_start_offset
-
-
-def _diverging_epoch(partition: Partition, asked: FetchPartition) -> tuple[int, int] | None:
-    """Where the reader's log and ours part, if they do: the end of the largest epoch we have up to the reader's last
-    (KIP-595)."""
-    epoch, end_offset = partition.log.epoch_end_offset(asked.last_fetched_epoch)
-    if epoch < 0:
-        return None
-    if epoch < asked.last_fetched_epoch or end_offset < asked.offset:
-        return epoch, end_offset
-    return None
 
 
 def find_topic(node: Node, name: str, topic_id: bytes | None) -> tuple[str, Mapping[int, Partition], ErrorCode]:
