@@ -59,16 +59,38 @@ class _ZipLogic(FanInLogic):
     def __init__(self, fn: Callable[..., Any] | None) -> None:
         super().__init__(eager_complete=True)
         self._fn = fn
+        self._ended: frozenset[Any] = frozenset()  # the sources of inputs that have completed
+        self._ending = False
 
     def on_start(self) -> None:
         for inlet in self.inlets:
             inlet.want(1)
 
     def on_pull(self, out: Connection) -> None:
-        self._pump()
+        if not self._ending:
+            self._pump()
 
     def on_push(self, in_: Connection) -> None:
-        self._pump()
+        if self._ending:
+            self._end()
+        else:
+            self._pump()
+
+    def on_complete(self, in_: Connection) -> None:
+        for ripe in self._marks.on_inlet_closed(in_.in_index):
+            self.out.mark(ripe)
+        self._ended |= in_.carries
+        self._ending = True
+        self._end()
+
+    def _end(self) -> None:
+        """Complete, but not before the last marks of a source that has ended have come by the other ways it takes.
+
+        range -> broadcast -> zip: one way tells of the end first; cancelling the other would lose the mark on it."""
+        for inlet in self.inlets:
+            if not inlet.in_closed and not inlet.ready and inlet.carries & self._ended:
+                return
+        self.complete_stage()
 
     def _pump(self) -> None:
         out = self.out
