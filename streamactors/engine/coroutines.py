@@ -16,6 +16,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from streamactors.clock import Clock, VirtualClock
+from streamactors.errors import AbruptTermination
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
@@ -48,6 +49,8 @@ class SystemLoop:
         self.name = f"{name}-asyncio"
         self._given = 0  # coroutines handed over
         self._begun = 0  # of these, begun
+        self._lock = threading.Lock()
+        self._stopping = False
         self._asyncio = _Loop(clock)
         self._virtual = clock if isinstance(clock, VirtualClock) else None
         if self._virtual is not None:
@@ -57,26 +60,29 @@ class SystemLoop:
         self._thread.start()
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
-        """Run a coroutine; thread-safe."""
-        self._given += 1
-        try:
-            return asyncio.run_coroutine_threadsafe(self._counted(coroutine), self._asyncio)
-        except RuntimeError:
-            coroutine.close()
-            raise
+        """Run a coroutine; thread-safe. Raises AbruptTermination when the system has been shut down."""
+        with self._lock:
+            if not self._stopping:
+                self._given += 1
+                future = asyncio.run_coroutine_threadsafe(coroutine, self._asyncio)
+                if self._virtual is not None:
+                    self._asyncio.call_soon_threadsafe(self._has_begun)
+                return future
+        coroutine.close()
+        raise AbruptTermination(f"{self.name} has ended with its actor system; no coroutine can be started any more")
 
-    async def _counted(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    def _has_begun(self) -> None:
         self._begun += 1
-        return await coroutine
 
     def stop(self) -> None:
         """Cancel every task and end the thread. Called when the system shuts down; thread-safe."""
         if self._virtual is not None:
             self._virtual.detach(self)
-        try:
+        with self._lock:  # what was started before is cancelled, and nothing is started behind it
+            if self._stopping:
+                return
+            self._stopping = True
             self._asyncio.call_soon_threadsafe(self._cancel_all)
-        except RuntimeError:
-            return  # closed already
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout=0.5)
 

@@ -13,7 +13,7 @@ from streamactors.engine.coroutines import loop_of
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.engine.user_code import blame, shortened
-from streamactors.errors import BuildError
+from streamactors.errors import AbruptTermination, BuildError
 
 
 class FromAsyncIterable(GraphStage):
@@ -110,7 +110,7 @@ class _AsyncIterableLogic(SourceLogic):
         if close is not None:
             try:
                 self._start(_close_after(self._reading, close))
-            except RuntimeError:
+            except (RuntimeError, AbruptTermination):
                 pass  # the loop is gone, and the iterator with it
 
 

@@ -121,12 +121,14 @@ class _Queue(Generic[T]):
         with self._lock:
             self._told = False
             elements = self._elements
-            chunk = [elements.popleft() for _ in range(min(n, len(elements)))]
-            self._taken(len(chunk))
+            chunk: list[T] = []
+            while elements and len(chunk) < n:
+                chunk.append(elements.popleft())
+                self._admit()
             return chunk, self._state is _State.COMPLETING and self._drained()
 
-    def _taken(self, n: int) -> None:
-        """There is room for n more; the lock is held."""
+    def _admit(self) -> None:
+        """There is room for one more; the lock is held."""
 
     def _drained(self) -> bool:
         return not self._elements
@@ -205,7 +207,7 @@ class SourceQueueWithBackpressure(_Queue[T]):
             future.set_result(ENQUEUED)
         return taken
 
-    def _taken(self, n: int) -> None:
+    def _admit(self) -> None:
         waiting = self._waiting
         while waiting and len(self._elements) < self._capacity:
             element, future = waiting.popleft()

@@ -1,0 +1,92 @@
+"""The asyncio loop of a system: virtual time, the end, and waiting from inside a stage."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from streamactors import ActorSystem
+from streamactors.engine.coroutines import loop_of, run_coroutine
+from streamactors.errors import AbruptTermination
+
+
+async def nap(seconds):
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+def test_a_coroutine_runs_and_its_result_or_error_comes_back(actor_system):
+    assert run_coroutine(actor_system, nap(0)).result(5) == 0
+
+    async def broken():
+        raise KeyError("k")
+
+    with pytest.raises(KeyError):
+        run_coroutine(actor_system, broken()).result(5)
+    assert loop_of(actor_system) is loop_of(actor_system)
+
+
+def test_virtual_time_moves_sleeping_coroutines_in_order(actor_system, virtual_clock):
+    order = []
+
+    async def sleeper(hours):
+        await asyncio.sleep(hours * 3600)
+        order.append((hours, virtual_clock.now_ms()))
+
+    futures = [run_coroutine(actor_system, sleeper(hours)) for hours in (3, 1, 2)]
+    virtual_clock.advance("59m")
+    assert order == []
+    virtual_clock.advance("3h")
+    assert order == [(hours, hours * 3_600_000) for hours in (1, 2, 3)]
+    assert all(future.done() for future in futures)
+
+
+def test_advance_waits_for_what_a_coroutine_does_after_its_sleep(actor_system, virtual_clock):
+    async def chain():
+        for _ in range(100):
+            await asyncio.sleep(1)
+            for _ in range(10):
+                await asyncio.sleep(0)
+        return "end"
+
+    future = run_coroutine(actor_system, chain())
+    virtual_clock.advance("100s")
+    assert future.done()
+
+
+def test_shutdown_cancels_what_runs_and_refuses_what_comes():
+    entered, cancelled = threading.Event(), threading.Event()
+
+    async def hangs():
+        entered.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            cancelled.set()
+
+    with ActorSystem() as system:
+        future = run_coroutine(system, hangs())
+        assert entered.wait(5)
+        loop = loop_of(system)
+    assert cancelled.wait(5)
+    assert future.cancelled()
+    with pytest.raises(AbruptTermination, match="has ended with its actor system"):
+        loop.start(nap(0))
+    assert "asyncio" not in " ".join(thread.name for thread in threading.enumerate() if thread.name == loop.name)
+
+
+def test_cancelling_the_future_cancels_the_coroutine(actor_system):
+    cancelled, entered = threading.Event(), threading.Event()
+
+    async def hangs():
+        entered.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            cancelled.set()
+
+    future = run_coroutine(actor_system, hangs())
+    assert entered.wait(5)
+    future.cancel()
+    assert cancelled.wait(5)

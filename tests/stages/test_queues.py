@@ -1,0 +1,185 @@
+"""Queues that feed a stream, and queues that drain one."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from streamactors import Flow, Keep, Sink, Source
+from streamactors.errors import AbruptTermination, BufferOverflow, NoSuchElement
+from streamactors.stages.queue import DROPPED, ENQUEUED, QUEUE_CLOSED, Failure
+from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
+
+
+def bounded(system, size):
+    return Source.queue(size).to_mat(TestSink.probe(), Keep.both).run(system)
+
+
+def backpressured(system, size, offers=1):
+    return Source.queue_with_backpressure(size, offers).to_mat(TestSink.probe(), Keep.both).run(system)
+
+
+def test_39_a_bounded_queue_enqueues_then_drops_then_is_closed(actor_system):
+    queue, sink = bounded(actor_system, 2)
+    sink.ensure_subscription()
+    assert [queue.offer(x) for x in "abc"] == [ENQUEUED, ENQUEUED, DROPPED]
+    assert queue.size() == len(queue) == 2
+    queue.complete()
+    assert queue.offer("d") is QUEUE_CLOSED
+    sink.request(5).expect_next("a", "b").expect_complete()
+    assert queue.offer("e") is QUEUE_CLOSED
+    assert queue.watch_completion().result(5) is None
+
+
+def test_room_comes_back_as_elements_are_taken(actor_system, virtual_clock):
+    queue, sink = bounded(actor_system, 2)
+    assert [queue.offer(x) for x in range(3)] == [ENQUEUED, ENQUEUED, DROPPED]
+    sink.request(1).expect_next(0)
+    assert [queue.offer(x) for x in range(3, 5)] == [ENQUEUED, DROPPED]
+    sink.request(5).expect_next(1, 3)
+    queue.complete()
+    sink.expect_complete()
+
+
+def test_failing_a_queue_overtakes_what_it_holds(actor_system):
+    queue, sink = bounded(actor_system, 5)
+    queue.offer(1)
+    error = ValueError("broken")
+    queue.fail(error)
+    assert sink.expect_subscription_and_error(signal_demand=False) is error
+    assert queue.offer(2) == Failure(error)
+    assert queue.is_completed
+    with pytest.raises(ValueError, match="broken"):
+        queue.watch_completion().result(5)
+
+
+def test_after_a_cancellation_offers_are_refused(actor_system):
+    with assert_all_stages_stopped(actor_system):
+        queue, sink = bounded(actor_system, 5)
+        sink.ensure_subscription().cancel()
+    assert queue.offer(1) is QUEUE_CLOSED
+    queue.complete()
+    queue.fail(ValueError())
+    assert queue.watch_completion().result(5) is None
+
+
+def test_many_threads_lose_and_repeat_nothing(actor_system):
+    queue, result = Source.queue(64).to_mat(Sink.to_list(), Keep.both).run(actor_system)
+
+    def offer_all(first):
+        for x in range(first, first + 500):
+            while queue.offer(x) is DROPPED:
+                pass
+
+    threads = [threading.Thread(target=offer_all, args=(i * 500,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    queue.complete()
+    got = result.result(10)
+    assert sorted(got) == list(range(2000))
+    for i in range(4):
+        own = [x for x in got if i * 500 <= x < (i + 1) * 500]
+        assert own == sorted(own)
+
+
+def test_an_offer_waits_for_room(actor_system):
+    queue, sink = backpressured(actor_system, 1)
+    sink.ensure_subscription()
+    assert queue.offer("a").result(5) is ENQUEUED
+    waiting = queue.offer("b")
+    assert not waiting.done()
+    with pytest.raises(BufferOverflow, match="raise max_concurrent_offers"):
+        queue.offer("c").result(5)
+    sink.request(1).expect_next("a")
+    assert waiting.result(5) is ENQUEUED
+    queue.complete()
+    sink.request(2).expect_next("b").expect_complete()
+
+
+def test_completion_lets_the_waiting_offers_in_and_failure_refuses_them(actor_system):
+    queue, sink = backpressured(actor_system, 1, offers=3)
+    futures = [queue.offer(x) for x in "abc"]
+    queue.complete()
+    assert queue.offer("d").result(5) is QUEUE_CLOSED
+    sink.request(5).expect_next(*"abc").expect_complete()
+    assert [future.result(5) for future in futures] == [ENQUEUED] * 3
+
+    queue, sink = backpressured(actor_system, 1, offers=3)
+    futures = [queue.offer(x) for x in "ab"]
+    error = ValueError("x")
+    queue.fail(error)
+    sink.expect_subscription_and_error(ValueError)
+    assert [future.result(5) for future in futures] == [ENQUEUED, Failure(error)]
+
+    queue, sink = backpressured(actor_system, 1, offers=3)
+    futures = [queue.offer(x) for x in "ab"]
+    sink.ensure_subscription().cancel()
+    assert [future.result(5) for future in futures] == [ENQUEUED, QUEUE_CLOSED]
+
+
+def test_the_end_of_the_system_fails_the_queue():
+    from streamactors import ActorSystem
+
+    with ActorSystem() as system:
+        queue, sink = bounded(system, 2)
+        sink.ensure_subscription()
+    sink.expect_error(AbruptTermination)
+    assert isinstance(queue.offer(1), Failure)
+
+
+# ── to_queue ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pulls_are_answered_in_order_and_the_end_is_an_error_or_a_default(actor_system):
+    queue = Source.from_iterable([1, None, 3]).run_with(Sink.to_queue(), actor_system)
+    pulls = [queue.pull() for _ in range(4)]
+    assert [pull.result(5) for pull in pulls[:3]] == [1, None, 3]
+    with pytest.raises(NoSuchElement, match="the stream has ended"):
+        pulls[3].result(5)
+    assert queue.pull("nothing").result(5) == "nothing"
+    assert queue.pull(default=None).result(5) is None
+
+
+def test_a_queue_pulls_no_further_than_its_buffer(actor_system):
+    source, queue = TestSource.probe().to_mat(Sink.to_queue(4), Keep.both).run(actor_system)
+    assert source.expect_request() == 4
+    source.send_next(0, 1, 2, 3).expect_no_message("20ms")
+    first = queue.pull()
+    assert first.result(5) == 0
+    source.expect_no_message("20ms")
+    assert [queue.pull().result(5) for _ in range(3)] == [1, 2, 3]
+    waiting = queue.pull()
+    assert source.expect_request() == 4
+    source.send_next(4)
+    assert waiting.result(5) == 4
+    queue.cancel()
+    source.expect_cancellation()
+
+
+def test_the_streams_error_reaches_every_pull(actor_system):
+    source, queue = TestSource.probe().to_mat(Sink.to_queue(), Keep.both).run(actor_system)
+    pulls = [queue.pull(), queue.pull()]
+    source.send_next("x").send_error(ValueError("broken"))
+    assert pulls[0].result(5) == "x"
+    with pytest.raises(ValueError, match="broken"):
+        pulls[1].result(5)
+    with pytest.raises(ValueError, match="broken"):
+        queue.pull("default").result(5)
+
+
+def test_cancelling_ends_open_pulls(actor_system):
+    with assert_all_stages_stopped(actor_system):
+        source, queue = TestSource.probe().to_mat(Sink.to_queue(), Keep.both).run(actor_system)
+        pull = queue.pull(default="over")
+        queue.cancel()
+        source.expect_cancellation()
+    assert pull.result(5) == "over"
+
+
+def test_pulling_from_inside_a_stream_goes_on_without_waiting(actor_system):
+    inner = Source.range(100).run_with(Sink.to_queue(), actor_system)
+    flow = Flow.flat_map_concat(lambda _: Source.future(inner.pull()))
+    assert Source.range(50).via(flow).run_with(Sink.to_list(), actor_system).result(5) == list(range(50))
+    inner.cancel()

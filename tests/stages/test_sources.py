@@ -1,0 +1,541 @@
+"""What each source emits, when it ends, and what it gives back."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import concurrent.futures
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from streamactors import Flow, Keep, Sink, Source
+from streamactors.engine.supervision import Directive, restarting, resuming
+from streamactors.errors import AbruptTermination
+from streamactors.stages.tick import Cancellable
+from streamactors.testing import TestSink, assert_all_stages_stopped
+
+
+def elements(system, source):
+    return source.run_with(Sink.to_list(), system).result(10)
+
+
+def probe(system, source):
+    value, sink = source.to_mat(TestSink.probe(), Keep.both).run(system)
+    return value, sink
+
+
+# ── iterables ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "iterable",
+    [
+        [1, None, "x"],
+        (1, 2),
+        range(5),
+        "text",
+        {1: 2, 3: 4},
+        {5},
+        b"bytes",
+        collections.deque([1, 2]),
+        [],
+        np.arange(4),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_any_iterable_gives_its_elements(actor_system, iterable):
+    source = Source.from_iterable(iterable)
+    assert elements(actor_system, source) == list(iterable)
+    assert elements(actor_system, source.map(lambda x: [x])) == [[x] for x in iterable]
+
+
+def test_a_generator_is_read_on_demand_and_closed_when_the_stream_ends_early(actor_system):
+    made, closed = [], threading.Event()
+
+    def generator():
+        try:
+            for i in range(1_000_000):
+                made.append(i)
+                yield i
+        finally:
+            closed.set()
+
+    sink = Source.from_iterable(generator()).run_with(TestSink.probe(), actor_system)
+    sink.request(3).expect_next_n([0, 1, 2])
+    assert made == [0, 1, 2]
+    sink.cancel()
+    assert closed.wait(5)
+
+
+def test_an_iterable_with_a_length_completes_with_its_last_element(actor_system):
+    for iterable in ([1, 2], {1, 2}, {1: 0, 2: 0}, np.array([1, 2])):
+        sink = Source.from_iterable(iterable).run_with(TestSink.probe(), actor_system)
+        sink.request(2).expect_next_n([1, 2])
+        sink.expect_complete()
+
+
+def test_what_an_iterable_gave_before_it_raised_goes_out_first(actor_system):
+    def broken():
+        yield 1
+        yield 2
+        raise OSError("disk")
+
+    sink = Source.from_iterable(broken()).run_with(TestSink.probe(), actor_system)
+    sink.request(10).expect_next_n([1, 2])
+    sink.expect_error(OSError)
+
+
+@given(st.integers(-20, 20), st.integers(-20, 20), st.integers(-5, 5).filter(bool))
+def test_range_is_pythons(start, stop, step):
+    assert Source.range(start, stop, step).run_with(Sink.to_list()).result(5) == list(range(start, stop, step))
+
+
+def test_lines_of_a_file(actor_system, tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_bytes("one\n\nthree\r\nvier äöü".encode())
+    assert elements(actor_system, Source.from_lines(path)) == ["one", "", "three", "vier äöü"]
+    assert elements(actor_system, Source.from_lines(str(path)).with_replay(2)) == ["three", "vier äöü"]
+    with pytest.raises(FileNotFoundError):
+        elements(actor_system, Source.from_lines(tmp_path / "none"))
+    path.write_bytes(b"ok\n\xff")
+    with pytest.raises(UnicodeDecodeError):
+        elements(actor_system, Source.from_lines(path))
+
+
+def test_single_empty_failed_never(actor_system):
+    assert elements(actor_system, Source.single(None)) == [None]
+    sink = Source.empty().run_with(TestSink.probe(), actor_system)
+    sink.expect_subscription_and_complete(signal_demand=False)
+    error = KeyError("gone")
+    sink = Source.failed(error).run_with(TestSink.probe(), actor_system)
+    assert sink.expect_subscription_and_error(signal_demand=False) is error
+    sink = Source.never().run_with(TestSink.probe(), actor_system)
+    sink.request(1).expect_no_message("20ms").cancel()
+
+
+def test_repeat_and_cycle_go_on_for_ever(actor_system):
+    assert Source.repeat("x").run_with(TestSink.probe(), actor_system).request(3000).expect_next_n(3000) == ["x"] * 3000
+    sink = Source.cycle([1, 2, 3]).map(lambda x: x * 10).run_with(TestSink.probe(), actor_system)
+    sink.request(7).expect_next_n([10, 20, 30, 10, 20, 30, 10])
+    calls = []
+
+    def fresh():
+        calls.append(1)
+        return iter("ab")
+
+    Source.cycle(fresh).run_with(TestSink.probe(), actor_system).request(5).expect_next_n("ababa")
+    assert len(calls) == 3
+
+
+def test_cycle_over_nothing_fails_instead_of_spinning(actor_system):
+    Source.cycle([]).run_with(TestSink.probe(), actor_system).request(1).expect_error(ValueError)
+
+
+# ── computed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.integers(0, 50), st.sampled_from([None, 1, 3]))
+def test_unfold_equals_its_loop_for_every_chunking(n, max_chunk):
+    source = Source.unfold((0, 1), lambda ab: ((ab[1], ab[0] + ab[1]), ab[0]) if ab[0] < n else None)
+    expected, a, b = [], 0, 1
+    while a < n:
+        expected.append(a)
+        a, b = b, a + b
+    if max_chunk:
+        source = source.max_chunk(max_chunk)
+    assert source.run_with(Sink.to_list()).result(5) == expected
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), StopIteration("x")])
+def test_unfold_gives_what_it_has_before_an_error(actor_system, error):
+    def step(n):
+        if n == 3:
+            raise error
+        return n + 1, n
+
+    sink = Source.unfold(0, step).run_with(TestSink.probe(), actor_system)
+    sink.request(10).expect_next_n([0, 1, 2])
+    assert sink.expect_error() is error
+
+
+def test_unfold_says_what_its_function_must_return(actor_system):
+    sink = Source.unfold(0, lambda n: n).run_with(TestSink.probe(), actor_system)
+    assert "must return (next state, element) or None, got 0" in str(sink.request(1).expect_error(TypeError))
+
+
+def test_unfold_async_takes_coroutines_and_futures_one_at_a_time(actor_system):
+    running = []
+
+    async def step(n):
+        assert not running
+        running.append(n)
+        await asyncio.sleep(0)
+        running.remove(n)
+        return (n + 1, n) if n < 5 else None
+
+    assert elements(actor_system, Source.unfold_async(0, step)) == [0, 1, 2, 3, 4]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        source = Source.unfold_async(0, lambda n: pool.submit(lambda: (n + 1, n) if n < 3 else None))
+        assert elements(actor_system, source) == [0, 1, 2]
+
+
+def test_unfold_async_fails_with_its_future_and_cancels_what_runs(actor_system):
+    async def broken(n):
+        if n == 2:
+            raise ValueError("two")
+        return n + 1, n
+
+    sink = Source.unfold_async(0, broken).run_with(TestSink.probe(), actor_system)
+    sink.request(5).expect_next_n([0, 1])
+    sink.expect_error(ValueError)
+    sink = Source.unfold_async(0, lambda n: n).run_with(TestSink.probe(), actor_system)
+    assert "must return a future or be a coroutine function" in str(sink.request(1).expect_error(TypeError))
+
+    cancelled = threading.Event()
+
+    async def hangs(_):
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    sink = Source.unfold_async(0, hangs).run_with(TestSink.probe(), actor_system)
+    sink.request(1).expect_no_message("20ms").cancel()
+    assert cancelled.wait(5)
+
+
+class Resource:
+    """Something to open, read and close, that writes down what happens to it."""
+
+    def __init__(self, *items, close_error=None):
+        self.items = items
+        self.log = []
+        self.closed = threading.Event()
+        self.close_error = close_error
+
+    def open(self):
+        self.log.append("open")
+        return iter(self.items)
+
+    def read(self, items):
+        item = next(items, None)
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def close(self, _):
+        self.log.append("close")
+        self.closed.set()
+        if self.close_error:
+            raise self.close_error
+
+    def source(self):
+        return Source.unfold_resource(self.open, self.read, self.close)
+
+
+def test_a_resource_is_closed_when_it_ends_fails_or_is_cancelled(actor_system):
+    resource = Resource(1, 2)
+    assert elements(actor_system, resource.source()) == [1, 2]
+    assert resource.log == ["open", "close"]
+
+    resource = Resource(1, ValueError("bad"), 2)
+    sink = resource.source().run_with(TestSink.probe(), actor_system)
+    sink.request(5).expect_next(1)
+    sink.expect_error(ValueError)
+    assert resource.closed.wait(5)
+    assert resource.log == ["open", "close"]
+
+    resource = Resource(*range(1, 100))
+    sink = resource.source().run_with(TestSink.probe(), actor_system)
+    sink.request(1).expect_next(1)
+    assert resource.log == ["open"]
+    sink.cancel()
+    assert resource.closed.wait(5)
+    assert resource.log == ["open", "close"]
+
+
+def test_an_error_while_opening_or_closing_fails_the_stream(actor_system):
+    def cannot():
+        raise OSError("open")
+
+    sink = Source.unfold_resource(cannot, print, print).run_with(TestSink.probe(), actor_system)
+    sink.expect_subscription_and_error(OSError)
+    sink = Resource(1, close_error=OSError("close")).source().run_with(TestSink.probe(), actor_system)
+    sink.request(5).expect_next(1)
+    sink.expect_error(OSError)
+
+
+def test_a_resource_under_supervision(actor_system):
+    resource = Resource(1, ValueError("bad"), 2)
+    assert elements(actor_system, resource.source().with_attributes(decider=resuming)) == [1, 2]
+    assert resource.log == ["open", "close"]
+    resource = Resource(1, ValueError("bad"), 2)
+    left = [restarting, lambda _: Directive.STOP]
+    source = resource.source().with_attributes(decider=lambda error: left.pop(0)(error))
+    sink = source.run_with(TestSink.probe(), actor_system)
+    sink.request(5).expect_next_n([1, 1])
+    sink.expect_error(ValueError)
+    assert resource.log[:3] == ["open", "close", "open"]
+
+
+def test_ticks_come_at_a_fixed_rate_and_are_skipped_without_demand(actor_system, virtual_clock):
+    handle, sink = probe(actor_system, Source.tick("1s", "10s", "tick"))
+    assert isinstance(handle, Cancellable)
+    sink.request(2).expect_no_message("999ms")
+    virtual_clock.advance("1ms")
+    sink.expect_next("tick").expect_no_message("9999ms")
+    virtual_clock.advance("1ms")
+    sink.expect_next("tick")
+    sink.expect_no_message("1h")  # 360 ticks without demand
+    sink.request(1).expect_no_message("9s")
+    virtual_clock.advance("1s")
+    sink.expect_next("tick")
+    assert handle.cancel() is True
+    assert handle.cancel() is False
+    assert handle.is_cancelled
+    sink.expect_complete()
+
+
+def test_a_future_of_any_kind(actor_system):
+    future = concurrent.futures.Future()
+    _, sink = probe(actor_system, Source.future(future))
+    sink.request(1).expect_no_message("10ms")
+    future.set_result("came")
+    sink.expect_next("came").expect_complete()
+    done = concurrent.futures.Future()
+    done.set_result(None)
+    assert elements(actor_system, Source.future(done)) == [None]
+
+    async def answer():
+        return 42
+
+    assert elements(actor_system, Source.future(answer())) == [42]
+    failed = concurrent.futures.Future()
+    failed.set_exception(KeyError("k"))
+    Source.future(failed).run_with(TestSink.probe(), actor_system).expect_subscription_and_error(KeyError)
+    cancelled = concurrent.futures.Future()
+    cancelled.cancel()
+    Source.future(cancelled).run_with(TestSink.probe(), actor_system).expect_subscription_and_error()
+
+
+def test_an_asyncio_future_is_watched_on_its_own_loop(actor_system):
+    async def main():
+        future = asyncio.get_running_loop().create_future()
+        result = Source.future(future).run_with(Sink.head(), actor_system)
+        await asyncio.sleep(0)
+        future.set_result("from here")
+        return await result
+
+    assert asyncio.run(main()) == "from here"
+
+
+def test_future_source_emits_the_source_that_comes(actor_system):
+    future = concurrent.futures.Future()
+    inner = Source.range(5).map_materialized_value(lambda _: "inner")
+    value, sink = probe(actor_system, Source.future_source(future))
+    sink.request(3).expect_no_message("10ms")
+    assert not value.done()
+    future.set_result(inner)
+    assert value.result(5) == "inner"
+    sink.expect_next_n([0, 1, 2])
+    sink.request(9).expect_next_n([3, 4])
+    sink.expect_complete()
+
+
+def test_future_source_fails_with_its_future_or_with_what_is_no_source(actor_system):
+    failed = concurrent.futures.Future()
+    failed.set_exception(KeyError("k"))
+    value, sink = probe(actor_system, Source.future_source(failed))
+    sink.expect_subscription_and_error(KeyError)
+    with pytest.raises(KeyError):
+        value.result(5)
+    wrong = concurrent.futures.Future()
+    wrong.set_result([1, 2])
+    _, sink = probe(actor_system, Source.future_source(wrong))
+    assert "to return a Source, got list" in str(sink.expect_subscription_and_error())
+
+
+def test_a_source_that_never_comes_leaves_its_value_failed_when_cancelled(actor_system):
+    value, sink = probe(actor_system, Source.future_source(concurrent.futures.Future()))
+    sink.ensure_subscription().cancel()
+    with pytest.raises(AbruptTermination, match="before there was a source"):
+        value.result(5)
+
+
+def test_lazy_source_is_made_at_the_first_demand_and_once(actor_system):
+    made = []
+
+    def make():
+        made.append(1)
+        return Source.range(3).map_materialized_value(lambda _: "mat")
+
+    value, sink = probe(actor_system, Source.lazy_source(make))
+    sink.ensure_subscription().expect_no_message("10ms")
+    assert not made
+    sink.request(2).expect_next_n([0, 1])
+    assert value.result(5) == "mat"
+    sink.request(5).expect_next(2)
+    sink.expect_complete()
+    assert made == [1]
+    value, sink = probe(actor_system, Source.lazy_source(make))
+    sink.ensure_subscription().cancel()
+    with pytest.raises(AbruptTermination):
+        value.result(5)
+    assert made == [1]
+
+
+def test_cancelling_reaches_the_inner_source(actor_system):
+    closed = threading.Event()
+
+    def generator():
+        try:
+            yield from range(100)
+        finally:
+            closed.set()
+
+    with assert_all_stages_stopped(actor_system):
+        _, sink = probe(actor_system, Source.lazy_source(lambda: Source.from_iterable(generator())))
+        sink.request(1).expect_next(0)
+        sink.cancel()
+    assert closed.wait(5)
+
+
+def test_maybe_is_decided_once(actor_system):
+    handle, sink = probe(actor_system, Source.maybe())
+    assert handle.succeed("yes") is True
+    assert handle.complete() is False
+    assert handle.fail(ValueError()) is False
+    sink.ensure_subscription().expect_no_message("10ms")
+    sink.request(1).expect_next("yes").expect_complete()
+
+    handle, sink = probe(actor_system, Source.maybe())
+    handle.complete()
+    sink.expect_subscription_and_complete(signal_demand=False)
+
+    handle, sink = probe(actor_system, Source.maybe())
+    handle.fail(KeyError("no"))
+    sink.expect_subscription_and_error(KeyError, signal_demand=False)
+
+    with assert_all_stages_stopped(actor_system):
+        handle, sink = probe(actor_system, Source.maybe())
+        sink.ensure_subscription().cancel()
+    assert handle.decided
+    assert handle.succeed("late") is False
+
+
+# ── async iterables ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def counting(n, log=None):
+    try:
+        for i in range(n):
+            if log is not None:
+                log.append(i)
+            yield i
+            if i % 7 == 0:
+                await asyncio.sleep(0)
+    finally:
+        if log is not None:
+            log.append("closed")
+
+
+@pytest.mark.parametrize("n", [0, 1, 100, 5000])
+def test_an_async_generator_gives_its_elements(actor_system, n):
+    assert elements(actor_system, Source.from_async_iterable(counting(n))) == list(range(n))
+
+
+def test_an_async_generator_is_read_on_demand_and_closed(actor_system):
+    log = []
+    sink = Source.from_async_iterable(counting(1000, log)).run_with(TestSink.probe(), actor_system)
+    sink.request(2).expect_next_n([0, 1])
+    sink.expect_no_message("20ms")
+    assert log == [0, 1]
+    with assert_all_stages_stopped(actor_system):
+        sink.request(1).expect_next(2)
+        sink.cancel()
+    for _ in range(1000):
+        if log[-1] == "closed":
+            break
+        threading.Event().wait(0.005)
+    assert log == [0, 1, 2, "closed"]
+
+
+def test_what_an_async_iterable_gave_before_it_raised_goes_out_first(actor_system):
+    async def broken():
+        yield 1
+        yield 2
+        raise OSError("network")
+
+    sink = Source.from_async_iterable(broken()).run_with(TestSink.probe(), actor_system)
+    sink.request(10).expect_next_n([1, 2])
+    sink.expect_error(OSError)
+
+
+def test_an_async_iterable_may_run_on_the_loop_it_belongs_to(actor_system):
+    async def main():
+        queue = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        async def drain():
+            while (item := await queue.get()) is not None:
+                assert asyncio.get_running_loop() is loop
+                yield item
+
+        result = Source.from_async_iterable(drain(), loop=loop).run_with(Sink.to_list(), actor_system)
+        for item in ("a", "b", None):
+            await queue.put(item)
+            await asyncio.sleep(0)
+        return await result
+
+    assert asyncio.run(main()) == ["a", "b"]
+
+
+def test_virtual_time_passes_in_coroutines_too(actor_system, virtual_clock):
+    async def slowly():
+        for i in range(3):
+            await asyncio.sleep(3600)
+            yield i
+
+    sink = Source.from_async_iterable(slowly()).run_with(TestSink.probe(), actor_system)
+    sink.request(9).expect_no_message("59m")
+    virtual_clock.advance("1m")
+    sink.expect_next(0)
+    virtual_clock.advance("2h")
+    sink.expect_next(1, 2).expect_complete()
+
+
+# ── combined ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_combine_joins_sources_in_any_junction(actor_system):
+    from streamactors import Concat
+
+    three = [Source.range(3), Source.range(10, 13), Source.single(99)]
+    assert sorted(elements(actor_system, Source.combine(three))) == [0, 1, 2, 10, 11, 12, 99]
+    assert elements(actor_system, Source.combine(three, Concat)) == [0, 1, 2, 10, 11, 12, 99]
+
+
+def test_a_stage_of_ones_own_is_a_source(actor_system):
+    from streamactors import GraphStageLogic
+    from streamactors.engine.stage import SOURCE, GraphStage
+
+    class Countdown(GraphStage):
+        shape = SOURCE
+
+        def logic(self):
+            class Logic(GraphStageLogic):
+                left = 3
+
+                def on_pull(self, outlet):
+                    self.push(outlet, self.left)
+                    self.left -= 1
+                    if not self.left:
+                        self.complete_stage()
+
+            return Logic()
+
+    assert elements(actor_system, Source.from_stage(Countdown()).via(Flow.map(str))) == ["3", "2", "1"]
