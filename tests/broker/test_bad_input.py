@@ -1,0 +1,309 @@
+"""Bad input: the right error or a closed connection, one line about it, and everybody else is served on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from streamactors.broker.api import LATER, Api, ApiError
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.protocol.api_keys import NAMES
+from streamactors.broker.protocol.header import request_frame
+from streamactors.broker.protocol.schema import known_versions
+from streamactors.broker.security import anyone
+from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body
+from tests.broker.wire import WireClient
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
+    with LiveBroker(tmp_path_factory.mktemp("bad-input"), {"auto.create.topics.enable": False}) as live:
+        live.create_topic("orders")
+        yield live
+
+
+@pytest.fixture
+def client(broker: LiveBroker) -> Iterator[WireClient]:
+    with broker.client() as made:
+        yield made
+
+
+def still_serves(broker: LiveBroker) -> None:
+    with broker.client() as other:
+        answer = other.call(0, 9, produce_body(batch(b"still here")))
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def framed(content: bytes) -> bytes:
+    return struct.pack(">i", len(content)) + content
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "a request of 0 bytes; a header has at least 10"),
+        (b"\x00\x12\x00", "a request of 3 bytes"),
+        (struct.pack(">hhih", 18, 0, 1, 100), "a client id of 100 bytes where 0 are left"),
+        (struct.pack(">hhih", 18, 0, 1, -5), "a client id of length -5"),
+        (struct.pack(">hhih", 18, 0, 1, 2) + b"\xff\xfe", "a client id that is not UTF-8"),
+        (struct.pack(">hhih", 4711, 0, 1, -1), "unknown API key 4711 (no such API)"),
+        (struct.pack(">hhih", 4, 0, 1, -1), "unknown API key 4 (no such API)"),
+        (struct.pack(">hhih", 52, 0, 1, -1) + b"\x00", "unknown API key 52 (vote)"),
+        (struct.pack(">hhih", -1, -1, 1, -1), "unknown API key -1"),
+        (struct.pack(">hhih", 1, 3, 1, -1), "Fetch v3 is served in versions 4 to 18"),
+        (struct.pack(">hhih", 3, -1, 1, -1), "Metadata v-1 is served in versions 0 to 13"),
+        (struct.pack(">hhih", 3, 0, 1, -1), "bad Metadata v0 request"),
+        (struct.pack(">hhih", 0, 7, 1, -1) + b"\xff\xff\x00", "bad Produce v7 request"),
+        (struct.pack(">hhih", 1, 12, 1, -1) + b"\x00\x01", "bad Fetch v12 request"),
+        (struct.pack(">hhih", 3, 9, 1, -1) + b"\x00\xff\xff\xff\xff\x0f", "bad Metadata v9 request"),
+        (struct.pack(">hhih", 3, 1, 1, -1) + b"\x7f\xff\xff\xff", "bad Metadata v1 request"),
+    ],
+)
+def test_a_frame_that_is_no_request_closes_its_connection_with_one_line(
+    broker: LiveBroker, client: WireClient, caplog: pytest.LogCaptureFixture, content: bytes, said: str
+) -> None:
+    client.send_raw(framed(content))
+    assert client.closed_by_peer()
+    still_serves(broker)
+    (line,) = warnings_of(caplog)
+    assert said in line
+    assert "connection of 127.0.0.1:" in line
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS hello on a plain listener"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP request"),
+        (struct.pack(">i", 104_857_601), "a request of 104857601 bytes; socket.request.max.bytes is 104857600"),
+        (struct.pack(">i", -1), "a request of -1 bytes"),
+    ],
+)
+def test_other_protocols_and_impossible_sizes(
+    broker: LiveBroker, client: WireClient, caplog: pytest.LogCaptureFixture, head: bytes, said: str
+) -> None:
+    client.send_raw(head)
+    assert client.closed_by_peer()
+    still_serves(broker)
+    (line,) = warnings_of(caplog)
+    assert said in line
+
+
+def test_requests_before_a_bad_one_are_answered(broker: LiveBroker, client: WireClient) -> None:
+    good = client.frame(0, 9, produce_body(batch(b"good"), acks=1))
+    client.send_raw(good + framed(b"bad"))
+    try:
+        assert client.receive()[1].responses[0].partition_responses[0].error_code == 0
+    except ConnectionError:
+        pass  # the connection may be closed before the answer has left
+    still_serves(broker)
+
+
+def test_a_decompression_bomb_costs_nothing(broker: LiveBroker, client: WireClient) -> None:
+    from streamactors.broker.records.compression import Compression
+
+    broker.create_topic("compacted", cleanup_policy="compact")
+    bomb = batch(bytes(300 << 20), compression=Compression.ZSTD)
+    assert len(bomb) < 1_000_000
+    code = client.call(0, 9, produce_body(bomb, "compacted")).responses[0].partition_responses[0].error_code
+    assert code in (ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
+
+
+def _lying(records: bytes, position: int, value: bytes) -> bytes:
+    """Change a field of a batch and make its CRC right again."""
+    from crc32c import crc32c
+
+    changed = records[:position] + value + records[position + len(value) :]
+    return changed[:17] + struct.pack(">I", crc32c(changed[21:])) + changed[21:]
+
+
+@pytest.mark.parametrize(
+    ("position", "value"),
+    [
+        (8, struct.pack(">i", 1 << 30)),  # batch length
+        (8, struct.pack(">i", -1)),
+        (23, struct.pack(">i", 1 << 30)),  # last offset delta
+        (23, struct.pack(">i", -1)),
+        (57, struct.pack(">i", 1 << 30)),  # record count
+        (57, struct.pack(">i", 0)),
+        (57, struct.pack(">i", -5)),
+        (21, struct.pack(">h", 7)),  # a codec that does not exist
+        (21, struct.pack(">h", 0x20)),  # a control batch
+    ],
+)
+def test_a_batch_that_lies_about_itself_is_refused(
+    broker: LiveBroker, client: WireClient, position: int, value: bytes
+) -> None:
+    before = broker.partition("orders").log_end_offset
+    records = _lying(batch(b"a", b"b"), position, value)
+    answer = client.call(0, 9, produce_body(records)).responses[0].partition_responses[0]
+    assert ErrorCode(answer.error_code) in (
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    )
+    assert broker.partition("orders").log_end_offset == before
+
+
+# ---- handlers that go wrong ----
+
+
+def _serve(broker: LiveBroker, api: Api) -> None:
+    broker.on_data_plane(lambda: broker.node.routes._apis.__setitem__(api.key, api))
+
+
+@pytest.fixture
+def unused_key(broker: LiveBroker) -> Iterator[int]:
+    yield 41  # DescribeDelegationToken: error_code at its top
+    broker.on_data_plane(lambda: broker.node.routes._apis.pop(41, None))
+
+
+BODY: dict[str, Any] = {"owners": []}
+
+
+def test_a_handler_that_raises_is_an_unknown_server_error(
+    broker: LiveBroker, client: WireClient, unused_key: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handle(request: Any) -> Any:
+        raise RuntimeError("a bug in a handler")
+
+    _serve(broker, Api(unused_key, (1, 3), anyone, handle))
+    assert client.call(unused_key, 3, BODY).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a bug in a handler" in caplog.text
+    still_serves(broker)
+
+
+def test_a_handler_may_refuse(broker: LiveBroker, client: WireClient, unused_key: int) -> None:
+    def handle(request: Any) -> Any:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, "not like this")
+
+    _serve(broker, Api(unused_key, (1, 3), anyone, handle))
+    assert client.call(unused_key, 3, BODY).error_code == ErrorCode.POLICY_VIOLATION
+
+
+def test_who_is_not_authorised_is_refused_before_the_handler(
+    broker: LiveBroker, client: WireClient, unused_key: int
+) -> None:
+    calls: list[Any] = []
+    api = Api(unused_key, (1, 3), lambda request: ErrorCode.CLUSTER_AUTHORIZATION_FAILED, calls.append)
+    _serve(broker, api)
+    assert client.call(unused_key, 3, BODY).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert calls == []
+
+
+def test_an_answer_that_cannot_be_encoded_closes_the_connection(
+    broker: LiveBroker, client: WireClient, unused_key: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    _serve(broker, Api(unused_key, (1, 3), anyone, lambda request: {"no_such_field": 1}))
+    client.send(unused_key, 3, BODY)
+    assert client.closed_by_peer()
+    assert "no_such_field" in caplog.text
+    still_serves(broker)
+
+
+def test_a_second_answer_is_dropped(
+    broker: LiveBroker, client: WireClient, unused_key: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handle(request: Any) -> Any:
+        request.answer({"error_code": 1})
+        request.answer({"error_code": 2})
+        return LATER
+
+    _serve(broker, Api(unused_key, (1, 3), anyone, handle))
+    assert client.call(unused_key, 3, BODY).error_code == 1
+    assert "answered twice" in caplog.text
+    assert client.call(18, 0, {}).error_code == 0
+
+
+def test_an_answer_from_another_thread_finds_its_way(broker: LiveBroker, client: WireClient, unused_key: int) -> None:
+    import threading
+
+    def handle(request: Any) -> Any:
+        threading.Thread(target=lambda: request.answer({"error_code": 3})).start()
+        return LATER
+
+    _serve(broker, Api(unused_key, (1, 3), anyone, handle))
+    assert client.call(unused_key, 3, BODY).error_code == 3
+
+
+# ---- fuzzing ----
+
+
+def _bodies(rng: random.Random) -> bytes:
+    """A request frame of a client that is broken: right, mutilated, or noise under a right header."""
+    kind = rng.randrange(4)
+    if kind == 0:
+        return os.urandom(rng.randrange(200))
+    key = rng.choice(sorted(NAMES))
+    low, high = known_versions(key)
+    version = rng.randint(low, high)
+    if kind == 1:
+        return request_frame(key, version, rng.getrandbits(31), "fuzz", rng.randbytes(rng.randrange(120)))[4:]
+    if rng.random() < 0.5:
+        body = request_frame(0, 9, 1, "fuzz", _encoded(0, 9, produce_body(batch(b"x" * rng.randrange(300)))))[4:]
+    else:
+        body = request_frame(1, 12, 1, "fuzz", _encoded(1, 12, fetch_body()))[4:]
+    mutilated = bytearray(body)
+    for _ in range(rng.randrange(1, 5)):
+        mutilated[rng.randrange(len(mutilated))] = rng.getrandbits(8)
+    return bytes(mutilated[: rng.randrange(1, len(mutilated) + 1)] if kind == 2 else mutilated)
+
+
+def _encoded(key: int, version: int, body: dict[str, Any]) -> bytes:
+    from streamactors.broker.protocol.messages import encode_request
+
+    return encode_request(key, version, body)
+
+
+def _fuzz_once(broker: LiveBroker, seed: int) -> None:
+    rng = random.Random(seed)
+    with broker.client() as client:
+        try:
+            for _ in range(rng.randrange(1, 6)):
+                content = _bodies(rng)
+                stream = framed(content) if rng.random() < 0.9 else content
+                while stream:
+                    cut = rng.randrange(1, len(stream) + 1)
+                    client.send_raw(stream[:cut])
+                    stream = stream[cut:]
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    broker._clients.clear()
+
+
+@given(seed=st.integers(0, 1 << 60))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_sent_the_broker_serves_on(broker: LiveBroker, caplog: pytest.LogCaptureFixture, seed: int) -> None:
+    caplog.clear()
+    _fuzz_once(broker, seed)
+    still_serves(broker)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR and record.exc_info]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_ten_minutes_of_whatever(broker: LiveBroker, caplog: pytest.LogCaptureFixture) -> None:
+    seed = random.SystemRandom().getrandbits(60)
+    end = time.monotonic() + 600
+    rounds = 0
+    while time.monotonic() < end:
+        caplog.clear()
+        for _ in range(100):
+            _fuzz_once(broker, seed + rounds)
+            rounds += 1
+        still_serves(broker)
+        broken = [record for record in caplog.records if record.levelno >= logging.ERROR and record.exc_info]
+        assert not broken, f"seeds from {seed + rounds - 100}: {broken[0].getMessage()}"
