@@ -55,21 +55,23 @@ def _fetch(request: Request, group_id: str, topics: Sequence[Any] | None, then: 
         return
     image = request.node.controller.image
     refused: list[FetchedOffset] = []
+    unknown: list[dict[str, Any]] = []
     partitions: list[tuple[str, int]] | None = None
     if topics is not None:
         partitions = []
         for topic in topics:
-            name, error = topic.name, ErrorCode.NONE
+            name = topic.name
             if request.version >= _TOPIC_IDS:
                 found = image.topics_by_id.get(topic.topic_id)
-                name, error = (found.name, error) if found else ("", ErrorCode.UNKNOWN_TOPIC_ID)
-            if error is ErrorCode.NONE and not request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
+                if found is None:
+                    unknown.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+                    continue
+                name = found.name
+            if request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
+                partitions.extend((name, index) for index in topic.partition_indexes)
+            else:
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            for index in topic.partition_indexes:
-                if error is ErrorCode.NONE:
-                    partitions.append((name, index))
-                else:
-                    refused.append(FetchedOffset(name, index, None, error))
+                refused.extend(FetchedOffset(name, index, None, error) for index in topic.partition_indexes)
 
     def reply(fetched: FetchedOffsets) -> None:
         if fetched.error is not ErrorCode.NONE:
@@ -80,14 +82,13 @@ def _fetch(request: Request, group_id: str, topics: Sequence[Any] | None, then: 
             for offset in fetched.offsets
             if topics is not None or request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, offset.topic)
         ]
-        then({"group_id": group_id, "topics": _by_topic(request, [*seen, *refused])})
+        then({"group_id": group_id, "topics": _by_topic(request, [*seen, *refused]) + unknown})
 
     require_stable = request.message.require_stable
     request.node.groups.tell(group_id, FetchOffsets(reply, group_id, partitions, require_stable))
 
 
 def _by_topic(request: Request, offsets: Sequence[FetchedOffset]) -> list[dict[str, Any]]:
-    image = request.node.controller.image
     topics: dict[str, list[dict[str, Any]]] = {}
     for topic, partition, committed, error in offsets:
         answer: dict[str, Any] = {"partition_index": partition, "error_code": error}
@@ -100,26 +101,36 @@ def _by_topic(request: Request, offsets: Sequence[FetchedOffset]) -> list[dict[s
                 "metadata": committed.metadata,
             }
         topics.setdefault(topic, []).append(answer)
-    found = {name: image.topics.get(name) for name in topics}
+    if request.version < _TOPIC_IDS:
+        return [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+    known = request.node.controller.image.topics
+    # Offsets of a topic deleted this moment have no id to be answered under.
     return [
-        {"name": name, "topic_id": topic.topic_id if (topic := found[name]) else None, "partitions": partitions}
+        {"topic_id": known[name].topic_id, "partitions": partitions}
         for name, partitions in topics.items()
-        if request.version < _TOPIC_IDS or found[name] or any(p["error_code"] for p in partitions)
+        if name in known
     ]
 
 
 def _failed(group_id: str, topics: Sequence[Any] | None, error: ErrorCode) -> dict[str, Any]:
-    offsets = [
+    refused = [_refused(topic, error) for topic in topics or ()]
+    return {"group_id": group_id, "error_code": error, "topics": [], "refused": refused}
+
+
+def _refused(topic: Any, error: ErrorCode) -> dict[str, Any]:
+    partitions = [
         {
-            "name": topic.name,
-            "partitions": [
-                {"partition_index": index, "committed_offset": -1, "metadata": "", "error_code": error}
-                for index in topic.partition_indexes
-            ],
+            "partition_index": index,
+            "committed_offset": -1,
+            "committed_leader_epoch": -1,
+            "metadata": "",
+            "error_code": error,
         }
-        for topic in topics or ()
+        for index in topic.partition_indexes
     ]
-    return {"group_id": group_id, "error_code": error, "topics": [], "refused": offsets}
+    topic_id = getattr(topic, "topic_id", None)
+    known = {"name": topic.name} if topic_id is None else {"topic_id": topic_id}
+    return {**known, "partitions": partitions}
 
 
 def _body(request: Request, groups: Sequence[Any]) -> Body:

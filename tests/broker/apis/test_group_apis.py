@@ -1,0 +1,412 @@
+"""The group APIs over a real socket, in every version served: requests reach the coordinator, answers come back whole."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from streamactors.broker import Cluster
+from streamactors.broker.errors import ErrorCode
+from tests.broker.wire import WireClient
+
+E = ErrorCode
+RANGE = b"\x00\x00\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x00"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(config={"group.max.session.timeout.ms": 60_000}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[WireClient]:
+    host, port = cluster.bootstrap_servers.split(":")
+    with WireClient(host, int(port)) as client:
+        client.call(10, 3, {"key": "any", "key_type": 0})
+        yield client
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(name, 2)
+    return name
+
+
+@pytest.fixture
+def group() -> str:
+    return f"g-{uuid.uuid4().hex[:8]}"
+
+
+def join(client: WireClient, group: str, version: int = 5, member_id: str = "", **fields: Any) -> Any:
+    body = {
+        "group_id": group,
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": RANGE}],
+        **fields,
+    }
+    answer = client.call(11, version, body)
+    if answer.error_code == E.MEMBER_ID_REQUIRED and not member_id:
+        return join(client, group, version, answer.member_id, **fields)
+    return answer
+
+
+def sync(client: WireClient, group: str, joined: Any, version: int = 5, **fields: Any) -> Any:
+    body = {
+        "group_id": group,
+        "generation_id": joined.generation_id,
+        "member_id": joined.member_id,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignments": [{"member_id": joined.member_id, "assignment": b"mine"}],
+        **fields,
+    }
+    return client.call(14, version, body)
+
+
+def commit(client: WireClient, group: str, topic: str, version: int = 8, **fields: Any) -> list[int]:
+    partition = {"partition_index": 0, "committed_offset": 7, "committed_leader_epoch": 3, "committed_metadata": "why"}
+    body = {
+        "group_id": group,
+        "topics": [{"name": topic, "topic_id": fields.pop("topic_id", None), "partitions": [partition]}],
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        **fields,
+    }
+    return [p.error_code for t in client.call(8, version, body).topics for p in t.partitions]
+
+
+def fetch(client: WireClient, group: str, topic: str, *partitions: int) -> list[tuple[int, int]]:
+    body = {"group_id": group, "topics": [{"name": topic, "partition_indexes": partitions or (0,)}]}
+    answer = client.call(9, 5, body)
+    assert answer.error_code == 0
+    return [(p.committed_offset, p.error_code) for t in answer.topics for p in t.partitions]
+
+
+# -- coordinators ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(7))
+@pytest.mark.parametrize("kind", [0, 1])
+def test_find_coordinator(client: WireClient, cluster: Cluster, version: int, kind: int) -> None:
+    if version == 0 and kind == 1:
+        pytest.skip("version 0 asks for groups only")
+    answer = client.call(10, version, {"key": "k", "coordinator_keys": ["k", "l"], "key_type": kind})
+    port = int(cluster.bootstrap_servers.rpartition(":")[2])
+    for coordinator in answer.coordinators if version >= 4 else [answer]:
+        assert (coordinator.error_code, coordinator.port) == (E.NONE, port)
+    if version >= 4:
+        assert [coordinator.key for coordinator in answer.coordinators] == ["k", "l"]
+
+
+def test_the_first_question_for_a_coordinator_is_answered() -> None:
+    with Cluster() as cluster:
+        host, port = cluster.bootstrap_servers.split(":")
+        with WireClient(host, int(port)) as client:
+            for kind in (0, 1):
+                assert client.call(10, 3, {"key": "k", "key_type": kind}).error_code == E.NONE
+
+
+def test_an_unknown_kind_of_coordinator_is_refused(client: WireClient) -> None:
+    assert client.call(10, 3, {"key": "k", "key_type": 9}).error_code == E.INVALID_REQUEST
+    assert (
+        client.call(10, 6, {"coordinator_keys": ["k"], "key_type": 2}).coordinators[0].error_code == E.INVALID_REQUEST
+    )
+
+
+# -- membership --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_join_in_every_version(client: WireClient, group: str, version: int) -> None:
+    first = client.call(
+        11,
+        version,
+        {
+            "group_id": group,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "member_id": "",
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": RANGE}],
+        },
+    )
+    assert first.error_code == (E.MEMBER_ID_REQUIRED if version >= 4 else E.NONE)
+    joined = join(client, group, version, first.member_id) if version >= 4 else first
+    assert (joined.error_code, joined.generation_id, joined.leader) == (E.NONE, 1, joined.member_id)
+    assert [(m.member_id, m.metadata) for m in joined.members] == [(joined.member_id, RANGE)]
+    assert joined.protocol_name == "range"
+    assert joined.protocol_type == ("consumer" if version >= 7 else None)
+    assert joined.member_id.startswith("test-")
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_sync_heartbeat_and_leave_in_every_version(client: WireClient, group: str, version: int) -> None:
+    joined = join(client, group)
+    synced = sync(client, group, joined, version)
+    assert (synced.error_code, synced.assignment) == (E.NONE, b"mine")
+    if version >= 5:
+        assert (synced.protocol_type, synced.protocol_name) == ("consumer", "range")
+    beat = {"group_id": group, "generation_id": 1, "member_id": joined.member_id}
+    assert client.call(12, min(version, 4), beat).error_code == E.NONE
+    left = client.call(
+        13, version, {"group_id": group, "member_id": joined.member_id, "members": [{"member_id": joined.member_id}]}
+    )
+    assert left.error_code == E.NONE
+    assert [m.error_code for m in left.members] == ([E.NONE] if version >= 3 else [])
+    again = client.call(
+        13, version, {"group_id": group, "member_id": joined.member_id, "members": [{"member_id": joined.member_id}]}
+    )
+    assert [again.error_code, *(m.error_code for m in again.members)] == (
+        [E.NONE, E.UNKNOWN_MEMBER_ID] if version >= 3 else [E.UNKNOWN_MEMBER_ID]
+    )
+
+
+def test_sync_must_name_its_protocol_from_version_5_on(client: WireClient, group: str) -> None:
+    joined = join(client, group)
+    assert sync(client, group, joined, 5, protocol_name=None).error_code == E.INCONSISTENT_GROUP_PROTOCOL
+    assert sync(client, group, joined, 4).error_code == E.NONE
+
+
+@pytest.mark.parametrize("group_id", ["", "ü" * 20_000])
+def test_an_impossible_group_id_is_refused(client: WireClient, group_id: str) -> None:
+    assert join(client, group_id, 6).error_code == E.INVALID_GROUP_ID
+    beat = {"group_id": group_id, "generation_id": 1, "member_id": "m"}
+    assert client.call(12, 4, beat).error_code == E.INVALID_GROUP_ID
+    assert client.call(13, 4, {"group_id": group_id, "members": []}).error_code == E.INVALID_GROUP_ID
+    assert (
+        client.call(14, 4, {"group_id": group_id, "generation_id": 1, "member_id": "m"}).error_code
+        == E.INVALID_GROUP_ID
+    )
+
+
+@pytest.mark.parametrize("session_timeout_ms", [0, 5_999, 60_001, 2**31 - 1])
+def test_a_session_out_of_range_is_refused(client: WireClient, group: str, session_timeout_ms: int) -> None:
+    assert join(client, group, session_timeout_ms=session_timeout_ms).error_code == E.INVALID_SESSION_TIMEOUT
+
+
+def test_parked_requests_of_one_connection_do_not_block_the_others(client: WireClient, group: str) -> None:
+    joined = join(client, group)
+    sync(client, group, joined)
+    waiting = {"group_id": group, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "member_id": "",
+               "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": RANGE}]}  # fmt: skip
+    client.send(11, 3, waiting)
+    with WireClient(*client.socket.getpeername()[:2]) as other:
+        beat = {"group_id": group, "generation_id": 1, "member_id": joined.member_id}
+        assert other.call(12, 4, beat).error_code == E.REBALANCE_IN_PROGRESS
+        assert other.call(11, 5, {**waiting, "member_id": joined.member_id}).generation_id == 2
+    assert client.receive()[1].generation_id == 2
+
+
+# -- offsets -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_commit_in_every_version(client: WireClient, cluster: Cluster, group: str, topic: str, version: int) -> None:
+    topic_id = None
+    if version >= 10:
+        topics = client.call(3, 12, {"topics": [{"name": topic, "topic_id": None}], "allow_auto_topic_creation": False})
+        topic_id = topics.topics[0].topic_id
+    assert commit(client, group, topic, version, topic_id=topic_id) == [E.NONE]
+    body = {"group_id": group, "topics": [{"name": topic, "partition_indexes": [0, 1]}]}
+    partitions = client.call(9, 5, body).topics[0].partitions
+    assert [(p.committed_offset, p.metadata, p.committed_leader_epoch) for p in partitions] == [
+        (7, "why", 3 if version >= 6 else -1),
+        (-1, "", -1),
+    ]
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_fetch_in_every_version(client: WireClient, group: str, topic: str, version: int) -> None:
+    commit(client, group, topic)
+    asked: dict[str, Any] = {"name": topic, "partition_indexes": [0, 1]}
+    if version >= 10:
+        body = {"topics": [{"name": topic, "topic_id": None}], "allow_auto_topic_creation": False}
+        asked["topic_id"] = client.call(3, 12, body).topics[0].topic_id
+    single = {"group_id": group, "topics": [{k: asked[k] for k in ("name", "partition_indexes")}]}
+    body = {**single, "groups": [{"group_id": group, "topics": [asked]}, {"group_id": "nobody", "topics": None}]}
+    answer = client.call(9, version, body)
+    found = answer.groups[0] if version >= 8 else answer
+    assert [(p.committed_offset, p.error_code) for t in found.topics for p in t.partitions] == [(7, 0), (-1, 0)]
+    if version >= 8:
+        assert (answer.groups[1].group_id, answer.groups[1].error_code, answer.groups[1].topics) == ("nobody", 0, ())
+
+
+@pytest.mark.parametrize("version", [2, 7, 8, 10])
+def test_fetch_of_all_partitions(client: WireClient, group: str, topic: str, version: int) -> None:
+    commit(client, group, topic)
+    body = {"group_id": group, "topics": None, "groups": [{"group_id": group, "topics": None}]}
+    answer = client.call(9, version, body)
+    found = answer.groups[0] if version >= 8 else answer
+    assert [p.committed_offset for t in found.topics for p in t.partitions] == [7]
+
+
+def test_an_unknown_group_has_no_offsets_and_that_is_no_error(client: WireClient, topic: str) -> None:
+    assert fetch(client, "nobody-at-all", topic, 0, 1) == [(-1, E.NONE), (-1, E.NONE)]
+
+
+def test_commits_to_what_does_not_exist_are_refused_one_by_one(client: WireClient, group: str, topic: str) -> None:
+    partitions = [{"partition_index": index, "committed_offset": 1, "committed_metadata": None} for index in (0, 2, -1)]
+    body = {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "topics": [{"name": topic, "partitions": partitions}, {"name": "no-such", "partitions": partitions[:1]}],
+    }
+    answer = client.call(8, 8, body)
+    assert [[p.error_code for p in t.partitions] for t in answer.topics] == [
+        [E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_OR_PARTITION],
+        [E.UNKNOWN_TOPIC_OR_PARTITION],
+    ]
+    assert commit(client, group, "ignored", 10, topic_id=uuid.uuid4()) == [E.UNKNOWN_TOPIC_ID]
+
+
+def test_only_a_member_of_the_generation_commits(client: WireClient, group: str, topic: str) -> None:
+    assert commit(client, group, topic, generation_id_or_member_epoch=3, member_id="m") == [E.ILLEGAL_GENERATION]
+    assert commit(client, group, topic, 9, generation_id_or_member_epoch=3, member_id="m") == [E.GROUP_ID_NOT_FOUND]
+    joined = join(client, group)
+    mine = {"member_id": joined.member_id, "generation_id_or_member_epoch": 1}
+    assert commit(client, group, topic, **mine) == [E.REBALANCE_IN_PROGRESS]
+    sync(client, group, joined)
+    assert commit(client, group, topic, **mine) == [E.NONE]
+    assert commit(client, group, topic, **{**mine, "generation_id_or_member_epoch": 2}) == [E.ILLEGAL_GENERATION]
+    assert commit(client, group, topic, **{**mine, "member_id": "x"}) == [E.UNKNOWN_MEMBER_ID]
+    assert commit(client, group, topic) == [E.UNKNOWN_MEMBER_ID]
+    assert commit(client, group, topic, 8, **mine, group_instance_id="i") == [E.UNKNOWN_MEMBER_ID]
+
+
+def test_offsets_stay_when_a_broker_restarts(tmp_path) -> None:
+    with Cluster(data=tmp_path) as cluster:
+        cluster.create_topic("t", 1)
+        host, port = cluster.bootstrap_servers.split(":")
+        with WireClient(host, int(port)) as client:
+            client.call(10, 3, {"key": "g", "key_type": 0})
+            joined = join(client, "g")
+            sync(client, "g", joined)
+            mine = {"member_id": joined.member_id, "generation_id_or_member_epoch": 1}
+            assert commit(client, "g", "t", **mine) == [E.NONE]
+    with Cluster(data=tmp_path) as cluster:
+        host, port = cluster.bootstrap_servers.split(":")
+        with WireClient(host, int(port)) as client:
+            wait_until_loaded(client, "g")
+            assert fetch(client, "g", "t") == [(7, E.NONE)]
+            beat = {"group_id": "g", "generation_id": 1, "member_id": joined.member_id}
+            assert client.call(12, 4, beat).error_code == E.NONE
+            assert commit(client, "g", "t", **mine) == [E.NONE]
+
+
+def wait_until_loaded(client: WireClient, group: str) -> None:
+    while client.call(15, 4, {"groups": [group]}).groups[0].error_code == E.COORDINATOR_LOAD_IN_PROGRESS:
+        pass
+
+
+def test_offsets_go_with_their_topic(client: WireClient, group: str, topic: str) -> None:
+    commit(client, group, topic)
+    client.call(20, 4, {"topic_names": [topic], "timeout_ms": 10_000})
+    assert fetch(client, group, topic) == [(-1, E.NONE)]
+
+
+# -- administration ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_describe_in_every_version(client: WireClient, group: str, version: int) -> None:
+    joined = join(client, group)
+    (waiting,) = client.call(15, version, {"groups": [group]}).groups
+    assert (waiting.group_state, waiting.protocol_data, waiting.members[0].member_metadata) == (
+        "CompletingRebalance",
+        "",
+        b"",
+    )
+    sync(client, group, joined)
+    found, missing = client.call(
+        15, version, {"groups": [group, "nobody"], "include_authorized_operations": True}
+    ).groups
+    assert (found.error_code, found.group_state, found.protocol_type, found.protocol_data) == (
+        0,
+        "Stable",
+        "consumer",
+        "range",
+    )
+    (member,) = found.members
+    assert (member.member_id, member.client_id, member.client_host) == (joined.member_id, "test", "/127.0.0.1")
+    assert (member.member_metadata, member.member_assignment) == (RANGE, b"mine")
+    assert missing.group_state == "Dead"
+    assert missing.error_code == (E.GROUP_ID_NOT_FOUND if version >= 6 else E.NONE)
+    if version >= 3:
+        assert found.authorized_operations == (1 << 3) + (1 << 6) + (1 << 8)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_list_in_every_version(client: WireClient, group: str, topic: str, version: int) -> None:
+    sync(client, group, join(client, group))
+    commit(client, f"{group}-simple", topic)
+    listed = {g.group_id: g for g in client.call(16, version, {"states_filter": [], "types_filter": []}).groups}
+    assert listed[group].protocol_type == "consumer"
+    assert listed[f"{group}-simple"].protocol_type == ""
+    if version >= 4:
+        assert (listed[group].group_state, listed[f"{group}-simple"].group_state) == ("Stable", "Empty")
+        only = {g.group_id for g in client.call(16, version, {"states_filter": ["stable"]}).groups}
+        assert group in only
+        assert f"{group}-simple" not in only
+    if version >= 5:
+        assert client.call(16, version, {"types_filter": ["consumer"]}).groups == ()
+        assert group in {g.group_id for g in client.call(16, version, {"types_filter": ["Classic"]}).groups}
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_delete_groups_in_every_version(client: WireClient, group: str, topic: str, version: int) -> None:
+    commit(client, group, topic)
+    full = f"{group}-full"
+    sync(client, full, join(client, full))
+    results = client.call(42, version, {"groups_names": [group, full, "nobody", group]}).results
+    assert {r.group_id: r.error_code for r in results} == {
+        group: E.NONE,
+        full: E.NON_EMPTY_GROUP,
+        "nobody": E.GROUP_ID_NOT_FOUND,
+    }
+    assert fetch(client, group, topic) == [(-1, E.NONE)]
+
+
+def test_delete_offsets(client: WireClient, group: str, topic: str) -> None:
+    commit(client, group, topic)
+    partitions = [{"partition_index": index} for index in (0, 1, 5)]
+    body = {"group_id": group, "topics": [{"name": topic, "partitions": partitions}]}
+    answer = client.call(47, 0, body)
+    assert [p.error_code for t in answer.topics for p in t.partitions] == [
+        E.NONE,
+        E.NONE,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert fetch(client, group, topic) == [(-1, E.NONE)]
+    assert client.call(47, 0, {**body, "group_id": "nobody"}).error_code == E.GROUP_ID_NOT_FOUND
+    assert client.call(47, 0, {**body, "group_id": ""}).error_code == E.INVALID_GROUP_ID
+
+
+def test_offsets_are_unstable_while_a_transaction_may_still_commit_them(
+    client: WireClient, group: str, topic: str
+) -> None:
+    tx = f"tx-{group}"
+    client.call(10, 3, {"key": tx, "key_type": 1})
+    init = client.call(22, 4, {"transactional_id": tx, "transaction_timeout_ms": 10_000})
+    producer = {"producer_id": init.producer_id, "producer_epoch": init.producer_epoch}
+    assert client.call(25, 3, {"transactional_id": tx, **producer, "group_id": group}).error_code == E.NONE
+    offsets = {
+        "transactional_id": tx,
+        "group_id": group,
+        **producer,
+        "topics": [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 9}]}],
+    }
+    assert client.call(28, 3, offsets).topics[0].partitions[0].error_code == E.NONE
+    stable = {"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}], "require_stable": True}
+    assert client.call(9, 7, stable).topics[0].partitions[0].error_code == E.UNSTABLE_OFFSET_COMMIT
+    assert fetch(client, group, topic) == [(-1, E.NONE)]
+    assert client.call(26, 3, {"transactional_id": tx, **producer, "committed": True}).error_code == E.NONE
+    while (found := client.call(9, 7, stable).topics[0].partitions[0]).error_code == E.UNSTABLE_OFFSET_COMMIT:
+        pass
+    assert found.committed_offset == 9
