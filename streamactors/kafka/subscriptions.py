@@ -1,0 +1,122 @@
+"""What a consumer reads: topics or a pattern (with a group), or partitions told one by one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streamactors.errors import BuildError
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Base of the two kinds below; made by `Subscriptions`."""
+
+
+@dataclass(frozen=True)
+class AutoSubscription(Subscription):
+    """Partitions are assigned by the group. `topics` as given; with `pattern` one regular expression, matched from the beginning."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """What to subscribe to, in librdkafka's form (a leading ^ makes a pattern)."""
+        return list(self.topics) if self.pattern is None else [f"^{self.pattern.removeprefix('^')}"]
+
+
+@dataclass(frozen=True)
+class ManualSubscription(Subscription):
+    """Partitions told one by one: from their offset, from the first record at a time (ms since 1970), or from the committed offset."""
+
+    partitions: tuple[TopicPartition, ...]
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+class Subscriptions:
+    """Ways to say what a consumer reads."""
+
+    @staticmethod
+    def topics(*topics: str) -> AutoSubscription:
+        """Read these topics, as a member of the settings' group."""
+        flat = list(_flattened(topics))
+        if not flat or not all(isinstance(topic, str) and topic for topic in flat):
+            raise BuildError(f"Subscriptions.topics expects names of topics, got {topics!r}")
+        return AutoSubscription(tuple(dict.fromkeys(flat)))
+
+    @staticmethod
+    def topic_pattern(pattern: str) -> AutoSubscription:
+        """Read every topic whose name matches the regular expression, those created later too."""
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise BuildError(f"Subscriptions.topic_pattern: {pattern!r} is no regular expression: {error}") from None
+        return AutoSubscription(pattern=pattern)
+
+    @staticmethod
+    def assignment(*partitions: tuple[str, int]) -> ManualSubscription:
+        """Read these partitions, from the committed offsets if the settings have a group, else as auto_offset_reset says."""
+        return ManualSubscription(tuple(_partition(p) for p in _flattened_pairs(partitions)))
+
+    @staticmethod
+    def assignment_with_offset(offsets: Mapping[tuple[str, int], int]) -> ManualSubscription:
+        """Read these partitions, each from its offset."""
+        told = {_partition(p): offset for p, offset in offsets.items()}
+        for partition, offset in told.items():
+            if not isinstance(offset, int) or offset < 0:
+                raise BuildError(
+                    f"{partition}: the offset to start at must be an integer of at least 0, got {offset!r}"
+                )
+        return ManualSubscription(tuple(told), offsets=told)
+
+    @staticmethod
+    def assignment_offsets_for_times(times_ms: Mapping[tuple[str, int], int]) -> ManualSubscription:
+        """Read these partitions, each from the first record at or after a time (ms since 1970)."""
+        told = {_partition(p): time for p, time in times_ms.items()}
+        return ManualSubscription(tuple(told), times_ms=told)
+
+
+def _flattened(values: Iterable[object]) -> Iterable[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Iterable):
+            yield from _flattened(value)
+        else:
+            raise BuildError(f"a topic's name is a text, got {value!r}")
+
+
+def _flattened_pairs(values: Iterable[object]) -> Iterable[object]:
+    for value in values:
+        if isinstance(value, (list, set, frozenset)) or (
+            isinstance(value, tuple) and value and isinstance(value[0], tuple)
+        ):
+            yield from value
+        else:
+            yield value
+
+
+def _partition(value: object) -> TopicPartition:
+    if (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and isinstance(value[0], str)
+        and isinstance(value[1], int)
+        and value[1] >= 0
+    ):
+        return TopicPartition(value[0], value[1])
+    raise BuildError(f"a partition is (topic, number), got {value!r}")
