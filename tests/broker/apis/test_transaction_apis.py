@@ -141,16 +141,15 @@ def read(client: WireClient, topic: str, isolation: int, partition: int = 0) -> 
         ],
     }
     (found,) = client.call(1, 11, body).responses[0].partitions
-    aborted = {(a.producer_id, a.first_offset) for a in found.aborted_transactions or ()}
+    aborted = sorted((a.first_offset, a.producer_id) for a in found.aborted_transactions or ())
     values: list[str] = []
     dropping: set[int] = set()
     for batch in iter_batches(found.records or b""):
+        while aborted and aborted[0][0] <= batch.base_offset:
+            dropping.add(aborted.pop(0)[1])
         if batch.is_control:
             dropping.discard(batch.producer_id)
-            continue
-        dropping |= {p for p, first in aborted if p == batch.producer_id and first <= batch.base_offset}
-        aborted = {(p, first) for p, first in aborted if p not in dropping}
-        if batch.producer_id not in dropping:
+        elif batch.producer_id not in dropping:
             values += [record.value.decode() for record in batch.records()]
     return values
 
