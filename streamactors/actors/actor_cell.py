@@ -128,6 +128,9 @@ class ActorCell(ThespianInterface, FailingCell):
             except IndexError:
                 return
             self._refuse_letter(*envelope)
+            if isinstance(envelope[0], ActorExitRequest) and self._life is not Life.DEAD:
+                self._life = Life.DEAD
+                self.base.forget(self)
 
     def on_error(self, _cell: Cell, error: BaseException) -> None:
         """An error outside the actor's own code."""

@@ -90,7 +90,12 @@ class Dispatcher:
                 self._asleep = False
                 if self._virtual is not None:
                     self._virtual.attach(self)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError as error:
+                    self._thread, self._asleep = None, True
+                    self._inbox.clear()
+                    raise DispatcherStopped(f"dispatcher {self.name!r} cannot start its thread: {error}") from None
         return self
 
     def stop(self, timeout: float | None = 5.0) -> bool:
@@ -128,7 +133,7 @@ class Dispatcher:
     # ---- functions and cells ----
 
     def execute(self, fn: Callback) -> None:
-        """Run `fn()` on the loop after all that was given before. Thread-safe. Raises DispatcherStopped after `stop`."""
+        """Run `fn()` on the loop, after all given before. Thread-safe. Raises DispatcherStopped after `stop`."""
         self._inbox.append(fn)
         if self._asleep:
             self._wake()

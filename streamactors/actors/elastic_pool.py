@@ -22,7 +22,12 @@ from typing import Final
 
 from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_dead_letter, log_error
 from streamactors.actors.pool_watch import PoolWatch, WatchHandle
-from streamactors.actors.threads import add_current_thread, left_behind_by_fork, remove_current_thread
+from streamactors.actors.threads import (
+    add_current_thread,
+    left_behind_by_fork,
+    process_is_ending,
+    remove_current_thread,
+)
 from streamactors.clock import Clock, SystemClock, VirtualClock
 from streamactors.errors import ActorError
 
@@ -174,7 +179,8 @@ class ElasticPool:
         except RuntimeError as error:
             with self._lock:
                 self._starting -= 1
-            _log.error("pool %r: cannot start thread %d: %s", self.name, number, error)
+            level = logging.DEBUG if process_is_ending() else logging.ERROR
+            _log.log(level, "pool %r: cannot start thread %d: %s", self.name, number, error)
             return False
         return True
 

@@ -221,7 +221,10 @@ class LocalSystemBase:
         own = cell._executor
         if isinstance(own, Dispatcher) and own not in self._dispatchers.values() and own is not self.timers:
             cell._executor = self.pool  # what is sent to it from now on becomes dead letters there
-            own.execute(own.stop)
+            if own.running:
+                own.execute(own.stop)
+            else:
+                own.stop(0)
         if self._closing and not self._cells:
             self._empty.set()
 

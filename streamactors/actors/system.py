@@ -26,6 +26,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.actors.local_system import LocalSystemBase
 from streamactors.actors.shutdown_hooks import ShutdownHook
 from streamactors.actors.supervision import Supervision
+from streamactors.actors.threads import note_process_ending
 from streamactors.clock import Clock, Duration, duration_ms
 from streamactors.errors import ActorError
 
@@ -207,6 +208,7 @@ class _Default:
             return self._system
 
     def _end(self) -> None:
+        note_process_ending()
         system = self._system
         if system is not None:
             system.shutdown(quiet=True)

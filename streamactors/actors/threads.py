@@ -9,6 +9,7 @@ import os
 from threading import get_ident
 
 _names: dict[int, str] = {}
+_process_is_ending = False
 
 
 def add_current_thread(name: str) -> None:
@@ -24,6 +25,17 @@ def remove_current_thread() -> None:
 def current_owner() -> str | None:
     """The name of the dispatcher or pool whose thread is calling; None on any other thread."""
     return _names.get(get_ident())
+
+
+def note_process_ending() -> None:
+    """From now on a thread that cannot be started is nothing to report: Python 3.12 starts none while it shuts down."""
+    global _process_is_ending
+    _process_is_ending = True
+
+
+def process_is_ending() -> bool:
+    """Whether the interpreter has begun to shut down."""
+    return _process_is_ending
 
 
 def left_behind_by_fork() -> str:
