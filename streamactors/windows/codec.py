@@ -23,7 +23,6 @@ from streamactors.errors import StreamError
 _TUPLE, _BIG_INT, _DATETIME, _DECIMAL = 1, 2, 3, 4
 _INT64: Final = struct.Struct(">q")
 _FLOAT64: Final = struct.Struct(">d")
-_SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1  # what msgpack's integers hold
 
 
 class CodecError(StreamError, TypeError):
@@ -33,13 +32,12 @@ class CodecError(StreamError, TypeError):
 def dumps(value: Any) -> bytes:
     """Return `value` as msgpack that `loads` turns back exactly. Raises CodecError naming the type it cannot keep."""
     try:
-        return _packed(value)
+        data: bytes = msgpack.packb(value, default=_to_ext, strict_types=True)
     except CodecError:
         raise
-    except OverflowError:
-        return _packed(_without_big_ints(value))
     except (TypeError, ValueError, UnicodeError) as error:
         raise CodecError(f"{value!r} cannot be written as msgpack: {error}") from error
+    return data
 
 
 def loads(data: bytes) -> Any:
@@ -50,15 +48,12 @@ def loads(data: bytes) -> Any:
         raise CodecError(f"{data[:40]!r}… is not what this package writes: {error}") from error
 
 
-def _packed(value: Any) -> bytes:
-    data: bytes = msgpack.packb(value, default=_to_ext, strict_types=True)
-    return data
-
-
 def _to_ext(value: Any) -> msgpack.ExtType:
     kind = type(value)
     if kind is tuple:
         return msgpack.ExtType(_TUPLE, dumps(list(value)))
+    if kind is int:  # beyond 64 bits
+        return msgpack.ExtType(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
     if kind is datetime:
         return msgpack.ExtType(_DATETIME, value.isoformat().encode())
     if kind is Decimal:
@@ -67,20 +62,6 @@ def _to_ext(value: Any) -> msgpack.ExtType:
         f"a {kind.__module__}.{kind.__qualname__} has no bytes here; keep None, bool, int, float, str, bytes, list, tuple, "
         "dict, datetime or Decimal in windows, or give serdes=Serdes(key=…, value=…)"
     )
-
-
-def _without_big_ints(value: Any) -> Any:
-    """`value` with every int beyond 64 bits in its own extension type, at any depth."""
-    kind = type(value)
-    if kind is int:
-        if _SMALLEST <= value <= _LARGEST:
-            return value
-        return msgpack.ExtType(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
-    if kind is list:
-        return [_without_big_ints(item) for item in value]
-    if kind is dict:
-        return {_without_big_ints(key): _without_big_ints(item) for key, item in value.items()}
-    return value
 
 
 def _from_ext(code: int, data: bytes) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, Final
 from streamactors.windows.aggregation import Aggregation
 from streamactors.windows.aggregator import as_values, snapshot
 from streamactors.windows.buffered import Buffered, entry_bytes
+from streamactors.windows.changelog import StoreReader
 from streamactors.windows.codec import key_bytes
 from streamactors.windows.definitions import TimeWindows, UnlimitedWindows
 from streamactors.windows.errors import BufferFull
@@ -210,6 +211,10 @@ class TimeFinals(TimeWindowOperator):
             for _, ident, cell in ordered
             if cell.value is not None
         ]
+
+    def restore(self, reader: StoreReader) -> None:
+        super().restore(reader)
+        self._held = sum(len(cells) for _, cells in self._cells.windows())
 
     def buffered(self) -> Buffered:
         """Entries of open windows, and the bytes a suppress buffer would count for them. O(entries)."""

@@ -1,0 +1,110 @@
+"""The tasks of one windowed stage: one per input partition, each with its own state and its own time.
+
+Owner: the stage, one thread at a time; pure. A row belongs to the partition of its context. A stream without contexts
+(not from Kafka) is one task; one that has them on some rows only is an error, because those rows would land in another
+partition's time. Tasks come with `assigned` (or with their first row, where nobody assigns) and go with `revoked`, which
+flushes nothing: the state is the next owner's, who restores it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from streamactors.windows.changelog import Change, TaskIdentity
+from streamactors.windows.compiler import TaskFactory
+from streamactors.windows.errors import InvalidRecord
+from streamactors.windows.record import LateRecord
+from streamactors.windows.task import WindowTask
+
+ALONE: Final = -1
+"""The partition of a stream without partitions."""
+
+
+class WindowTasks:
+    """`application` and `partitions` name the changelog's owner, as in TaskIdentity."""
+
+    def __init__(self, factory: TaskFactory, application: str = "", partitions: int = 1) -> None:
+        self._factory = factory
+        self._application = application
+        self._partitions = partitions
+        self._tasks: dict[int, WindowTask] = {}
+        self._assigns = False
+
+    @property
+    def tasks(self) -> dict[int, WindowTask]:
+        """The tasks by partition."""
+        return dict(self._tasks)
+
+    def assigned(self, partition: int, changes: Iterable[Change] = ()) -> WindowTask:
+        """A partition is ours: make its task from its changelog. Raises RestoreError."""
+        self._assigns = True
+        task = self._factory(TaskIdentity(self._application, partition, self._partitions))
+        task.restore(changes)
+        self._tasks[partition] = task
+        return task
+
+    def revoked(self, partition: int) -> None:
+        """A partition is ours no more; nothing of its state is given out."""
+        self._tasks.pop(partition, None)
+
+    def process_into(self, rows: Sequence[Any], out: list[Any]) -> None:
+        """What `rows` give, appended to `out` in order. Raises as WindowTask.process_into, and InvalidRecord for a row
+        without context among rows with one."""
+        partitions = {_partition_of(row) for row in rows}
+        if len(partitions) == 1:
+            self._task(partitions.pop(), rows[0]).process_into(rows, out)
+            return
+        for partition, run in groupby(rows, key=_partition_of):
+            part = list(run)
+            self._task(partition, part[0]).process_into(part, out)
+
+    def idle(self, partition: int, silent_ms: int) -> list[Any]:
+        """What closes because the partition has been silent for so long."""
+        task = self._tasks.get(partition)
+        return [] if task is None else task.idle(silent_ms)
+
+    def end_of_input(self, partition: int | None = None) -> list[Any]:
+        """What is still held of a partition whose source has come to its own end; None: of all of them."""
+        tasks = self._tasks.values() if partition is None else [self._tasks[partition]] * (partition in self._tasks)
+        return [result for task in tasks for result in task.end_of_input()]
+
+    def changes(self, partition: int) -> list[Change]:
+        """The changelog entries of a partition since the last call."""
+        return self._tasks[partition].changes()
+
+    def take_late(self) -> list[LateRecord]:
+        """The rows that closed windows refused since the last call."""
+        return [late for task in self._tasks.values() for late in task.take_late()]
+
+    def _task(self, partition: int, row: Any) -> WindowTask:
+        task = self._tasks.get(partition)
+        if task is not None:
+            return task
+        if partition == ALONE and (self._tasks or self._assigns):
+            raise _without_context(row)
+        if ALONE in self._tasks:
+            raise InvalidRecord(
+                f"{row!r} has a context (partition {partition}), the rows before it had none: all rows of a stream "
+                "have one, or none has; keep it with record.replace(value=…) instead of making a new Record"
+            )
+        if self._assigns:
+            raise InvalidRecord(
+                f"{row!r} belongs to partition {partition}, which is not assigned here (there are: "
+                f"{sorted(self._tasks)}); it would have no state"
+            )
+        task = self._factory(TaskIdentity(self._application, max(partition, 0), self._partitions))
+        self._tasks[partition] = task
+        return task
+
+
+def _partition_of(row: Any) -> int:
+    context = getattr(row, "context", None)
+    return ALONE if context is None else context.partition
+
+
+def _without_context(row: object) -> InvalidRecord:
+    return InvalidRecord(
+        f"{row!r} has no context in a stream whose rows have one, so no partition can be told; "
+        "keep it with record.replace(value=…) instead of making a new Record"
+    )

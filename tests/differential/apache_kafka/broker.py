@@ -1,0 +1,131 @@
+"""Apache Kafka itself, from its Maven packages: one broker on one folder, and its command-line tools."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import confluent_kafka
+import confluent_kafka.admin
+
+HERE = Path(__file__).parent
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+def found() -> bool:
+    """Whether Java and Maven are here."""
+    return bool(shutil.which("java") and shutil.which("mvn"))
+
+
+@functools.cache
+def classpath() -> str:
+    """Return Kafka's class path; the jars come through the Maven that is configured on the machine."""
+    libs = Path(tempfile.gettempdir()) / f"streamactors-apache-kafka-4.1.1-{os.getuid()}"
+    if not (libs / "complete").exists():
+        subprocess.run(
+            [
+                "mvn",
+                "-q",
+                "-B",
+                "-f",
+                str(HERE / "pom.xml"),
+                "dependency:copy-dependencies",
+                f"-DoutputDirectory={libs}",
+            ],
+            check=True,
+            capture_output=True,
+            timeout=600,
+        )
+        (libs / "complete").touch()
+    return f"{libs}/*"
+
+
+def tool(main: str, *arguments: str) -> str:
+    """Run one of Kafka's tools and return what it printed."""
+    done = subprocess.run(
+        ["java", "-XX:TieredStopAtLevel=1", "-cp", classpath(), main, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, f"{main} {' '.join(arguments)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class ApacheKafka:
+    """One broker, controller and all, on `folder`, which is formatted if it is not there yet."""
+
+    def __init__(self, folder: Path, *, settings: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.settings = settings or {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.address = ""
+
+    def start(self) -> None:
+        port, controller_port = _free_port(), _free_port()
+        self.address = f"127.0.0.1:{port}"
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.folder),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self.settings,
+        }
+        config = self.folder.with_name(self.folder.name + ".properties")
+        config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        if not (self.folder / "meta.properties").exists():
+            tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config))
+        self._process = subprocess.Popen(
+            ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", classpath(), "kafka.Kafka", str(config)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._await_ready()
+
+    def _await_ready(self) -> None:
+        assert self._process is not None
+        admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            assert self._process.poll() is None, "Apache Kafka ended while it started"
+            try:
+                if admin.list_topics(timeout=1).brokers:
+                    return
+            except confluent_kafka.KafkaException:
+                pass
+        raise AssertionError("Apache Kafka did not start within 60 s")
+
+    def stop(self) -> None:
+        """Shut down in order."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Crash."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(60)
+            self._process = None

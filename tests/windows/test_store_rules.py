@@ -1,0 +1,87 @@
+"""Retention, what Kafka's stores hide, side output of late rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamactors.errors import BuildError
+from streamactors.windows import LateRecord, SessionWindows, SlidingWindows, TimeWindows
+from tests.windows.words import R, W, emitted, finals, joined, pipe_all, updates
+
+TEN = TimeWindows.of_size(10).with_grace(5)
+
+
+@pytest.mark.parametrize(
+    ("windows", "needed"),
+    [
+        (TEN, 15),
+        (SessionWindows.with_gap(10).with_grace(5), 15),
+        (SlidingWindows.of_difference(10).with_grace(5), 25),
+    ],
+)
+def test_R_1_retention_must_cover_what_closing_takes(windows: Any, needed: int) -> None:
+    updates(windows, retention=needed)
+    with pytest.raises(ValueError, match=f"retention is {needed - 1} ms"):
+        updates(windows, retention=needed - 1)
+
+
+def test_R_1_grace_longer_than_retention_is_an_error() -> None:
+    with pytest.raises(BuildError, match="make it at least that"):
+        updates(TimeWindows.of_size("1m").with_grace("1h"), retention="30m")
+
+
+def test_R_2_in_kafka_mode_emit_loses_windows_when_time_jumps() -> None:
+    rows = [("a", 1, 3), ("a", 1, 12), ("a", 1, 1_000)]
+    kafka = emitted(TEN, semantics="kafka")
+    assert pipe_all(kafka, rows) == []  # starts 0 and 10 lie before 1000 - 15
+    strict = emitted(TEN)
+    assert pipe_all(strict, rows) == [W("a", 0, 10, 1, 3), W("a", 10, 20, 1, 12)]
+
+
+def test_R_2_suppression_loses_nothing_in_either_mode() -> None:
+    rows = [("a", 1, 3), ("a", 1, 12), ("a", 1, 1_000)]
+    for semantics in ("strict", "kafka"):
+        driver = finals(TEN, semantics=semantics)
+        assert pipe_all(driver, rows) == [W("a", 0, 10, 1, 3), W("a", 10, 20, 1, 12)]
+
+
+def test_R_2_in_kafka_mode_a_session_at_the_limit_is_not_found_for_merging() -> None:
+    windows = SessionWindows.with_gap(5).with_grace(5)
+    rows = [("a", "x", 100), ("z", "-", 110), ("a", "y", 102)]  # 100 <= 110 - 10: hidden, though still open
+    assert pipe_all(joined(windows, semantics="kafka"), rows)[-1] == W("a", 102, 102, "y", 102)
+    assert pipe_all(joined(windows), rows)[-1] == W("a", 100, 102, "+xy", 102)
+
+
+def test_R_2_in_kafka_mode_a_sliding_window_that_is_hidden_tells_nothing_of_the_previous_row() -> None:
+    windows = SlidingWindows.of_difference(10).with_grace(0)
+    rows = [("a", "x", 80), ("z", "-", 100), ("a", "y", 90)]  # [70, 80] starts at 90 - (2 * 10 + 0): hidden
+    strict, kafka = joined(windows), joined(windows, semantics="kafka")
+    pipe_all(strict, rows)
+    pipe_all(kafka, rows)
+    assert strict.dropped_late == 2  # [81, 91], right after the previous row, and [80, 90]: both closed
+    assert kafka.dropped_late == 1  # the previous row is not known any more
+
+
+def test_R_3_late_rows_come_out_at_the_side_once_per_refused_window() -> None:
+    driver = finals(TimeWindows.of_size(10).advance_by(5).with_grace(0))
+    pipe_all(driver, [("a", 1, 100), ("a", 2, 88)])
+    assert driver.late == [
+        LateRecord(R("a", 2, 88), 80, 90, 100, 100),
+        LateRecord(R("a", 2, 88), 85, 95, 100, 100),
+    ]
+    assert driver.dropped_late == len(driver.late) == 2
+    assert driver.late[0].context is not None
+
+
+def test_R_3_a_late_row_of_a_session_names_the_session_it_would_have_made() -> None:
+    driver = finals(SessionWindows.with_gap(5).with_grace(0))
+    pipe_all(driver, [("a", 1, 100), ("a", 2, 88)])
+    assert driver.late == [LateRecord(R("a", 2, 88), 88, 88, 100, 95)]
+
+
+def test_R_3_a_late_row_is_logged_at_the_first_second_fourth_and_so_on(caplog: pytest.LogCaptureFixture) -> None:
+    driver = finals(TEN)
+    pipe_all(driver, [("a", 1, 1_000)] + [("a", 1, 5)] * 9)
+    assert [record.args[1] for record in caplog.records] == [1, 2, 4, 8]  # type: ignore[index]
