@@ -35,6 +35,8 @@ class PartitionLog(LogRead, LogFlush):
     closed_in_order = False
     """Everything was on the disk when the log was closed."""
 
+    _found_in_order: tuple[int, ...] = ()
+
     @classmethod
     def create(
         cls,
@@ -82,6 +84,8 @@ class PartitionLog(LogRead, LogFlush):
         opened = cls._made(
             disk, directory, topic, partition, topic_id, config, pool, loaded, checkpoints.high_watermark
         )
+        if not loaded.recovered:
+            opened._found_in_order = opened._shape()
         if loaded.recovered and opened.unflushed:
             opened.flush()  # what a crash of the process left in the page cache is not on the disk yet
         return opened
@@ -120,6 +124,10 @@ class PartitionLog(LogRead, LogFlush):
 
     def _rolled(self) -> None:
         self.flusher.request_soon()
+
+    def _shape(self) -> tuple[int, ...]:
+        """What is different if anything was changed."""
+        return self.end_offset, self.generation, *self._bases, len(self._condemned), len(self._unsynced)
 
     def set_topic_id(self, topic_id: uuid.UUID) -> None:
         """Note the id of the topic that the folder belongs to. Raises StorageError."""
@@ -170,7 +178,8 @@ class PartitionLog(LogRead, LogFlush):
             failure = self.offline
             self.offline = self.offline or StorageError(f"{self.name}: the log is closed")
         try:
-            if failure is None and self.end_offset > 0:  # an empty log has nothing to lose
+            # an empty log, or one that was not touched, has nothing to lose
+            if failure is None and self.end_offset > 0 and self._shape() != self._found_in_order:
                 with self.lock:
                     self.active.close_for_append()
                     for segment in self.segments:
