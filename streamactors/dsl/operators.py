@@ -7,17 +7,31 @@ from __future__ import annotations
 
 from typing import Generic
 
+from streamactors.dsl.ops_async import AsyncOps
 from streamactors.dsl.ops_compose import ComposeOps
+from streamactors.dsl.ops_error import ErrorOps
 from streamactors.dsl.ops_flatten import FlattenOps
+from streamactors.dsl.ops_fold import FoldOps
 from streamactors.dsl.ops_junctions import JunctionOps
+from streamactors.dsl.ops_limit import LimitOps
+from streamactors.dsl.ops_rate import RateOps
 from streamactors.dsl.ops_rx import RxOps
+from streamactors.dsl.ops_timed import TimedOps
 from streamactors.dsl.ops_transform import TransformOps
+from streamactors.dsl.ops_watch import WatchOps
 from streamactors.dsl.typevars import In, Mat, Out
 
 
 class Operators(
     ComposeOps[Out, Mat],
     TransformOps[Out, Mat],
+    AsyncOps[Out, Mat],
+    ErrorOps[Out, Mat],
+    FoldOps[Out, Mat],
+    LimitOps[Out, Mat],
+    RateOps[Out, Mat],
+    TimedOps[Out, Mat],
+    WatchOps[Out, Mat],
     JunctionOps[Out, Mat],
     FlattenOps[Out, Mat],
     RxOps[Out, Mat],

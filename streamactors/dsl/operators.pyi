@@ -2,14 +2,22 @@
 
 # mypy: disable-error-code="misc, overload-overlap, type-arg"
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future
+from logging import DEBUG, Logger
 from typing import Any, Generic, Never, overload
 
+from streamactors.actors.futures import StreamFuture
+from streamactors.actors.messages import ActorAddress
+from streamactors.clock import Duration
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.ops import Ops
 from streamactors.dsl.source import Source
-from streamactors.dsl.typevars import M2, M3, In, Mat, Out, T, U
+from streamactors.dsl.typevars import M2, M3, In, Mat, Out, S, T, U
 from streamactors.engine.stage import NotUsed, Stage
+from streamactors.stages.buffer import BACKPRESSURE
+from streamactors.stages.emitting import NOT_GIVEN
+from streamactors.stages.errors import On
 
 class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     def via(self, flow: Flow[Out, U, Any] | Stage[Any, U]) -> Source[U, Mat]:
@@ -44,6 +52,409 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop the element.
         """
+    def collect(
+        self, fn: Callable[[Out], U | None], when: type | tuple[type, ...] | Callable[[Out], Any] | None = None
+    ) -> Source[U, Mat]:
+        """Apply a partial function: where it returns None the element is left out.
+
+        `when` says for which elements `fn` is meant, by their type or by a predicate; then whatever it returns is emitted, None
+        included.
+        Emits when: `fn` has returned something.      Backpressures when: downstream does, for passed elements.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> Source[U, Mat]:
+        """Turn each element into an iterable and emit what that gives, one element's after the other's.
+
+        Iterators are read as there is demand, and one result ahead, so they may be endless.
+        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
+        Completes when: upstream completes and the last iterable is through.   Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element, and what its iterable still had.
+        """
+    def map_chunks(self, fn: Callable[[list[Out]], Iterable[U]]) -> Source[U, Mat]:
+        """Give whole chunks to `fn`, for numpy, Arrow, polars and the like: `fn(list of elements)` returns any iterable of results.
+
+        How elements are cut into chunks depends on demand and timing: the results must not. `grouped` gives chunks of one length.
+        Emits when: `fn` has returned results.        Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the chunk.
+        """
+    @overload
+    def map_async(self, parallelism: int, fn: Callable[[Out], Awaitable[U]]) -> Source[U, Mat]:
+        """Call `fn` with up to `parallelism` elements at a time; emit the results in the elements' order.
+
+        A coroutine function runs on the system's asyncio loop. A plain function runs on the system's threads and may block; it may
+        also return a future or an awaitable. None is a result like any other.
+        Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run or wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, at once, whatever older calls still do.
+        Supervision: resume and restart drop the element.
+        """
+    @overload
+    def map_async(self, parallelism: int, fn: Callable[[Out], Future[U]]) -> Source[U, Mat]: ...
+    @overload
+    def map_async(self, parallelism: int, fn: Callable[[Out], U]) -> Source[U, Mat]: ...
+    @overload
+    def map_async_unordered(self, parallelism: int, fn: Callable[[Out], Awaitable[U]]) -> Source[U, Mat]:
+        """Call `fn` as `map_async` does; emit the results as they come.
+
+        Emits when: a call has ended.                 Backpressures when: `parallelism` calls run or wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
+        """
+    @overload
+    def map_async_unordered(self, parallelism: int, fn: Callable[[Out], Future[U]]) -> Source[U, Mat]: ...
+    @overload
+    def map_async_unordered(self, parallelism: int, fn: Callable[[Out], U]) -> Source[U, Mat]: ...
+    @overload
+    def map_async_partitioned(
+        self, parallelism: int, key: Callable[[Out], Any], fn: Callable[[Out], Awaitable[U]], per_partition: int = 1
+    ) -> Source[U, Mat]:
+        """Call `fn` as `map_async` does, but for at most `per_partition` elements of one key at a time, begun in their order.
+
+        Elements whose key is busy wait, and count among the `parallelism`. `key(element)` runs in the stream: it should be quick.
+        Emits when: the oldest call has ended.
+        Backpressures when: `parallelism` elements are called for, wait to be, or wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
+        """
+    @overload
+    def map_async_partitioned(
+        self, parallelism: int, key: Callable[[Out], Any], fn: Callable[[Out], Future[U]], per_partition: int = 1
+    ) -> Source[U, Mat]: ...
+    @overload
+    def map_async_partitioned(
+        self, parallelism: int, key: Callable[[Out], Any], fn: Callable[[Out], U], per_partition: int = 1
+    ) -> Source[U, Mat]: ...
+    def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Source[Any, Mat]:
+        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time.
+
+        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
+        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
+        Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
+        Supervision: resume and restart drop the element.
+        """
+    def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> Source[Out, Mat]:
+        """Turn a failure into another one: `fn(error)` returns the error to fail with.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def recover(self, fn: Callable[[Any], U], on: On = Exception) -> Source[Out | U, Mat]:
+        """Emit one last element instead of failing: `fn(error)` returns it.
+
+        Emits when: upstream does, and once when it failed.   Backpressures when: downstream does.
+        Completes when: upstream completes, or failed and the last element has been emitted.   Cancels when: downstream cancels.
+        """
+    def recover_with(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Source[Out | U, Mat]:
+        """Go on with another source instead of failing: `fn(error)` returns it; if that fails too, again.
+
+        Emits when: upstream does, and when it has failed, the source in its place.   Backpressures when: downstream does.
+        Completes when: upstream or the source in its place completes.   Cancels when: downstream cancels.
+        """
+    def recover_with_retries(
+        self, attempts: int, fn: Callable[[Any], Source[U, Any]], on: On = Exception
+    ) -> Source[Out | U, Mat]:
+        """As `recover_with`, at most `attempts` times (-1: as often as may be); then the failure passes.
+
+        Emits when: upstream does, and when it has failed, the source in its place.   Backpressures when: downstream does.
+        Completes when: upstream or the source in its place completes.   Cancels when: downstream cancels.
+        """
+    def on_error_complete(self, on: On = Exception) -> Source[Out, Mat]:
+        """Complete instead of failing.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes or fails.  Cancels when: downstream cancels.
+        """
+    def scan(self, zero: U, fn: Callable[[U, Out], U]) -> Source[U, Mat]:
+        """Emit `zero`, then for each element the value so far combined with it by `fn(value, element)`.
+
+        Each run starts with a copy of `zero`.
+        Emits when: `fn` has returned.                Backpressures when: downstream does.
+        Completes when: upstream completes, after `zero`.   Cancels when: downstream cancels.
+        Supervision: resume drops the element; restart goes back to `zero` and emits it.
+        """
+    def fold(self, zero: U, fn: Callable[[U, Out], U]) -> Source[U, Mat]:
+        """Combine all elements by `fn(value, element)`, beginning with `zero`; emit the result when upstream completes.
+
+        Each run starts with a copy of `zero`.
+        Emits when: upstream completes.               Backpressures when: downstream does.
+        Completes when: the result has been emitted.  Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also goes back to `zero`.
+        """
+    def reduce(self, fn: Callable[[Any, Out], Any]) -> Source[Out, Mat]:
+        """Combine all elements by `fn(value, element)`, beginning with the first; emit the result when upstream completes.
+
+        Emits when: upstream completes.               Backpressures when: downstream does.
+        Completes when: the result has been emitted.  Cancels when: downstream cancels.
+        Fails when: there was no element, with NoSuchElement.
+        Supervision: resume drops the element, restart also what was combined so far.
+        """
+    def stateful_map(
+        self,
+        create: Callable[[], S],
+        fn: Callable[[S, Out], tuple[S, U]],
+        on_complete: Callable[[S], U | None] | None = None,
+    ) -> Source[U, Mat]:
+        """Turn each element into a result with the help of a state: `fn(state, element)` returns (next state, result).
+
+        `create()` makes the state of a run. `on_complete(state)` is called exactly once for each state made, however the stream
+        ends; what it returns is emitted last, unless it is None or downstream has cancelled.
+        Emits when: `fn` has returned, and once at the end if `on_complete` gives something.
+        Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
+        Cancels when: downstream cancels.
+        Supervision: resume drops the element; restart also closes the state, emits what that gives, and makes a new one.
+        """
+    def grouped(self, n: int) -> Source[list[Out], Mat]:
+        """Collect elements into lists of `n`; the last one may be shorter.
+
+        Emits when: `n` elements have come, or upstream completes with some left.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def grouped_within(self, n: int, span: Duration) -> Source[list[Out], Mat]:
+        """Collect elements into lists of `n`, or of what came within `span`, whichever is first; never an empty list.
+
+        The time is counted from the last list that was full, or the start, in spans of that length.
+        Emits when: `n` elements have come, or a span is over and one has.   Backpressures when: downstream does and a list is full.
+        Completes when: upstream completes, behind what was left.   Cancels when: downstream cancels.
+        """
+    def sliding(self, n: int, step: int = 1) -> Source[list[Out], Mat]:
+        """Emit lists of `n` elements, each beginning `step` elements behind the one before.
+
+        What is left at the end is emitted as a shorter list if it has elements that no list had. A step above `n` leaves
+        elements out.
+        Emits when: `n` elements have come, or upstream completes with new ones left.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def zip_with_index(self) -> Source[tuple[Out, int], Mat]:
+        """Pair each element with its number, from 0: (element, number).
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Source[Out | U, Mat]:
+        """Put `separator` between elements; with `start` and `end` these before the first and behind the last, also when there
+        is none.
+
+        Emits when: upstream does, or before: `start`.   Backpressures when: downstream does.
+        Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
+        """
+    def take(self, n: int) -> Source[Out, Mat]:
+        """Pass the first `n` elements, then complete.
+
+        Emits when: an element arrives and `n` are not through yet.   Backpressures when: downstream does.
+        Completes when: `n` elements have passed, or upstream completes.
+        Cancels when: `n` elements have passed, or downstream cancels.
+        """
+    def take_while(self, predicate: Callable[[Out], Any], inclusive: bool = False) -> Source[Out, Mat]:
+        """Pass elements as long as `predicate` is true; with `inclusive`, the first one for which it is false as well.
+
+        Emits when: the predicate is true.            Backpressures when: downstream does.
+        Completes when: the predicate was false, or upstream completes.
+        Cancels when: the predicate was false, or downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+    def take_until(self, predicate: Callable[[Out], Any]) -> Source[Out, Mat]:
+        """Pass elements up to and including the first for which `predicate` is true, then complete.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: the predicate was true, or upstream completes.
+        Cancels when: the predicate was true, or downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+    def take_within(self, span: Duration) -> Source[Out, Mat]:
+        """Pass what comes within `span` of the start, then complete.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: the time is over, or upstream completes.   Cancels when: the time is over, or downstream cancels.
+        """
+    def drop(self, n: int) -> Source[Out, Mat]:
+        """Drop the first `n` elements, pass the rest.
+
+        Emits when: `n` elements have been dropped and another arrives.
+        Backpressures when: `n` are dropped and downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def drop_while(self, predicate: Callable[[Out], Any]) -> Source[Out, Mat]:
+        """Drop elements as long as `predicate` is true; pass everything from the first one for which it is false.
+
+        Emits when: the predicate has been false once.   Backpressures when: it has been false and downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+    def drop_within(self, span: Duration) -> Source[Out, Mat]:
+        """Drop what comes within `span` of the start, pass the rest.
+
+        Emits when: upstream does, once the time is over.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def drop_repeated(self, same: Callable[[Out, Out], Any] | None = None) -> Source[Out, Mat]:
+        """Drop elements equal to the last one emitted; `same(last, element)` may say what equal means.
+
+        Emits when: an element differs from the last one emitted.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also forgets the last one.
+        """
+    def limit(self, n: int) -> Source[Out, Mat]:
+        """Pass at most `n` elements; one more fails the stream with StreamLimitReached.
+
+        Emits when: upstream does, up to `n` elements.   Backpressures when: downstream does.
+        Completes when: upstream completes within `n` elements.   Cancels when: downstream cancels.
+        """
+    def limit_weighted(self, n: int, cost: Callable[[Out], int]) -> Source[Out, Mat]:
+        """Pass elements whose costs add up to at most `n`; one that exceeds it fails the stream with StreamLimitReached.
+
+        Emits when: upstream does, up to a total cost of `n`.   Backpressures when: downstream does.
+        Completes when: upstream completes within the limit.    Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also begins to count anew.
+        """
+    def buffer(self, n: int, strategy: str = BACKPRESSURE) -> Source[Out, Mat]:
+        """Keep up to `n` elements for downstream. When `n` are kept and another comes, the strategy says what happens:
+
+        "backpressure": it does not come, upstream waits. "drop_head": the oldest kept is dropped. "drop_tail": the youngest kept
+        is. "drop_buffer": all that are kept are. "drop_new": the new one is. "fail": the stream fails with BufferOverflow.
+
+        Emits when: downstream asks and an element is kept or comes.
+        Backpressures when: `n` are kept ("backpressure"), else never.
+        Completes when: upstream completes and all that is kept has been emitted.   Cancels when: downstream cancels.
+        A failure of upstream overtakes what is kept.
+        """
+    def detach(self) -> Source[Out, Mat]:
+        """Let upstream be one element ahead of downstream. Cycles need it: it asks before it is asked.
+
+        Emits when: downstream asks and an element is kept or comes.   Backpressures when: an element is kept.
+        Completes when: upstream completes and the element has been emitted.   Cancels when: downstream cancels.
+        """
+    def conflate(self, aggregate: Callable[[Out, Out], U]) -> Source[Out | U, Mat]:
+        """Combine elements as long as downstream is silent, without bound: `aggregate(result, element)`.
+
+        Emits when: downstream asks and an element is there.   Backpressures when: never, save while the function runs.
+        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also what was combined so far.
+        """
+    def conflate_with_seed(self, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> Source[U, Mat]:
+        """As `conflate`, with results of another kind: `seed(element)` begins one, `aggregate(result, element)` adds to it.
+
+        Emits when: downstream asks and a result is there.   Backpressures when: never, save while a function runs.
+        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also what was combined so far.
+        """
+    def batch(self, max_elements: int, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> Source[U, Mat]:
+        """Combine up to `max_elements` elements while downstream is silent: `seed(element)`, then `aggregate(result, element)`.
+
+        Emits when: downstream asks and a result is there.
+        Backpressures when: downstream does and the result has `max_elements`.
+        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also what was combined so far.
+        """
+    def batch_weighted(
+        self, max_weight: int, cost: Callable[[Out], int], seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]
+    ) -> Source[U, Mat]:
+        """As `batch`, as long as the elements' costs add up to at most `max_weight`; one alone may cost more.
+
+        Emits when: downstream asks and a result is there.
+        Backpressures when: downstream does and the next element is too heavy.
+        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also what was combined so far.
+        """
+    def expand(self, fn: Callable[[Out], Iterable[U]]) -> Source[U, Mat]:
+        """Turn each element into an iterator; emit its first result, and more of them while upstream is silent and downstream
+        asks.
+
+        Emits when: downstream asks and the iterator of the last element has a result.   Backpressures when: downstream does.
+        Completes when: upstream completes, with one result of each element emitted.     Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element, or what its iterator still had.
+        """
+    def extrapolate(self, fn: Callable[[Out], Iterable[U]], initial: U = NOT_GIVEN) -> Source[Out | U, Mat]:
+        """Emit each element; while upstream is silent and downstream asks, emit what `fn(last element)` iterates over.
+
+        `initial` stands for an element before the first.
+        Emits when: downstream asks, and an element or a made-up one is there.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element, or what its iterator still had.
+        """
+    def throttle(
+        self,
+        n: int,
+        per: Duration = "1s",
+        burst: int | None = None,
+        cost: Callable[[Out], float] | None = None,
+        mode: str = "shaping",
+    ) -> Source[Out, Mat]:
+        """Let through `n` elements, or elements of a total cost of `n`, per `per`, after a burst of at most `burst`.
+
+        A token bucket that begins full. `burst` None: what the rate gives in 100 ms, at least 1; 0: not even the first comes at
+        once. `cost(element)` says how many tokens an element takes. Mode "shaping" delays elements that come too fast,
+        "enforcing" fails with RateExceeded.
+        Emits when: upstream does and its tokens are there.   Backpressures when: downstream does, or tokens are missing (shaping).
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop an element for which `cost` raised.
+        """
+    def delay(self, delay: Duration, buffer: int = 1024, strategy: str = BACKPRESSURE) -> Source[Out, Mat]:
+        """Emit each element `delay` after it came. Up to `buffer` elements wait; `strategy` (see `buffer`) is for one more.
+
+        Emits when: an element has waited long enough.   Backpressures when: `buffer` elements wait ("backpressure"), else never.
+        Completes when: upstream completes and all that waits has been emitted.   Cancels when: downstream cancels.
+        A failure of upstream overtakes what waits.
+        """
+    def initial_delay(self, delay: Duration) -> Source[Out, Mat]:
+        """Ask upstream for the first element only after `delay`.
+
+        Emits when: upstream does, once the delay is over.   Backpressures when: downstream does, or the delay is not over.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def initial_timeout(self, timeout: Duration) -> Source[Out, Mat]:
+        """Fail with StreamTimeout unless the first element comes within `timeout` of the start.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def completion_timeout(self, timeout: Duration) -> Source[Out, Mat]:
+        """Fail with StreamTimeout unless the stream completes within `timeout` of the start.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def idle_timeout(self, timeout: Duration) -> Source[Out, Mat]:
+        """Fail with StreamTimeout when no element passes for `timeout`.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def backpressure_timeout(self, timeout: Duration) -> Source[Out, Mat]:
+        """Fail with StreamTimeout when downstream asks for nothing for `timeout`.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def keep_alive(self, max_idle: Duration, inject: Callable[[], U]) -> Source[Out | U, Mat]:
+        """Emit `inject()` whenever upstream has been silent for `max_idle` and downstream asks.
+
+        Emits when: upstream does, or has been silent for that long.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    def log(
+        self, name: str, extract: Callable[[Out], Any] | None = None, level: int = DEBUG, logger: Logger | None = None
+    ) -> Source[Out, Mat]:
+        """Write elements, completion and cancellation to a logger at `level`, a failure at ERROR.
+
+        `extract(element)` gives what is written for an element, by default the element itself; the logger is
+        "streamactors.stream" unless another is given.
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop an element for which `extract` raised.
+        """
+    @overload
+    def watch_termination(self) -> Source[Out, StreamFuture[None]]:
+        """Pass everything; materialize a future that tells how the stream ended at this place.
+
+        The future is None when upstream completed or downstream cancelled, and fails when either failed. The materialized value is
+        the future, or `combine(this part's, the future)`, for instance Keep.both.
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def watch_termination(self, combine: Callable[[Mat, StreamFuture[None]], M3]) -> Source[Out, M3]: ...
     def merge(self, *others: Any, eager_complete: bool = False) -> Source[Any, Mat]:
         """Merge with other sources, taking elements as they come, fairly.
 
@@ -237,6 +648,592 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         """
     @overload
     def filter_not(predicate: Callable[[T], Any] | None) -> Flow[T, T, NotUsed]: ...
+    @overload
+    def collect(
+        self, fn: Callable[[Out], U | None], when: type | tuple[type, ...] | Callable[[Out], Any] | None = None
+    ) -> Flow[In, U, Mat]:
+        """Apply a partial function: where it returns None the element is left out.
+
+        `when` says for which elements `fn` is meant, by their type or by a predicate; then whatever it returns is emitted, None
+        included.
+        Emits when: `fn` has returned something.      Backpressures when: downstream does, for passed elements.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+    @overload
+    def collect(
+        fn: Callable[[T], U | None], when: type | tuple[type, ...] | Callable[[T], Any] | None = None
+    ) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> Flow[In, U, Mat]:
+        """Turn each element into an iterable and emit what that gives, one element's after the other's.
+
+        Iterators are read as there is demand, and one result ahead, so they may be endless.
+        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
+        Completes when: upstream completes and the last iterable is through.   Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element, and what its iterable still had.
+        """
+    @overload
+    def map_concat(fn: Callable[[T], Iterable[U]]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_chunks(self, fn: Callable[[list[Out]], Iterable[U]]) -> Flow[In, U, Mat]:
+        """Give whole chunks to `fn`, for numpy, Arrow, polars and the like: `fn(list of elements)` returns any iterable of results.
+
+        How elements are cut into chunks depends on demand and timing: the results must not. `grouped` gives chunks of one length.
+        Emits when: `fn` has returned results.        Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the chunk.
+        """
+    @overload
+    def map_chunks(fn: Callable[[list[T]], Iterable[U]]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_async(self, parallelism: int, fn: Callable[[Out], Awaitable[U]]) -> Flow[In, U, Mat]:
+        """Call `fn` with up to `parallelism` elements at a time; emit the results in the elements' order.
+
+        A coroutine function runs on the system's asyncio loop. A plain function runs on the system's threads and may block; it may
+        also return a future or an awaitable. None is a result like any other.
+        Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run or wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, at once, whatever older calls still do.
+        Supervision: resume and restart drop the element.
+        """
+    @overload
+    def map_async(self, parallelism: int, fn: Callable[[Out], Future[U]]) -> Flow[In, U, Mat]: ...
+    @overload
+    def map_async(self, parallelism: int, fn: Callable[[Out], U]) -> Flow[In, U, Mat]: ...
+    @overload
+    def map_async(parallelism: int, fn: Callable[[T], Awaitable[U]]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_async(parallelism: int, fn: Callable[[T], Future[U]]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_async(parallelism: int, fn: Callable[[T], U]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_async_unordered(self, parallelism: int, fn: Callable[[Out], Awaitable[U]]) -> Flow[In, U, Mat]:
+        """Call `fn` as `map_async` does; emit the results as they come.
+
+        Emits when: a call has ended.                 Backpressures when: `parallelism` calls run or wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
+        """
+    @overload
+    def map_async_unordered(self, parallelism: int, fn: Callable[[Out], Future[U]]) -> Flow[In, U, Mat]: ...
+    @overload
+    def map_async_unordered(self, parallelism: int, fn: Callable[[Out], U]) -> Flow[In, U, Mat]: ...
+    @overload
+    def map_async_unordered(parallelism: int, fn: Callable[[T], Awaitable[U]]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_async_unordered(parallelism: int, fn: Callable[[T], Future[U]]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_async_unordered(parallelism: int, fn: Callable[[T], U]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_async_partitioned(
+        self, parallelism: int, key: Callable[[Out], Any], fn: Callable[[Out], Awaitable[U]], per_partition: int = 1
+    ) -> Flow[In, U, Mat]:
+        """Call `fn` as `map_async` does, but for at most `per_partition` elements of one key at a time, begun in their order.
+
+        Elements whose key is busy wait, and count among the `parallelism`. `key(element)` runs in the stream: it should be quick.
+        Emits when: the oldest call has ended.
+        Backpressures when: `parallelism` elements are called for, wait to be, or wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
+        """
+    @overload
+    def map_async_partitioned(
+        self, parallelism: int, key: Callable[[Out], Any], fn: Callable[[Out], Future[U]], per_partition: int = 1
+    ) -> Flow[In, U, Mat]: ...
+    @overload
+    def map_async_partitioned(
+        self, parallelism: int, key: Callable[[Out], Any], fn: Callable[[Out], U], per_partition: int = 1
+    ) -> Flow[In, U, Mat]: ...
+    @overload
+    def map_async_partitioned(
+        parallelism: int, key: Callable[[T], Any], fn: Callable[[T], Awaitable[U]], per_partition: int = 1
+    ) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_async_partitioned(
+        parallelism: int, key: Callable[[T], Any], fn: Callable[[T], Future[U]], per_partition: int = 1
+    ) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def map_async_partitioned(
+        parallelism: int, key: Callable[[T], Any], fn: Callable[[T], U], per_partition: int = 1
+    ) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Flow[In, Any, Mat]:
+        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time.
+
+        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
+        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
+        Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
+        Supervision: resume and restart drop the element.
+        """
+    @overload
+    def ask(actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> Flow[In, Out, Mat]:
+        """Turn a failure into another one: `fn(error)` returns the error to fail with.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def map_error(fn: Callable[[Any], BaseException], on: On = Exception) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def recover(self, fn: Callable[[Any], U], on: On = Exception) -> Flow[In, Out | U, Mat]:
+        """Emit one last element instead of failing: `fn(error)` returns it.
+
+        Emits when: upstream does, and once when it failed.   Backpressures when: downstream does.
+        Completes when: upstream completes, or failed and the last element has been emitted.   Cancels when: downstream cancels.
+        """
+    @overload
+    def recover(fn: Callable[[Any], U], on: On = Exception) -> Flow[Any, Any | U, NotUsed]: ...
+    @overload
+    def recover_with(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Flow[In, Out | U, Mat]:
+        """Go on with another source instead of failing: `fn(error)` returns it; if that fails too, again.
+
+        Emits when: upstream does, and when it has failed, the source in its place.   Backpressures when: downstream does.
+        Completes when: upstream or the source in its place completes.   Cancels when: downstream cancels.
+        """
+    @overload
+    def recover_with(fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Flow[Any, Any | U, NotUsed]: ...
+    @overload
+    def recover_with_retries(
+        self, attempts: int, fn: Callable[[Any], Source[U, Any]], on: On = Exception
+    ) -> Flow[In, Out | U, Mat]:
+        """As `recover_with`, at most `attempts` times (-1: as often as may be); then the failure passes.
+
+        Emits when: upstream does, and when it has failed, the source in its place.   Backpressures when: downstream does.
+        Completes when: upstream or the source in its place completes.   Cancels when: downstream cancels.
+        """
+    @overload
+    def recover_with_retries(
+        attempts: int, fn: Callable[[Any], Source[U, Any]], on: On = Exception
+    ) -> Flow[Any, Any | U, NotUsed]: ...
+    @overload
+    def on_error_complete(self, on: On = Exception) -> Flow[In, Out, Mat]:
+        """Complete instead of failing.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes or fails.  Cancels when: downstream cancels.
+        """
+    @overload
+    def on_error_complete(on: On) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def on_error_complete(*nothing: Never, on: On = Exception) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def scan(self, zero: U, fn: Callable[[U, Out], U]) -> Flow[In, U, Mat]:
+        """Emit `zero`, then for each element the value so far combined with it by `fn(value, element)`.
+
+        Each run starts with a copy of `zero`.
+        Emits when: `fn` has returned.                Backpressures when: downstream does.
+        Completes when: upstream completes, after `zero`.   Cancels when: downstream cancels.
+        Supervision: resume drops the element; restart goes back to `zero` and emits it.
+        """
+    @overload
+    def scan(zero: U, fn: Callable[[U, T], U]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def fold(self, zero: U, fn: Callable[[U, Out], U]) -> Flow[In, U, Mat]:
+        """Combine all elements by `fn(value, element)`, beginning with `zero`; emit the result when upstream completes.
+
+        Each run starts with a copy of `zero`.
+        Emits when: upstream completes.               Backpressures when: downstream does.
+        Completes when: the result has been emitted.  Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also goes back to `zero`.
+        """
+    @overload
+    def fold(zero: U, fn: Callable[[U, T], U]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def reduce(self, fn: Callable[[Any, Out], Any]) -> Flow[In, Out, Mat]:
+        """Combine all elements by `fn(value, element)`, beginning with the first; emit the result when upstream completes.
+
+        Emits when: upstream completes.               Backpressures when: downstream does.
+        Completes when: the result has been emitted.  Cancels when: downstream cancels.
+        Fails when: there was no element, with NoSuchElement.
+        Supervision: resume drops the element, restart also what was combined so far.
+        """
+    @overload
+    def reduce(fn: Callable[[Any, T], Any]) -> Flow[T, T, NotUsed]: ...
+    @overload
+    def stateful_map(
+        self,
+        create: Callable[[], S],
+        fn: Callable[[S, Out], tuple[S, U]],
+        on_complete: Callable[[S], U | None] | None = None,
+    ) -> Flow[In, U, Mat]:
+        """Turn each element into a result with the help of a state: `fn(state, element)` returns (next state, result).
+
+        `create()` makes the state of a run. `on_complete(state)` is called exactly once for each state made, however the stream
+        ends; what it returns is emitted last, unless it is None or downstream has cancelled.
+        Emits when: `fn` has returned, and once at the end if `on_complete` gives something.
+        Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
+        Cancels when: downstream cancels.
+        Supervision: resume drops the element; restart also closes the state, emits what that gives, and makes a new one.
+        """
+    @overload
+    def stateful_map(
+        create: Callable[[], S], fn: Callable[[S, T], tuple[S, U]], on_complete: Callable[[S], U | None] | None = None
+    ) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def grouped(self, n: int) -> Flow[In, list[Out], Mat]:
+        """Collect elements into lists of `n`; the last one may be shorter.
+
+        Emits when: `n` elements have come, or upstream completes with some left.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def grouped(n: int) -> Flow[Any, list[Any], NotUsed]: ...
+    @overload
+    def grouped_within(self, n: int, span: Duration) -> Flow[In, list[Out], Mat]:
+        """Collect elements into lists of `n`, or of what came within `span`, whichever is first; never an empty list.
+
+        The time is counted from the last list that was full, or the start, in spans of that length.
+        Emits when: `n` elements have come, or a span is over and one has.   Backpressures when: downstream does and a list is full.
+        Completes when: upstream completes, behind what was left.   Cancels when: downstream cancels.
+        """
+    @overload
+    def grouped_within(n: int, span: Duration) -> Flow[Any, list[Any], NotUsed]: ...
+    @overload
+    def sliding(self, n: int, step: int = 1) -> Flow[In, list[Out], Mat]:
+        """Emit lists of `n` elements, each beginning `step` elements behind the one before.
+
+        What is left at the end is emitted as a shorter list if it has elements that no list had. A step above `n` leaves
+        elements out.
+        Emits when: `n` elements have come, or upstream completes with new ones left.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def sliding(n: int, step: int = 1) -> Flow[Any, list[Any], NotUsed]: ...
+    @overload
+    def zip_with_index(self) -> Flow[In, tuple[Out, int], Mat]:
+        """Pair each element with its number, from 0: (element, number).
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def zip_with_index(*nothing: Never) -> Flow[Any, tuple[Any, int], NotUsed]: ...
+    @overload
+    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Flow[In, Out | U, Mat]:
+        """Put `separator` between elements; with `start` and `end` these before the first and behind the last, also when there
+        is none.
+
+        Emits when: upstream does, or before: `start`.   Backpressures when: downstream does.
+        Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
+        """
+    @overload
+    def intersperse(separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Flow[Any, Any | U, NotUsed]: ...
+    @overload
+    def take(self, n: int) -> Flow[In, Out, Mat]:
+        """Pass the first `n` elements, then complete.
+
+        Emits when: an element arrives and `n` are not through yet.   Backpressures when: downstream does.
+        Completes when: `n` elements have passed, or upstream completes.
+        Cancels when: `n` elements have passed, or downstream cancels.
+        """
+    @overload
+    def take(n: int) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def take_while(self, predicate: Callable[[Out], Any], inclusive: bool = False) -> Flow[In, Out, Mat]:
+        """Pass elements as long as `predicate` is true; with `inclusive`, the first one for which it is false as well.
+
+        Emits when: the predicate is true.            Backpressures when: downstream does.
+        Completes when: the predicate was false, or upstream completes.
+        Cancels when: the predicate was false, or downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+    @overload
+    def take_while(predicate: Callable[[T], Any], inclusive: bool = False) -> Flow[T, T, NotUsed]: ...
+    @overload
+    def take_until(self, predicate: Callable[[Out], Any]) -> Flow[In, Out, Mat]:
+        """Pass elements up to and including the first for which `predicate` is true, then complete.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: the predicate was true, or upstream completes.
+        Cancels when: the predicate was true, or downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+    @overload
+    def take_until(predicate: Callable[[T], Any]) -> Flow[T, T, NotUsed]: ...
+    @overload
+    def take_within(self, span: Duration) -> Flow[In, Out, Mat]:
+        """Pass what comes within `span` of the start, then complete.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: the time is over, or upstream completes.   Cancels when: the time is over, or downstream cancels.
+        """
+    @overload
+    def take_within(span: Duration) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def drop(self, n: int) -> Flow[In, Out, Mat]:
+        """Drop the first `n` elements, pass the rest.
+
+        Emits when: `n` elements have been dropped and another arrives.
+        Backpressures when: `n` are dropped and downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def drop(n: int) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def drop_while(self, predicate: Callable[[Out], Any]) -> Flow[In, Out, Mat]:
+        """Drop elements as long as `predicate` is true; pass everything from the first one for which it is false.
+
+        Emits when: the predicate has been false once.   Backpressures when: it has been false and downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+    @overload
+    def drop_while(predicate: Callable[[T], Any]) -> Flow[T, T, NotUsed]: ...
+    @overload
+    def drop_within(self, span: Duration) -> Flow[In, Out, Mat]:
+        """Drop what comes within `span` of the start, pass the rest.
+
+        Emits when: upstream does, once the time is over.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def drop_within(span: Duration) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def drop_repeated(self, same: Callable[[Out, Out], Any] | None = None) -> Flow[In, Out, Mat]:
+        """Drop elements equal to the last one emitted; `same(last, element)` may say what equal means.
+
+        Emits when: an element differs from the last one emitted.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also forgets the last one.
+        """
+    @overload
+    def drop_repeated(same: Callable[[T, T], Any] | None) -> Flow[T, T, NotUsed]: ...
+    @overload
+    def drop_repeated(*nothing: Never, same: Callable[[T, T], Any] | None = None) -> Flow[T, T, NotUsed]: ...
+    @overload
+    def limit(self, n: int) -> Flow[In, Out, Mat]:
+        """Pass at most `n` elements; one more fails the stream with StreamLimitReached.
+
+        Emits when: upstream does, up to `n` elements.   Backpressures when: downstream does.
+        Completes when: upstream completes within `n` elements.   Cancels when: downstream cancels.
+        """
+    @overload
+    def limit(n: int) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def limit_weighted(self, n: int, cost: Callable[[Out], int]) -> Flow[In, Out, Mat]:
+        """Pass elements whose costs add up to at most `n`; one that exceeds it fails the stream with StreamLimitReached.
+
+        Emits when: upstream does, up to a total cost of `n`.   Backpressures when: downstream does.
+        Completes when: upstream completes within the limit.    Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also begins to count anew.
+        """
+    @overload
+    def limit_weighted(n: int, cost: Callable[[T], int]) -> Flow[T, T, NotUsed]: ...
+    @overload
+    def buffer(self, n: int, strategy: str = BACKPRESSURE) -> Flow[In, Out, Mat]:
+        """Keep up to `n` elements for downstream. When `n` are kept and another comes, the strategy says what happens:
+
+        "backpressure": it does not come, upstream waits. "drop_head": the oldest kept is dropped. "drop_tail": the youngest kept
+        is. "drop_buffer": all that are kept are. "drop_new": the new one is. "fail": the stream fails with BufferOverflow.
+
+        Emits when: downstream asks and an element is kept or comes.
+        Backpressures when: `n` are kept ("backpressure"), else never.
+        Completes when: upstream completes and all that is kept has been emitted.   Cancels when: downstream cancels.
+        A failure of upstream overtakes what is kept.
+        """
+    @overload
+    def buffer(n: int, strategy: str = BACKPRESSURE) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def detach(self) -> Flow[In, Out, Mat]:
+        """Let upstream be one element ahead of downstream. Cycles need it: it asks before it is asked.
+
+        Emits when: downstream asks and an element is kept or comes.   Backpressures when: an element is kept.
+        Completes when: upstream completes and the element has been emitted.   Cancels when: downstream cancels.
+        """
+    @overload
+    def detach(*nothing: Never) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def conflate(self, aggregate: Callable[[Out, Out], U]) -> Flow[In, Out | U, Mat]:
+        """Combine elements as long as downstream is silent, without bound: `aggregate(result, element)`.
+
+        Emits when: downstream asks and an element is there.   Backpressures when: never, save while the function runs.
+        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also what was combined so far.
+        """
+    @overload
+    def conflate(aggregate: Callable[[T, T], U]) -> Flow[T, T | U, NotUsed]: ...
+    @overload
+    def conflate_with_seed(self, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> Flow[In, U, Mat]:
+        """As `conflate`, with results of another kind: `seed(element)` begins one, `aggregate(result, element)` adds to it.
+
+        Emits when: downstream asks and a result is there.   Backpressures when: never, save while a function runs.
+        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also what was combined so far.
+        """
+    @overload
+    def conflate_with_seed(seed: Callable[[T], U], aggregate: Callable[[U, T], U]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def batch(self, max_elements: int, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> Flow[In, U, Mat]:
+        """Combine up to `max_elements` elements while downstream is silent: `seed(element)`, then `aggregate(result, element)`.
+
+        Emits when: downstream asks and a result is there.
+        Backpressures when: downstream does and the result has `max_elements`.
+        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also what was combined so far.
+        """
+    @overload
+    def batch(max_elements: int, seed: Callable[[T], U], aggregate: Callable[[U, T], U]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def batch_weighted(
+        self, max_weight: int, cost: Callable[[Out], int], seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]
+    ) -> Flow[In, U, Mat]:
+        """As `batch`, as long as the elements' costs add up to at most `max_weight`; one alone may cost more.
+
+        Emits when: downstream asks and a result is there.
+        Backpressures when: downstream does and the next element is too heavy.
+        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also what was combined so far.
+        """
+    @overload
+    def batch_weighted(
+        max_weight: int, cost: Callable[[T], int], seed: Callable[[T], U], aggregate: Callable[[U, T], U]
+    ) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def expand(self, fn: Callable[[Out], Iterable[U]]) -> Flow[In, U, Mat]:
+        """Turn each element into an iterator; emit its first result, and more of them while upstream is silent and downstream
+        asks.
+
+        Emits when: downstream asks and the iterator of the last element has a result.   Backpressures when: downstream does.
+        Completes when: upstream completes, with one result of each element emitted.     Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element, or what its iterator still had.
+        """
+    @overload
+    def expand(fn: Callable[[T], Iterable[U]]) -> Flow[T, U, NotUsed]: ...
+    @overload
+    def extrapolate(self, fn: Callable[[Out], Iterable[U]], initial: U = NOT_GIVEN) -> Flow[In, Out | U, Mat]:
+        """Emit each element; while upstream is silent and downstream asks, emit what `fn(last element)` iterates over.
+
+        `initial` stands for an element before the first.
+        Emits when: downstream asks, and an element or a made-up one is there.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element, or what its iterator still had.
+        """
+    @overload
+    def extrapolate(fn: Callable[[T], Iterable[U]], initial: U = NOT_GIVEN) -> Flow[T, T | U, NotUsed]: ...
+    @overload
+    def throttle(
+        self,
+        n: int,
+        per: Duration = "1s",
+        burst: int | None = None,
+        cost: Callable[[Out], float] | None = None,
+        mode: str = "shaping",
+    ) -> Flow[In, Out, Mat]:
+        """Let through `n` elements, or elements of a total cost of `n`, per `per`, after a burst of at most `burst`.
+
+        A token bucket that begins full. `burst` None: what the rate gives in 100 ms, at least 1; 0: not even the first comes at
+        once. `cost(element)` says how many tokens an element takes. Mode "shaping" delays elements that come too fast,
+        "enforcing" fails with RateExceeded.
+        Emits when: upstream does and its tokens are there.   Backpressures when: downstream does, or tokens are missing (shaping).
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop an element for which `cost` raised.
+        """
+    @overload
+    def throttle(
+        n: int,
+        per: Duration = "1s",
+        burst: int | None = None,
+        cost: Callable[[T], float] | None = None,
+        mode: str = "shaping",
+    ) -> Flow[T, T, NotUsed]: ...
+    @overload
+    def delay(self, delay: Duration, buffer: int = 1024, strategy: str = BACKPRESSURE) -> Flow[In, Out, Mat]:
+        """Emit each element `delay` after it came. Up to `buffer` elements wait; `strategy` (see `buffer`) is for one more.
+
+        Emits when: an element has waited long enough.   Backpressures when: `buffer` elements wait ("backpressure"), else never.
+        Completes when: upstream completes and all that waits has been emitted.   Cancels when: downstream cancels.
+        A failure of upstream overtakes what waits.
+        """
+    @overload
+    def delay(delay: Duration, buffer: int = 1024, strategy: str = BACKPRESSURE) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def initial_delay(self, delay: Duration) -> Flow[In, Out, Mat]:
+        """Ask upstream for the first element only after `delay`.
+
+        Emits when: upstream does, once the delay is over.   Backpressures when: downstream does, or the delay is not over.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def initial_delay(delay: Duration) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def initial_timeout(self, timeout: Duration) -> Flow[In, Out, Mat]:
+        """Fail with StreamTimeout unless the first element comes within `timeout` of the start.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def initial_timeout(timeout: Duration) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def completion_timeout(self, timeout: Duration) -> Flow[In, Out, Mat]:
+        """Fail with StreamTimeout unless the stream completes within `timeout` of the start.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def completion_timeout(timeout: Duration) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def idle_timeout(self, timeout: Duration) -> Flow[In, Out, Mat]:
+        """Fail with StreamTimeout when no element passes for `timeout`.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def idle_timeout(timeout: Duration) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def backpressure_timeout(self, timeout: Duration) -> Flow[In, Out, Mat]:
+        """Fail with StreamTimeout when downstream asks for nothing for `timeout`.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def backpressure_timeout(timeout: Duration) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def keep_alive(self, max_idle: Duration, inject: Callable[[], U]) -> Flow[In, Out | U, Mat]:
+        """Emit `inject()` whenever upstream has been silent for `max_idle` and downstream asks.
+
+        Emits when: upstream does, or has been silent for that long.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def keep_alive(max_idle: Duration, inject: Callable[[], U]) -> Flow[Any, Any | U, NotUsed]: ...
+    @overload
+    def log(
+        self, name: str, extract: Callable[[Out], Any] | None = None, level: int = DEBUG, logger: Logger | None = None
+    ) -> Flow[In, Out, Mat]:
+        """Write elements, completion and cancellation to a logger at `level`, a failure at ERROR.
+
+        `extract(element)` gives what is written for an element, by default the element itself; the logger is
+        "streamactors.stream" unless another is given.
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop an element for which `extract` raised.
+        """
+    @overload
+    def log(
+        name: str, extract: Callable[[T], Any] | None = None, level: int = DEBUG, logger: Logger | None = None
+    ) -> Flow[T, T, NotUsed]: ...
+    @overload
+    def watch_termination(self) -> Flow[In, Out, StreamFuture[None]]:
+        """Pass everything; materialize a future that tells how the stream ended at this place.
+
+        The future is None when upstream completed or downstream cancelled, and fails when either failed. The materialized value is
+        the future, or `combine(this part's, the future)`, for instance Keep.both.
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+    @overload
+    def watch_termination(self, combine: Callable[[Mat, StreamFuture[None]], M3]) -> Flow[In, Out, M3]: ...
+    @overload
+    def watch_termination(*nothing: Never) -> Flow[Any, Any, StreamFuture[None]]: ...
+    @overload
+    def watch_termination(combine: Callable[[NotUsed, StreamFuture[None]], M3]) -> Flow[Any, Any, M3]: ...
     @overload
     def merge(self, *others: Any, eager_complete: bool = False) -> Flow[In, Any, Mat]:
         """Merge with other sources, taking elements as they come, fairly.

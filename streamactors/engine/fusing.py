@@ -36,7 +36,9 @@ Loop = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One fusable step: kind is "map", "filter" or "filter_not"; `fn` None in a filter tests the element itself."""
+    """One fusable step: kind is "map", "filter", "filter_not" or "collect" (a map whose None is left out).
+
+    `fn` None in a filter tests the element itself."""
 
     kind: str
     fn: Callable[[Any], Any] | None
@@ -75,6 +77,10 @@ def generate(kinds: tuple[str, ...]) -> tuple[Loop, CodeType, dict[int, int]]:
                 pushed = True
             else:
                 lines.append(f"{indent}x = {names[i]}(x)")
+        elif kind == "collect":
+            lines.append(f"{indent}x = {names[i]}(x)")
+            lines.append(f"{indent}if x is not None:")
+            indent += "    "
         else:
             test = {
                 "filter": "if {}(x):",
@@ -94,7 +100,7 @@ def generate(kinds: tuple[str, ...]) -> tuple[Loop, CodeType, dict[int, int]]:
 
 
 def _kind(op: Op) -> str:
-    if op.kind == "map" or op.fn is not None:
+    if op.fn is not None:
         return op.kind
     return "filter_true" if op.kind == "filter" else "filter_false"
 

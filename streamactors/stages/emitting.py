@@ -13,6 +13,16 @@ from streamactors.engine.logic import FlowLogic
 from streamactors.engine.marks import Mark, merge_newer
 
 
+class _NotGiven:
+    """The default of a parameter for which None would be a value."""
+
+    def __repr__(self) -> str:
+        return "not given"
+
+
+NOT_GIVEN: Final[Any] = _NotGiven()
+
+
 class WellEnded:
     """How a stage ends that does not end with an error."""
 

@@ -33,7 +33,7 @@ def _matches(operator: str, on: On) -> Callable[[BaseException], Any]:
     )
     if len(kinds) == (len(on) if isinstance(on, tuple) else 1):
         return lambda error: isinstance(error, kinds)
-    if isinstance(on, (tuple, type)):
+    if isinstance(on, (tuple, type)) or not callable(on):
         raise BuildError(
             f"{operator}: on must be an exception class, several, or a predicate of the error, got {shortened(on, 60)}"
         )

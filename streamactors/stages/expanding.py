@@ -14,9 +14,7 @@ from streamactors.engine.pace import Pace
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.stages.checks import plain_function
-from streamactors.stages.emitting import EmittingLogic
-
-_NOTHING: Any = object()
+from streamactors.stages.emitting import NOT_GIVEN, EmittingLogic
 
 
 class MapConcat(Stage[In, Out]):
@@ -225,10 +223,10 @@ class Intersperse(Stage[In, Out]):
 
     handling = EXACT_MEMORY
 
-    def __init__(self, separator: Any, start: Any = _NOTHING, end: Any = _NOTHING) -> None:
+    def __init__(self, separator: Any, start: Any = NOT_GIVEN, end: Any = NOT_GIVEN) -> None:
         self._separator = separator
-        self._start = [] if start is _NOTHING else [start]
-        self._end = [] if end is _NOTHING else [end]
+        self._start = [] if start is NOT_GIVEN else [start]
+        self._end = [] if end is NOT_GIVEN else [end]
 
     def logic(self) -> Logic:
         return _IntersperseLogic(self._separator, self._start, self._end)

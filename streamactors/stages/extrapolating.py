@@ -17,9 +17,7 @@ from streamactors.engine.pace import Pace
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.stages.checks import plain_function
-from streamactors.stages.emitting import keep
-
-_NOTHING: Any = object()
+from streamactors.stages.emitting import NOT_GIVEN, keep
 
 
 class Expand(Stage[In, Out]):
@@ -51,9 +49,9 @@ class Extrapolate(Stage[In, Out]):
 
     handling = EXACT_MEMORY
 
-    def __init__(self, fn: Callable[[Any], Iterable[Any]], initial: Any = _NOTHING) -> None:
+    def __init__(self, fn: Callable[[Any], Iterable[Any]], initial: Any = NOT_GIVEN) -> None:
         self._fn = plain_function("extrapolate", fn)
-        self._initial = [] if initial is _NOTHING else [initial]
+        self._initial = [] if initial is NOT_GIVEN else [initial]
 
     def logic(self) -> Logic:
         fn = self._fn

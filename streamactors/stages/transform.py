@@ -1,4 +1,4 @@
-"""Operators that turn one element into one, and predicates: map, filter, filter_not. They are fused (engine/fusing.py)."""
+"""Operators that turn one element into one, and predicates: map, filter, filter_not, collect. They are fused (engine/fusing.py)."""
 
 from __future__ import annotations
 
@@ -70,3 +70,17 @@ class FilterNot(_Fusable[In, In]):
 
     def __init__(self, predicate: Callable[[Any], Any] | None) -> None:
         super().__init__(None if predicate is None else plain_function("filter_not", predicate))
+
+
+class Collect(_Fusable[In, Out]):
+    """Apply a partial function: what it has no answer for (it returns None) is left out.
+
+    Emits when: the function has returned something.   Backpressures when: downstream does, for passed elements.
+    Completes when: upstream completes.           Cancels when: downstream cancels.
+    Supervision: resume and restart drop the element.
+    """
+
+    kind = "collect"
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
+        super().__init__(plain_function("collect", fn, "map_async"))
