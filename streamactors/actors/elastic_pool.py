@@ -249,8 +249,7 @@ class ElasticPool:
         return True
 
     def stop(self, timeout: float = 1.0) -> list[str]:
-        """End every thread after its turn; return the names of the cells whose turn did not end within `timeout`
-        seconds.
+        """End every thread after its turn; return the names of the cells whose turn does not end in `timeout` seconds.
 
         Cells still in the queue get no turn. A worker that calls it is not waited for.
         """
@@ -258,13 +257,15 @@ class ElasticPool:
             self._stopping = True
         deadline = time.monotonic() + timeout
         me = get_ident()
-        while time.monotonic() < deadline:
+        while True:
             while self._parked:
                 try:
                     self._parked.pop().wake_up.release()
                 except IndexError:
                     break
             if not [ident for ident in self._workers if ident != me] and not self._starting:
+                break
+            if time.monotonic() > deadline:
                 break
             time.sleep(0.001)
         if self._virtual is not None:

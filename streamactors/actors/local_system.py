@@ -339,21 +339,25 @@ class LocalSystemBase:
         self._cells = set()
 
     def _end_actors_and_threads(self, timeout: float, deadline: float) -> list[str]:
+        """Half of the time is for the actors' own ends, the rest for threads that are slow to return."""
         for cell in list(self._cells):
             if cell.parent is None:
                 cell.tell((ActorExitRequest(), self.system_address))
         if self._cells:
-            self._empty.wait(timeout * 0.6)
+            self._empty.wait(timeout * 0.5)
         own = {executor for cell in list(self._cells) if isinstance(executor := cell._executor, Dispatcher)}
+        dispatchers = {*own, *self._dispatchers.values()}
+        for dispatcher in dispatchers:
+            dispatcher.stop(0)
         blocked = [
             dispatcher.doing
-            for dispatcher in {*own, *self._dispatchers.values()}
-            if not dispatcher.stop(max(0.02, min(0.2 * timeout, deadline - time.monotonic())))
+            for dispatcher in dispatchers
+            if not dispatcher.stop(max(0, deadline - 0.3 * timeout - time.monotonic()))
         ]
-        blocked += self.pool.stop(max(0.02, deadline - time.monotonic() - 0.05))
+        blocked += self.pool.stop(max(0, deadline - 0.1 * timeout - time.monotonic()))
         for left in {*self._cells, *self.pool.abandoned()}:
             if isinstance(left, ActorCell) and left.name not in blocked:
                 left.bury()
-        if not self.timers.stop(max(0.02, deadline - time.monotonic())):
+        if not self.timers.stop(max(0.01, deadline - time.monotonic())):
             blocked.append(self.timers.doing)
         return blocked
