@@ -5,7 +5,8 @@ Owner: shared, stateless but for a bounded cache. Two forms:
 * `Serdes`, what the stream's topic would hold: str as UTF-8, int and float as 8 bytes big-endian, bytes as they are,
   everything else msgpack. Keys are compared and ordered by these bytes, buffered entries are measured by them.
 * `dumps` and `loads`, exact and self-describing msgpack: None, bool, int, float, str, bytes, list, tuple, dict,
-  datetime and Decimal come back as they went in; anything else is refused by name. Never unpickles."""
+  datetime (a named zone as its offset) and Decimal come back as they went in; anything else is refused by name. Never
+  unpickles."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ import msgpack
 from streamactors.errors import StreamError
 
 _TUPLE, _BIG_INT, _DATETIME, _DECIMAL = 1, 2, 3, 4
+_FOLD: Final = "~"  # the second time a clock shows an hour
 _INT64: Final = struct.Struct(">q")
 _FLOAT64: Final = struct.Struct(">d")
 
@@ -55,7 +57,7 @@ def _to_ext(value: Any) -> msgpack.ExtType:
     if kind is int:  # beyond 64 bits
         return msgpack.ExtType(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
     if kind is datetime:
-        return msgpack.ExtType(_DATETIME, value.isoformat().encode())
+        return msgpack.ExtType(_DATETIME, f"{value.isoformat()}{_FOLD * value.fold}".encode())
     if kind is Decimal:
         return msgpack.ExtType(_DECIMAL, str(value).encode())
     raise CodecError(
@@ -70,7 +72,8 @@ def _from_ext(code: int, data: bytes) -> Any:
     if code == _BIG_INT:
         return int.from_bytes(data, "big", signed=True)
     if code == _DATETIME:
-        return datetime.fromisoformat(data.decode())
+        text = data.decode()
+        return datetime.fromisoformat(text.removesuffix(_FOLD)).replace(fold=int(text.endswith(_FOLD)))
     if code == _DECIMAL:
         return Decimal(data.decode())
     raise CodecError(f"extension type {code} is unknown")

@@ -66,7 +66,7 @@ class WindowTasks:
 
     def end_of_input(self, partition: int | None = None) -> list[Any]:
         """What is still held of a partition whose source has come to its own end; None: of all of them."""
-        tasks = self._tasks.values() if partition is None else [self._tasks[partition]] * (partition in self._tasks)
+        tasks = [task for each, task in self._tasks.items() if partition in (None, each)]
         return [result for task in tasks for result in task.end_of_input()]
 
     def changes(self, partition: int) -> list[Change]:

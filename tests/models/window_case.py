@@ -120,3 +120,21 @@ def cases(draw: st.DrawFn, semantics: str | None = None, max_rows: int = 25) -> 
     rows = [(key, value, base + at * scale + (at % 3 if scale > 1 else 0)) for key, value, at in rows]
     how = semantics or draw(st.sampled_from(["strict", "kafka"]))
     return Case(windows, aggregate, tuple(steps), tuple(rows), emits, how)
+
+
+def variants(case: Case) -> list[Case]:
+    """The same rows and windows through both semantics, every aggregation, updates, finals and emission."""
+    windowed = case.windows[0] != "none"
+    aggregates = ["count", "reduce", "aggregate"] + ([] if windowed else ["table"])
+    pipelines = [(case.steps, case.emits), (case.steps, False), ((), False)]
+    if windowed:
+        pipelines.append(((("final", None, None),), False))
+        if case.windows[0] != "unlimited":
+            pipelines.append(((), True))
+    distinct = dict.fromkeys(
+        Case(case.windows, aggregate, steps, case.rows, emits, semantics)
+        for semantics in ("strict", "kafka")
+        for aggregate in aggregates
+        for steps, emits in pipelines
+    )
+    return list(distinct)

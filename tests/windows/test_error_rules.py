@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-
 from streamactors.errors import BuildError, StageFailed
 from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
 from streamactors.windows import (
@@ -253,7 +252,7 @@ def _failing(windows: Any, at: str) -> WindowTestDriver:
 )
 def test_an_aggregator_that_raises_is_named_with_key_and_window(windows: Any, at: str, start: int, end: int) -> None:
     driver = _failing(windows, at)
-    with pytest.raises(AggregationFailed, match="key 'a' in window") as failed:  # noqa: PT012
+    with pytest.raises(AggregationFailed, match="key 'a' in window") as failed:
         driver.pipe("a", 1, 12)
         driver.pipe("a", 0, 15)
     error = failed.value

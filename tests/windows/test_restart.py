@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-
 from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
 from streamactors.windows import (
     Change,

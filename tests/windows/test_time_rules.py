@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import (
     Record,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from streamactors.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from streamactors.windows.definitions import FOREVER
 from tests.windows.words import W, finals, joined, pipe_all, updates
@@ -56,7 +55,7 @@ def test_W_4_a_row_is_late_for_each_closed_window_by_itself() -> None:
     assert driver.pipe("a", 1, 9) == []  # [0, 10) and [5, 15) have both closed
     assert driver.dropped_late == 2
     driver.pipe("a", 1, 22)
-    assert driver.pipe("a", 1, 16) == [W("a", 15, 25, 2, 17)]  # [10, 20) has closed, [15, 25) has not
+    assert driver.pipe("a", 1, 16) == [W("a", 15, 25, 3, 22)]  # [10, 20) has closed, [15, 25) has not
     assert driver.dropped_late == 3
 
 
