@@ -66,9 +66,12 @@ def load_log(
     disk: Disk, directory: Path, name: str, config: LogConfig, checkpoints: Checkpoints, now_ms: int
 ) -> LoadedLog:
     """Open the folder. Raises OSError; damage is repaired and logged, never raised."""
-    swapped = _finish_interrupted(disk, directory, config)
+    names = disk.names(directory)
+    swapped = _finish_interrupted(disk, directory, config, names)
+    if swapped < NOTHING:
+        names = disk.names(directory)
     epochs, epochs_known = _load_epochs(disk, directory)
-    segments = _find_segments(disk, directory, config)
+    segments = _find_segments(disk, directory, config, set(names))
     log_start = checkpoints.log_start_offset
     recover_from = min(checkpoints.recovery_point, swapped)
     if checkpoints.clean and swapped == NOTHING:
@@ -158,8 +161,7 @@ def _load_epochs(disk: Disk, directory: Path) -> tuple[LeaderEpochs, bool]:
         return LeaderEpochs(), False
 
 
-def _find_segments(disk: Disk, directory: Path, config: LogConfig) -> list[Segment]:
-    names = set(disk.names(directory))
+def _find_segments(disk: Disk, directory: Path, config: LogConfig, names: set[str]) -> list[Segment]:
     bases = sorted(_bases(names, LOG_SUFFIX))
     for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
         for base in set(_bases(names, suffix)) - set(bases):
@@ -167,11 +169,10 @@ def _find_segments(disk: Disk, directory: Path, config: LogConfig) -> list[Segme
     return [Segment.existing(disk, directory, base, config) for base in bases]
 
 
-def _finish_interrupted(disk: Disk, directory: Path, config: LogConfig) -> int:
+def _finish_interrupted(disk: Disk, directory: Path, config: LogConfig, names: list[str]) -> int:
     """Bring deletions and replacements of segments to an end; return the first offset that was replaced so.
 
     A replacement counts from the moment when its file of batches is named .swap; before, the old segments do."""
-    names = disk.names(directory)
     for name in names:
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
             disk.remove(directory / name)
@@ -187,7 +188,7 @@ def _finish_interrupted(disk: Disk, directory: Path, config: LogConfig) -> int:
                 _remove(disk, (segment_path(directory, old, suffix) for suffix in SEGMENT_SUFFIXES))
         disk.rename(swap.log.path, segment_path(directory, base, LOG_SUFFIX))
         first = min(first, base)
-    for name in disk.names(directory):
+    for name in names if first == NOTHING else disk.names(directory):
         if name.endswith(SWAP_SUFFIX):
             disk.remove(directory / name)  # indexes are made again
     return first
@@ -205,8 +206,8 @@ def _remove(disk: Disk, paths: Iterable[Path]) -> None:
 
 def _remove_stray_snapshots(disk: Disk, directory: Path, segments: list[Segment], end: int) -> None:
     """Keep the snapshots at segments' bases and the latest one."""
-    offsets = [offset for offset in snapshot_offsets(disk, directory) if offset <= end]
-    keep = {segment.base_offset for segment in segments} | set(offsets[-1:])
-    for offset in snapshot_offsets(disk, directory):
+    offsets = snapshot_offsets(disk, directory)
+    keep = {segment.base_offset for segment in segments} | set([offset for offset in offsets if offset <= end][-1:])
+    for offset in offsets:
         if offset not in keep or offset > end:
             disk.remove(snapshot_path(directory, offset))

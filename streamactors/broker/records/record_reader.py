@@ -8,11 +8,15 @@ Everything is bounded by the bytes that are there, whatever the counts say. Sour
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.records.record import Headers, Record
 from streamactors.broker.records.varint import read_varint
+
+# as a named tuple's own constructor does, without its call
+_new_span: Any = tuple.__new__
+_new_record: Any = tuple.__new__
 
 
 class RecordSpan(NamedTuple):
@@ -35,38 +39,74 @@ def walk_records(payload: bytes, count: int) -> Iterator[RecordSpan]:
 
     Raises CorruptMessage where a length points outside its record, and if records are missing or bytes are left over.
     """
+    # A varint of one byte is read in line: most are, and five calls a record would be half of the cost.
     position, size = 0, len(payload)
+    start = 0
     try:
         for _ in range(count):
             start = position
-            length, position = _varint(payload, position)
+            length = payload[position]
+            if length < 0x80:
+                length = (length >> 1) ^ -(length & 1)
+                position += 1
+            else:
+                length, position = read_varint(payload, position)
             end = position + length
             if length < 0 or end > size:
                 raise CorruptMessage(f"a record at byte {start} says it has {length} bytes, {size - position} are left")
             position += 1  # attributes: no bit of them is in use
-            timestamp_delta, position = _varint(payload, position)
-            offset_delta, position = _varint(payload, position)
-            key_size, key_at = _varint(payload, position)
-            position = key_at + key_size if key_size > 0 else key_at
-            value_size, value_at = _varint(payload, position)
-            position = value_at + value_size if value_size > 0 else value_at
-            header_count, headers_at = _varint(payload, position)
-            position = _skip_headers(payload, headers_at, end, header_count) if header_count else headers_at
+            timestamp_delta = payload[position]
+            if timestamp_delta < 0x80:
+                timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)
+                position += 1
+            else:
+                timestamp_delta, position = read_varint(payload, position)
+            offset_delta = payload[position]
+            if offset_delta < 0x80:
+                offset_delta = (offset_delta >> 1) ^ -(offset_delta & 1)
+                position += 1
+            else:
+                offset_delta, position = read_varint(payload, position)
+            key_size = payload[position]
+            if key_size < 0x80:
+                key_size = (key_size >> 1) ^ -(key_size & 1)
+                position += 1
+            else:
+                key_size, position = read_varint(payload, position)
+            key_at = position
+            if key_size > 0:
+                position += key_size
+            value_size = payload[position]
+            if value_size < 0x80:
+                value_size = (value_size >> 1) ^ -(value_size & 1)
+                position += 1
+            else:
+                value_size, position = read_varint(payload, position)
+            value_at = position
+            if value_size > 0:
+                position += value_size
+            header_count = payload[position]
+            if header_count == 0:
+                headers_at = position = position + 1
+            else:
+                header_count, headers_at = read_varint(payload, position)
+                position = _skip_headers(payload, headers_at, end, header_count)
             if position != end or key_size < -1 or value_size < -1:
-                raise CorruptMessage(
-                    f"the record at byte {start} has {length} bytes, its parts end {position - end:+d} bytes off"
-                )
-            yield RecordSpan(
-                start,
-                end,
-                timestamp_delta,
-                offset_delta,
-                key_at,
-                key_size,
-                value_at,
-                value_size,
-                header_count,
-                headers_at,
+                raise CorruptMessage(f"the record at byte {start} has {length} bytes; its parts end elsewhere")
+            yield _new_span(
+                RecordSpan,
+                (
+                    start,
+                    end,
+                    timestamp_delta,
+                    offset_delta,
+                    key_at,
+                    key_size,
+                    value_at,
+                    value_size,
+                    header_count,
+                    headers_at,
+                ),
             )
     except IndexError:
         raise CorruptMessage(f"a record at byte {start} runs past the end of its batch ({size} bytes)") from None
@@ -78,14 +118,27 @@ def read_records(
     payload: bytes, count: int, base_offset: int, base_timestamp: int, log_append_time: int | None = None
 ) -> Iterator[Record]:
     """Yield the records of a decompressed payload; all have `log_append_time` if it is given."""
-    for span in walk_records(payload, count):
-        _, _, timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, header_count, headers_at = span
-        yield Record(
-            base_offset + offset_delta,
-            base_timestamp + timestamp_delta if log_append_time is None else log_append_time,
-            payload[key_at : key_at + key_size] if key_size >= 0 else None,
-            payload[value_at : value_at + value_size] if value_size >= 0 else None,
-            _read_headers(payload, headers_at, header_count) if header_count else (),
+    for (
+        _,
+        _,
+        timestamp_delta,
+        offset_delta,
+        key_at,
+        key_size,
+        value_at,
+        value_size,
+        header_count,
+        headers_at,
+    ) in walk_records(payload, count):
+        yield _new_record(
+            Record,
+            (
+                base_offset + offset_delta,
+                base_timestamp + timestamp_delta if log_append_time is None else log_append_time,
+                payload[key_at : key_at + key_size] if key_size >= 0 else None,
+                payload[value_at : value_at + value_size] if value_size >= 0 else None,
+                _read_headers(payload, headers_at, header_count) if header_count else (),
+            ),
         )
 
 
@@ -97,7 +150,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _skip_headers(payload: bytes, position: int, end: int, count: int) -> int:
-    if count < 0 or count > end - position:  # a header takes two bytes at least; nothing is allocated by the count
+    if count < 0 or 2 * count > end - position:  # a header takes two bytes at least; nothing is allocated by the count
         raise CorruptMessage(f"a record says it has {count} headers in {end - position} bytes")
     for _ in range(count):
         size, position = _varint(payload, position)
