@@ -32,6 +32,7 @@ from streamactors.clock import VirtualClock
 from streamactors.errors import ActorError
 from tests.actors.actor_classes import Alarm, Echo, Failing, Worker
 from tests.actors.eventually import eventually
+from thespian.system.messages.status import Thespian_StatusReq
 
 
 class Owner(Actor):
@@ -505,3 +506,44 @@ def test_an_ask_with_a_timeout_in_a_system_that_is_shut_down_fails_at_once() -> 
     system.shutdown()
     with pytest.raises(ActorError, match="is stopped and did not answer"):
         system.ask(echo, "hello").result(0)
+
+
+def test_an_actor_tells_its_status_without_being_bothered(actor_system: ActorSystem) -> None:
+    class Parent(ActorTypeDispatcher):
+        def receiveMsg_str(self, message: str, sender: Any) -> None:
+            self.send(sender, self.createActor(Echo))
+
+    parent = actor_system.create_actor(Parent)
+    child = actor_system.ask(parent, "make").result(10)
+    status = actor_system.ask(parent, Thespian_StatusReq()).result(10)
+    assert status.childActors == [child]
+    assert status.actorAddress is parent
+
+
+def test_no_convention_and_no_sources_are_said_or_ignored_as_thespian_does(actor_system: ActorSystem) -> None:
+    outcome: list[str] = []
+
+    class Curious(ActorTypeDispatcher):
+        def receiveMsg_str(self, message: str, sender: Any) -> None:
+            self.notifyOnSystemRegistrationChanges()
+            self.preRegisterRemoteSystem("elsewhere", {})
+            self.deRegisterRemoteSystem("elsewhere")
+            self.notifyOnSourceAvailability()
+            self.updateCapability("colour", "red")
+            for refused in (
+                self.registerSourceAuthority,
+                lambda: self.loadActorSource("x"),
+                lambda: self.unloadActorSource("x"),
+            ):
+                try:
+                    refused()
+                except ActorError as error:
+                    outcome.append(str(error))
+            self.send(sender, "done")
+
+    assert actor_system.ask(actor_system.spawn(Curious), "go").result(10) == "done"
+    assert len(outcome) == 3
+    assert all("loads no code" in text for text in outcome)
+    assert actor_system.base.capabilities["colour"] == "red"
+    actor_system.base.updateCapability("colour")
+    assert "colour" not in actor_system.base.capabilities

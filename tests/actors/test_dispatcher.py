@@ -345,3 +345,49 @@ def test_the_portable_poller_serves_the_same_loop(monkeypatch: pytest.MonkeyPatc
         test_an_earlier_timer_from_another_thread_wakes_the_loop(dispatcher)
     finally:
         assert dispatcher.stop()
+
+
+def test_cells_of_a_dispatcher_take_turns_on_its_thread(dispatcher: Dispatcher) -> None:
+    seen: list[tuple[str, int]] = []
+    done = threading.Event()
+
+    def receive(name: str, left: int) -> None:
+        assert dispatcher.in_thread()
+        seen.append((name, left))
+        if left:
+            cells[name].tell(left - 1)
+        elif len(seen) == 6:
+            done.set()
+
+    cells = {name: dispatcher.spawn(lambda left, name=name: receive(name, left), name) for name in "ab"}
+    gate = threading.Event()
+    dispatcher.execute(gate.wait)
+    for cell in cells.values():
+        cell.tell(2)
+    gate.set()
+    assert done.wait(10)
+    assert seen == [("a", 2), ("b", 2), ("a", 1), ("b", 1), ("a", 0), ("b", 0)]
+
+
+def test_an_error_handler_that_raises_is_logged_and_the_cell_goes_on(
+    dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken_handler(cell: object, error: BaseException) -> None:
+        raise RuntimeError("handler broken too")
+
+    served = threading.Event()
+    cell = dispatcher.spawn(lambda message: served.set() if message else 1 / 0, "cell", on_error=broken_handler)
+    cell.tell(0)
+    cell.tell(1)
+    assert served.wait(10)
+    assert "cell: its error handler raised" in caplog.text
+
+
+@pytest.mark.parametrize("deadline", [float("nan"), float("inf")])
+def test_a_timer_without_a_time_is_refused_and_leaves_nothing_behind(dispatcher: Dispatcher, deadline: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        dispatcher.call_at(deadline, int)
+    assert dispatcher.pending_timers == 0
+    fired = threading.Event()
+    dispatcher.call_later(1, fired.set)
+    assert fired.wait(10)
