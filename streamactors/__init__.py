@@ -15,9 +15,16 @@ if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem as ActorSystem
     from streamactors.clock import SystemClock as SystemClock
     from streamactors.clock import VirtualClock as VirtualClock
+    from streamactors.dsl.component import BidiFlow as BidiFlow
     from streamactors.dsl.flow import Flow as Flow
     from streamactors.dsl.graph_dsl import GraphDSL as GraphDSL
     from streamactors.dsl.keep import Keep as Keep
+    from streamactors.dsl.kill_switches import KillSwitches as KillSwitches
+    from streamactors.dsl.kill_switches import SharedKillSwitch as SharedKillSwitch
+    from streamactors.dsl.restarts import RestartFlow as RestartFlow
+    from streamactors.dsl.restarts import RestartSettings as RestartSettings
+    from streamactors.dsl.restarts import RestartSink as RestartSink
+    from streamactors.dsl.restarts import RestartSource as RestartSource
     from streamactors.dsl.runnable import RunnableGraph as RunnableGraph
     from streamactors.dsl.sink import Sink as Sink
     from streamactors.dsl.source import Source as Source
@@ -49,7 +56,10 @@ _HOMES = {
     "streamactors.clock": ("SystemClock", "VirtualClock"),
     "streamactors.dsl.flow": ("Flow",),
     "streamactors.dsl.graph_dsl": ("GraphDSL",),
+    "streamactors.dsl.component": ("BidiFlow",),
     "streamactors.dsl.keep": ("Keep",),
+    "streamactors.dsl.kill_switches": ("KillSwitches", "SharedKillSwitch"),
+    "streamactors.dsl.restarts": ("RestartFlow", "RestartSettings", "RestartSink", "RestartSource"),
     "streamactors.dsl.runnable": ("RunnableGraph",),
     "streamactors.dsl.sink": ("Sink",),
     "streamactors.dsl.source": ("Source",),

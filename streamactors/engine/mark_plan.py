@@ -35,6 +35,7 @@ def plan_marks(nodes: list[Node], edges: list[Edge]) -> MarkPlan:
     readers = [i for i, node in enumerate(nodes) if node.stage.reads_marks or node.attributes.replay is not None]
     if not readers:
         return MarkPlan()
+    _check_restarts(nodes, readers)
     links = edges + [
         ((node.stage.peer_node, 0), (i, 0)) for i, node in enumerate(nodes) if isinstance(node.stage, BoundaryIn)
     ]
@@ -77,6 +78,15 @@ def plan_marks(nodes: list[Node], edges: list[Edge]) -> MarkPlan:
             if not node.stage.shape.outlets and not isinstance(node.stage, BoundaryOut) and arriving[i, 0]
         },
     )
+
+
+def _check_restarts(nodes: list[Node], readers: list[int]) -> None:
+    for node in nodes:
+        if node.stage.no_marks:
+            raise BuildError(
+                f"stage '{node.label}' {node.stage.no_marks}, which {nodes[readers[0]].label} could not tell from what was done; "
+                "restart the source instead (RestartSource), from the positions that are done"
+            )
 
 
 def _in_cycles(count: int, outgoing: dict[int, list[Edge]]) -> set[int]:

@@ -67,6 +67,8 @@ class GraphStage:
     """True for a source that can be replayed and so emits position marks."""
     reads_marks: bool = False
     """True for a stage that wants marks to travel in its run."""
+    no_marks: str = ""
+    """Why the stage must not stand in a run that reads marks; empty: it may."""
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         """Return a fresh logic and the materialized value. Override this, or `logic` when there is no such value."""

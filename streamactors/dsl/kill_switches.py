@@ -1,0 +1,53 @@
+"""KillSwitches: flows by which a running stream can be ended from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamactors.dsl.component import BidiFlow
+from streamactors.dsl.flow import Flow
+from streamactors.engine.blueprint import StageModule
+from streamactors.engine.user_code import shortened
+from streamactors.errors import BuildError
+from streamactors.stages.kill_switch import KillSwitch, KillSwitchStage
+
+
+class SharedKillSwitch(KillSwitch):
+    """One switch for any number of streams, running or yet to run; those that start after it was used end at once."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        if not isinstance(name, str) or not name:
+            raise BuildError(
+                f"KillSwitches.shared: the name must be a text that is not empty, got {shortened(name, 60)}"
+            )
+        self.name = name
+
+    def flow(self) -> Flow[Any, Any, SharedKillSwitch]:
+        """Return the flow to put into a stream; it materializes this switch."""
+        return Flow(StageModule(KillSwitchStage(self))).named(self.name)
+
+    def __repr__(self) -> str:
+        return f"<SharedKillSwitch {self.name!r}{', used' if self.used else ''}>"
+
+
+class KillSwitches:
+    """Where kill switches come from. `shutdown()` completes downstream and cancels upstream; `abort(error)` fails both."""
+
+    @staticmethod
+    def single() -> Flow[Any, Any, KillSwitch]:
+        """Return a flow that passes elements on and materializes a switch of its own in every run.
+
+        Completes when: upstream completes, or shutdown is called.   Fails when: abort is called.
+        """
+        return Flow(StageModule(KillSwitchStage()))
+
+    @staticmethod
+    def single_bidi() -> BidiFlow[Any, Any, Any, Any, KillSwitch]:
+        """Return a bidi flow whose two ways end together; it materializes a switch of its own in every run."""
+        return BidiFlow(StageModule(KillSwitchStage(two_ways=True)))
+
+    @staticmethod
+    def shared(name: str = "kill_switch") -> SharedKillSwitch:
+        """Return a switch for many streams: put its `flow()` into each."""
+        return SharedKillSwitch(name)
