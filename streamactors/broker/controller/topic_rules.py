@@ -23,7 +23,7 @@ from streamactors.broker.controller.command import (
     TopicCreated,
     TopicDeleted,
 )
-from streamactors.broker.controller.image import TopicImage
+from streamactors.broker.controller.image import MetadataImage, TopicImage
 from streamactors.broker.controller.metadata_record import (
     TOPIC_RESOURCE,
     Config,
@@ -172,7 +172,7 @@ def _assigned(facts: Facts, topic: NewTopic) -> list[tuple[int, ...]]:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Found multiple manual partition assignments for partition {partition}",
             )
-        _check_replicas(facts, replicas, None)
+        check_replicas(facts.image, replicas, None)
         assignment[partition] = replicas
     if sorted(assignment) != list(range(len(assignment))):
         raise Refusal(
@@ -207,19 +207,20 @@ def _grow(facts: Facts, topic: MorePartitions) -> list[MetadataRecord]:
                 "assignment(s) were specified.",
             )
         for replicas in topic.assignment:
-            _check_replicas(facts, replicas, factor)
+            check_replicas(facts.image, replicas, factor)
         placed = list(topic.assignment)
     return [
         _new_partition(facts, existing.topic_id, current + number, replicas) for number, replicas in enumerate(placed)
     ]
 
 
-def _check_replicas(facts: Facts, replicas: Sequence[int], factor: int | None) -> None:
+def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | None) -> None:
+    """Raise Refusal unless these brokers can be a partition's replicas; `factor` is how many it must have, if known."""
     complaint = None
     if not replicas:
         complaint = "The manual partition assignment includes an empty replica list."
     for replica in sorted(replicas):
-        if replica not in facts.image.brokers:
+        if replica not in image.brokers:
             complaint = f"The manual partition assignment includes broker {replica}, but no such broker is registered."
             break
         if replicas.count(replica) > 1:

@@ -296,3 +296,76 @@ def test_acls_are_answered_as_without_an_authoriser(client: WireClient, version:
     assert [r.error_code for r in created] == [ErrorCode.SECURITY_DISABLED] * 2
     deleted = client.call(31, version, {"filters": [{**pattern, **nulls}]}).filter_results
     assert [r.error_code for r in deleted] == [ErrorCode.SECURITY_DISABLED]
+
+
+# --- what one broker can truthfully say about replicas, folders and voters ---
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_no_election_is_needed_where_there_is_one_replica(client: WireClient, topic: str, version: int) -> None:
+    asked = [{"topic": topic, "partitions": [0, 9]}, {"topic": "none", "partitions": [0]}]
+    body: dict[str, Any] = {"topic_partitions": asked, "timeout_ms": 1_000}
+    if version >= 1:
+        body["election_type"] = 0
+    here, missing = client.call(43, version, body).replica_election_results
+    assert [(r.partition_id, r.error_code) for r in here.partition_result] == [(0, 84), (9, 3)]
+    assert missing.partition_result[0].error_message == "No such topic as none"
+
+
+def test_an_unknown_kind_of_election_is_refused(client: WireClient, topic: str) -> None:
+    asked = [{"topic": topic, "partitions": [0]}]
+    answer = client.call(43, 2, {"election_type": 7, "topic_partitions": asked, "timeout_ms": 1_000})
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.replica_election_results[0].partition_result[0].error_message == "Unknown election type 7"
+
+
+@pytest.mark.parametrize("version", range(2))
+@pytest.mark.parametrize(
+    ("name", "number", "replicas", "code", "message"),
+    [
+        (None, 0, [1], 0, None),
+        (None, 0, None, 85, None),
+        ("none", 0, [1], 3, "Unable to find a topic named none."),
+        (None, 9, [1], 3, "Unable to find partition TOPIC:9."),
+        (None, 0, [2], 39, "The manual partition assignment includes broker 2, but no such broker is registered."),
+        (None, 0, [], 39, "The manual partition assignment includes an empty replica list."),
+    ],
+)
+def test_a_replica_can_only_stay_where_it_is(
+    client: WireClient, topic: str, version: int, name: str | None, number: int, replicas: list[int] | None, code: int, message: str | None
+) -> None:  # fmt: skip
+    asked = [{"name": name or topic, "partitions": [{"partition_index": number, "replicas": replicas}]}]
+    (answer,) = client.call(45, version, {"topics": asked, "timeout_ms": 1_000}).responses
+    told = answer.partitions[0].error_message
+    assert (answer.partitions[0].error_code, told) == (code, message and message.replace("TOPIC", topic))
+    assert client.call(46, 0, {"topics": None, "timeout_ms": 1_000}).topics == ()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_replica_lies_in_the_one_folder(cluster: Cluster, client: WireClient, topic: str, version: int) -> None:
+    here = {"path": str(cluster.data_folder), "topics": [{"name": topic, "partitions": [0, 9]}]}
+    elsewhere = {"path": "/elsewhere", "topics": [{"name": topic, "partitions": [1]}]}
+    (result,) = client.call(34, version, {"dirs": [here, elsewhere]}).results
+    assert [(p.partition_index, p.error_code) for p in result.partitions] == [(0, 0), (9, 3), (1, 57)]
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_this_node_is_the_only_voter(client: WireClient, topic: str, version: int) -> None:
+    asked = [
+        {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]},
+        {"topic_name": topic, "partitions": [{"partition_index": 0}]},
+    ]
+    metadata, other = client.call(55, version, {"topics": asked}).topics
+    (partition,) = metadata.partitions
+    (voter,) = partition.current_voters
+    assert (partition.leader_id, voter.replica_id) == (1, 1)
+    assert partition.high_watermark == voter.log_end_offset > 0
+    assert other.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_config_resources_are_listed(client: WireClient, topic: str) -> None:
+    everything = client.call(74, 1, {"resource_types": ()}).config_resources
+    assert {(4, "1"), (2, topic)} <= {(r.resource_type, r.resource_name) for r in everything}
+    assert [r.resource_name for r in client.call(74, 1, {"resource_types": [4]}).config_resources] == ["1"]
+    assert client.call(74, 0, {}).config_resources == ()
+    assert client.call(74, 1, {"resource_types": [3]}).error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -1,0 +1,19 @@
+"""ListPartitionReassignments: the moves of replicas that are under way, which are none.
+
+Versions: 0.   Authorised: DESCRIBE CLUSTER.   Errors: none.
+Differs from Apache Kafka: nothing; with one broker there is nowhere to move to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamactors.broker.api import Api, Body
+from streamactors.broker.request import Request
+from streamactors.broker.security import describe_cluster
+
+
+def handle(request: Request) -> Body:
+    return {"topics": ()}
+
+
+API: Final = Api(key=46, versions=(0, 0), authorise=describe_cluster, handle=handle)

@@ -1,0 +1,57 @@
+"""DescribeQuorum: who votes on the metadata log, and how far each has come.
+
+Versions: 0-2 (1 times of the last fetch, 2 folder ids and nodes KIP-853).   Authorised: DESCRIBE CLUSTER.
+Errors: UNKNOWN_TOPIC_OR_PARTITION (there is one metadata log).
+Differs from Apache Kafka: nothing; this node is the only voter, and has no listener for other controllers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamactors.broker.api import Api, Body
+from streamactors.broker.controller.metadata_log import EPOCH
+from streamactors.broker.controller.topic_name import METADATA_TOPIC
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import describe_cluster
+
+_NOT_HERE: Final = {
+    "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    "error_message": "This server does not host this topic-partition.",
+}
+
+
+def handle(request: Request) -> Body:
+    topics = [
+        {"topic_name": t.topic_name, "partitions": [_partition(request, t.topic_name, p) for p in t.partitions]}
+        for t in request.message.topics
+    ]
+    return {"error_message": "", "topics": topics, "nodes": [{"node_id": request.node.node_id, "listeners": ()}]}
+
+
+def _partition(request: Request, topic: str, asked: Any) -> dict[str, Any]:
+    number = asked.partition_index
+    if (topic, number) != (METADATA_TOPIC, 0):
+        return {"partition_index": number, **_NOT_HERE}
+    node = request.node
+    end_offset = node.controller.image.offset + 1
+    now_ms = node.clock.wall_ms()
+    voter = {
+        "replica_id": node.node_id,
+        "replica_directory_id": node.logs.properties.directory_id,
+        "log_end_offset": end_offset,
+        "last_fetch_timestamp": now_ms,
+        "last_caught_up_timestamp": now_ms,
+    }
+    return {
+        "partition_index": number,
+        "error_message": "",
+        "leader_id": node.node_id,
+        "leader_epoch": EPOCH,
+        "high_watermark": end_offset,
+        "current_voters": [voter],
+        "observers": (),
+    }
+
+
+API: Final = Api(key=55, versions=(0, 2), authorise=describe_cluster, handle=handle)

@@ -1,0 +1,40 @@
+"""ListConfigResources: what DescribeConfigs can be asked about.
+
+Versions: 0-1 (0 knows client metrics alone, 1 any type KIP-1142).   Authorised: DESCRIBE_CONFIGS CLUSTER.
+Errors: UNSUPPORTED_VERSION (a type that is none).
+Differs from Apache Kafka: no loggers, groups or client metrics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamactors.broker.api import Api, Body
+from streamactors.broker.controller.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType
+
+_TYPES: Final = frozenset({TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, 32})  # loggers, client metrics and groups: none here
+
+
+def describe_configs(request: Request) -> ErrorCode:
+    allowed = request.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
+    return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def handle(request: Request) -> Body:
+    if request.version == 0:
+        return {"config_resources": ()}
+    asked = frozenset(request.message.resource_types) or _TYPES
+    if not asked <= _TYPES:
+        return {"error_code": ErrorCode.UNSUPPORTED_VERSION}
+    image = request.node.controller.image
+    found: list[tuple[int, str]] = []
+    if BROKER_RESOURCE in asked:
+        found += [(BROKER_RESOURCE, str(broker_id)) for broker_id in image.brokers]
+    if TOPIC_RESOURCE in asked:
+        found += [(TOPIC_RESOURCE, name) for name in image.topics]
+    return {"config_resources": [{"resource_type": kind, "resource_name": name} for kind, name in found]}
+
+
+API: Final = Api(key=74, versions=(0, 1), authorise=describe_configs, handle=handle)
