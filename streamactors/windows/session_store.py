@@ -1,0 +1,119 @@
+"""The sessions of all keys of a task, and how they become changelog entries.
+
+Owner: SessionOperator. Of each key a list by (end, start); most have one or two."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator, MutableMapping
+from operator import attrgetter
+from typing import Any, Final
+
+from streamactors.windows.changelog import StoreLog, StoreReader, pack_context, unpack_context
+from streamactors.windows.codec import KeyIdentity, dumps, key_bytes
+from streamactors.windows.record import RecordContext
+from streamactors.windows.stores import Ident
+
+_FEW: Final = 8  # so many sessions are looked through faster than searched
+_end_of = attrgetter("end")
+two_times: Final = struct.Struct(">QQ").pack
+
+
+class Session:
+    """[start, end] of a key with its aggregate. `gone`: merged into another or deleted; `old` is then what it was."""
+
+    __slots__ = ("context", "dirty", "end", "gone", "ident", "key", "logged", "old", "prior", "start", "value")
+
+    def __init__(self, ident: Ident, key: Any, start: int, end: int, value: Any, context: RecordContext | None) -> None:
+        self.ident = ident
+        self.key = key
+        self.start = start
+        self.end = end
+        self.value = value
+        self.context = context
+        self.prior: Any = None
+        self.old: Any = None
+        self.gone = False
+        self.dirty = True
+        self.logged = False
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+
+class SessionStore:
+    """Every session is in its key's list until `remove` or `forget`; the log hears of both."""
+
+    __slots__ = ("_by_key", "_log")
+
+    def __init__(self, by_key: MutableMapping[Ident, list[Session]], log: StoreLog) -> None:
+        self._by_key = by_key
+        self._log = log
+
+    def __iter__(self) -> Iterator[Session]:
+        return (session for sessions in self._by_key.values() for session in sessions)
+
+    def overlapping(self, ident: Ident, ends_from: int, starts_to: int) -> list[Session]:
+        """The key's sessions with end >= `ends_from` and start <= `starts_to`, by ascending end."""
+        sessions = self._by_key.get(ident)
+        if not sessions:
+            return []
+        if len(sessions) > _FEW:
+            sessions = sessions[bisect_left(sessions, ends_from, key=_end_of) :]
+        return [session for session in sessions if session.end >= ends_from and session.start <= starts_to]
+
+    def find(self, ident: Ident, start: int | None, end: int | None) -> Session | None:
+        for session in self._by_key.get(ident, ()):
+            if session.start == start and session.end == end:
+                return session
+        return None
+
+    def add(self, session: Session) -> None:
+        """Put a new session in its place."""
+        sessions = self._by_key.get(session.ident)
+        if sessions is None:
+            sessions = self._by_key[session.ident] = []
+        at = len(sessions)
+        while at and sessions[at - 1].end >= session.end:
+            if sessions[at - 1].end == session.end and sessions[at - 1].start <= session.start:
+                break
+            at -= 1
+        sessions.insert(at, session)
+        if self._log.on:
+            self._log.touch(None, session)
+
+    def remove(self, session: Session) -> None:
+        self._by_key[session.ident].remove(session)
+        if self._log.on:
+            self._log.leave(_log_key(session), session)
+
+    def forget(self, before: int) -> None:
+        """Remove all that end before `before`, and keys without sessions. O(keys)."""
+        empty = []
+        for ident, sessions in self._by_key.items():
+            while sessions and sessions[0].end < before:
+                self.remove(sessions[0])
+            if not sessions:
+                empty.append(ident)
+        for ident in empty:
+            del self._by_key[ident]
+
+    def entries(self) -> dict[bytes, bytes]:
+        """Changelog entries of what changed."""
+        return {
+            _log_key(each): dumps([each.key, each.start, each.end, each.value, pack_context(each.context)])
+            for _, each in self._log.touched()
+        }
+
+    def restored(self, reader: StoreReader, identity: KeyIdentity) -> Iterator[Session]:
+        """Add the sessions of a changelog, one by one."""
+        for _, (key, start, end, value, context) in reader.entries():
+            session = Session(identity.of(key), key, start, end, value, unpack_context(context))
+            self.add(session)
+            session.dirty, session.logged = False, True
+            yield session
+
+
+def _log_key(session: Session) -> bytes:
+    return key_bytes(session.ident) + two_times(session.end, session.start)
