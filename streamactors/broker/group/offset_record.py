@@ -7,9 +7,8 @@ can hold). A null value is a tombstone: the offset is deleted."""
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from streamactors.broker.coordinator.record_codec import CorruptRecord, Reader, Writer
 
@@ -18,11 +17,13 @@ NO_EXPIRY: Final = -1
 KEY_VERSIONS: Final = (0, 1)
 
 _INT32: Final = struct.Struct(">i")
-_VALUE_3: Final = struct.Struct(">hqi")  # version, offset, leader epoch; the metadata and the time follow
+_INT64: Final = struct.Struct(">q")
+_VALUE_3: Final = struct.Struct(
+    ">hqih"
+)  # version, offset, leader epoch, length of the metadata, which the time follows
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     """What a group committed for one partition."""
 
     offset: int
@@ -55,14 +56,8 @@ def encode_offset_value(committed: CommittedOffset) -> bytes:
         writer = Writer(1).int64(committed.offset).string(committed.metadata)
         return writer.int64(committed.committed_at_ms).int64(committed.expires_at_ms).finish()
     metadata = committed.metadata.encode()
-    return b"".join(
-        (
-            _VALUE_3.pack(3, committed.offset, committed.leader_epoch),
-            len(metadata).to_bytes(2, "big"),
-            metadata,
-            committed.committed_at_ms.to_bytes(8, "big", signed=True),
-        )
-    )
+    head = _VALUE_3.pack(3, committed.offset, committed.leader_epoch, len(metadata))
+    return head + metadata + _INT64.pack(committed.committed_at_ms)
 
 
 def decode_offset_value(data: bytes, record_offset: int = -1) -> CommittedOffset:

@@ -81,16 +81,8 @@ def commit_offsets(shard: GroupShard, commit: CommitOffsets) -> None:
         offsets.settle(commit.group_id, partitions)
         if error is ErrorCode.NONE:
             shard.groups.setdefault(commit.group_id, shard.group(commit.group_id))
-            for at, (partition, offset) in enumerate(accepted):
-                kept = CommittedOffset(
-                    offset.offset,
-                    offset.leader_epoch,
-                    offset.metadata,
-                    offset.committed_at_ms,
-                    offset.expires_at_ms,
-                    base_offset + at,
-                )
-                offsets.put(commit.group_id, partition, kept, commit.producer_id)
+            for at, (partition, offset) in enumerate(accepted, base_offset):
+                offsets.put(commit.group_id, partition, CommittedOffset(*offset[:-1], at), commit.producer_id)
             commit.reply_to(errors)
         else:
             heard = client_error(error, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)

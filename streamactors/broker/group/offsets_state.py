@@ -9,7 +9,6 @@ Source: Kafka's OffsetCommit, transactional offsets (KIP-98), UNSTABLE_OFFSET_CO
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from streamactors.broker.group.classic_group import Group, GroupState
@@ -26,7 +25,7 @@ class OffsetsState:
     __slots__ = ("_announced", "_committed", "_pending", "_transactions")
 
     def __init__(self) -> None:
-        self._announced: dict[str, Counter[Partition]] = {}  # on their way to the log, by group
+        self._announced: dict[str, dict[Partition, int]] = {}  # how many are on their way to the log, by group
         self._committed: dict[str, Offsets] = {}
         self._pending: dict[int, dict[str, Offsets]] = {}  # by producer id, then group
         self._transactions: dict[str, set[int]] = {}  # producer ids with pending offsets, by group
@@ -74,13 +73,19 @@ class OffsetsState:
 
     def announce(self, group_id: str, partitions: Iterable[Partition]) -> None:
         """Note that offsets were given to the log. Nobody sees them yet, but what deletes the group deletes them too."""
-        self._announced.setdefault(group_id, Counter()).update(partitions)
+        announced = self._announced.setdefault(group_id, {})
+        for partition in partitions:
+            announced[partition] = announced.get(partition, 0) + 1
 
     def settle(self, group_id: str, partitions: Iterable[Partition]) -> None:
         """Note that the log has answered, whatever it said."""
         announced = self._announced[group_id]
-        announced.subtract(partitions)
-        self._announced[group_id] = announced = +announced
+        for partition in partitions:
+            left = announced[partition] - 1
+            if left:
+                announced[partition] = left
+            else:
+                del announced[partition]
         if not announced:
             del self._announced[group_id]
 
