@@ -87,6 +87,11 @@ class Run:
             self.progress.listen(source, tell)
         return marks
 
+    def source_id(self, logic: Logic) -> int | None:
+        """Return the number by which marks name a source, None when nobody reads marks in this run."""
+        known = self._source_of.get(logic)
+        return None if known is None else known[0]
+
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def island_ended(self, island: Island) -> None:

@@ -1,1 +1,38 @@
-"""Kafka from the client's side."""
+"""Kafka: sources and sinks with back-pressure that reaches the partitions. Names are loaded when first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamactors.kafka.consumer import Consumer as Consumer
+    from streamactors.kafka.control import Control as Control
+    from streamactors.kafka.control import DrainingControl as DrainingControl
+    from streamactors.kafka.control import NoopControl as NoopControl
+    from streamactors.kafka.record import ConsumerRecord as ConsumerRecord
+    from streamactors.kafka.settings import CommitterSettings as CommitterSettings
+    from streamactors.kafka.settings import ConsumerSettings as ConsumerSettings
+    from streamactors.kafka.settings import ProducerSettings as ProducerSettings
+    from streamactors.kafka.subscriptions import Subscriptions as Subscriptions
+    from streamactors.kafka.subscriptions import TopicPartition as TopicPartition
+
+_HOMES = {
+    "consumer": ("Consumer",),
+    "control": ("Control", "DrainingControl", "NoopControl"),
+    "record": ("ConsumerRecord",),
+    "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
+    "subscriptions": ("Subscriptions", "TopicPartition"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'streamactors.kafka' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"streamactors.kafka.{home}"), name)
+    globals()[name] = value
+    return value

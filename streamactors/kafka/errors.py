@@ -3,7 +3,11 @@
 KafkaError
 ├── NoBroker          nobody answers at the address
 ├── TopicNotFound     the topic does not exist
-└── TopicError        a topic cannot be created, changed or deleted; the broker says why
+├── TopicError        a topic cannot be created, changed or deleted; the broker says why
+├── RecordError       a record could not be delivered or read
+├── ConsumerFailed    a consumer cannot go on
+├── CommitFailed      offsets cannot be committed, and trying again will not help
+└── CommitTimeout     offsets could not be committed in time
 """
 
 from __future__ import annotations
@@ -29,3 +33,15 @@ class TopicError(KafkaError):
 
 class RecordError(KafkaError):
     """A record could not be delivered or read."""
+
+
+class ConsumerFailed(KafkaError):
+    """A consumer cannot go on; the message names the partition and the reason."""
+
+
+class CommitFailed(KafkaError):
+    """Offsets could not be committed, and trying again will not help."""
+
+
+class CommitTimeout(KafkaError):
+    """Offsets could not be committed in time."""

@@ -1,0 +1,247 @@
+"""The consumer of a stream: librdkafka's, in batches of runs, with errors in this package's terms.
+
+Owner: the consumer actor; every call from its thread. `poll(n, t)` waits for the first record only (librdkafka's consume waits for all n
+or the full timeout), then takes what lies ready."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from streamactors.kafka.client import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ck, ck_admin
+from streamactors.kafka.errors import CommitFailed, ConsumerFailed, KafkaError, NoBroker, TopicNotFound
+from streamactors.kafka.record import ConsumerRecord, wrap
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import TopicPartition
+
+_log = logging.getLogger("streamactors.kafka")
+
+RECORD_OVERHEAD = 64
+"""Bytes a record costs beside its key and value, for the estimate of a chunk's size."""
+
+_IGNORED = (ck.KafkaError._ALL_BROKERS_DOWN, ck.KafkaError._TRANSPORT, ck.KafkaError._TIMED_OUT, ck.KafkaError._RESOLVE)
+_RETRIABLE_COMMIT = (
+    ck.KafkaError.REBALANCE_IN_PROGRESS,
+    ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    ck.KafkaError.COORDINATOR_NOT_AVAILABLE,
+    ck.KafkaError.NOT_COORDINATOR,
+    ck.KafkaError.REQUEST_TIMED_OUT,
+    ck.KafkaError._TIMED_OUT,
+    ck.KafkaError._TRANSPORT,
+    ck.KafkaError._WAIT_COORD,
+)
+
+
+class Run(NamedTuple):
+    """Records of one partition in a row, their size in bytes (estimated) and the position behind the last."""
+
+    key: TopicPartition
+    records: list[ConsumerRecord]
+    size: int
+    end: int
+
+
+class Batch(NamedTuple):
+    """What one poll gave."""
+
+    runs: list[Run]
+    ends: list[tuple[TopicPartition, int]]  # partitions with nothing behind this position
+
+
+NOTHING = Batch([], [])
+
+
+class StreamConsumer:
+    """See the module."""
+
+    def __init__(self, settings: ConsumerSettings) -> None:
+        self._settings = settings
+        self._complaint = ""
+        properties = settings.client_properties()
+        properties.setdefault("client.id", "streamactors")
+        properties["error_cb"] = self._on_error
+        properties["logger"] = logging.getLogger("streamactors.kafka.librdkafka")
+        if not properties["group.id"]:
+            properties["group.id"] = "streamactors-no-group"  # librdkafka wants one; nothing is committed to it
+        try:
+            self._client = ck.Consumer(properties)
+        except ck.KafkaException as error:
+            raise KafkaError(f"consumer settings: {error.args[0].str()}") from None
+        except (TypeError, ValueError) as error:
+            raise KafkaError(f"consumer settings: {error}") from None
+
+    def _on_error(self, error: Any) -> None:
+        self._complaint = error.str()
+        _log.info("%s: %s", self._settings.bootstrap_servers, error.str())
+
+    # ── before it starts ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def preflight(self, topics: Iterable[str]) -> None:
+        """Raise NoBroker or TopicNotFound, in one sentence, unless the broker answers and has the topics."""
+        try:
+            known = self._client.list_topics(timeout=self._settings.preflight_timeout_ms / 1_000).topics
+        except ck.KafkaException:
+            self._client.poll(0)
+            raise NoBroker(
+                f"no broker at {self._settings.bootstrap_servers} ({self._complaint or 'no answer'}); "
+                "start one with: streamactors broker"
+            ) from None
+        for topic in topics:
+            if topic not in known:
+                raise TopicNotFound(
+                    f"no topic {topic} at {self._settings.bootstrap_servers}; create it with: streamactors topics create {topic}"
+                )
+
+    def subscribe(
+        self,
+        names: Sequence[str],
+        on_assign: Callable[[list[TopicPartition]], None],
+        on_revoke: Callable[[list[TopicPartition]], None],
+        on_lost: Callable[[list[TopicPartition]], None],
+    ) -> None:
+        """Join the group; the callbacks run inside `poll`."""
+
+        def told(callback: Callable[[list[TopicPartition]], None]) -> Callable[[Any, Any], None]:
+            return lambda _, partitions: callback([TopicPartition(p.topic, p.partition) for p in partitions])
+
+        self._client.subscribe(list(names), on_assign=told(on_assign), on_revoke=told(on_revoke), on_lost=told(on_lost))
+
+    def assign(self, starts: Mapping[TopicPartition, int | None]) -> None:
+        """Read these partitions, each from its offset; None: from the committed one."""
+        self._client.assign(
+            [ck.TopicPartition(*key, ck.OFFSET_STORED if offset is None else offset) for key, offset in starts.items()]
+        )
+
+    # ── looking things up ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition at or after a time; the end where there is none."""
+        asked = [ck.TopicPartition(*key, time) for key, time in times_ms.items()]
+        try:
+            found = self._client.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_MS / 1_000)
+        except ck.KafkaException as error:
+            raise KafkaError(f"offsets for times: {error.args[0].str()}") from None
+        return {TopicPartition(p.topic, p.partition): p.offset if p.offset >= 0 else ck.OFFSET_END for p in found}
+
+    def stable_ends(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the last stable offsets: where a bounded read ends."""
+        wanted = list(keys)
+        if not wanted:
+            return {}
+        admin = ck_admin.AdminClient(
+            {"bootstrap.servers": self._settings.bootstrap_servers, **_security(self._settings)}
+        )
+        asked = {ck.TopicPartition(*key): ck_admin.OffsetSpec.latest() for key in wanted}
+        futures = admin.list_offsets(
+            asked, isolation_level=ck.IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_MS / 1_000
+        )
+        try:
+            return {
+                TopicPartition(p.topic, p.partition): f.result(REQUEST_TIMEOUT_MS / 1_000).offset
+                for p, f in futures.items()
+            }
+        except ck.KafkaException as error:
+            raise KafkaError(f"the ends of {', '.join(map(str, wanted))}: {error.args[0].str()}") from None
+
+    def positions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets that will be read next, for partitions whose position is known."""
+        found = self._client.position([ck.TopicPartition(*key) for key in keys])
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    def committed(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the group's committed offsets, where there are any."""
+        try:
+            found = self._client.committed(
+                [ck.TopicPartition(*key) for key in keys], timeout=CONNECT_TIMEOUT_MS / 1_000
+            )
+        except ck.KafkaException as error:
+            raise KafkaError(f"committed offsets: {error.args[0].str()}") from None
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def poll(self, limit: int, timeout_s: float) -> Batch:
+        """Return up to `limit` records: wait up to `timeout_s` for the first, then take what is there. Raises ConsumerFailed."""
+        client = self._client
+        first = client.poll(timeout_s)
+        if first is None:
+            return NOTHING
+        messages = [first, *client.consume(limit - 1, 0)] if limit > 1 else [first]
+        ends: list[tuple[TopicPartition, int]] = []
+        if any(map(ck.Message.error, messages)):
+            messages = self._without_events(messages, ends)
+        return Batch(_runs(messages) if messages else [], ends)
+
+    def _without_events(self, messages: list[Any], ends: list[tuple[TopicPartition, int]]) -> list[Any]:
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == ck.KafkaError._PARTITION_EOF:
+                ends.append((TopicPartition(message.topic(), message.partition()), message.offset()))
+            elif error.code() in _IGNORED or (error.retriable() and not error.fatal()):
+                _log.warning("%s: %s", self._settings.bootstrap_servers, error.str())
+            else:
+                where = f"{message.topic()}-{message.partition()}: " if message.topic() else ""
+                raise ConsumerFailed(f"{where}{error.str()} ({error.name()})")
+        return records
+
+    def pause(self, keys: Iterable[TopicPartition]) -> None:
+        """Fetch nothing of these partitions; what was prefetched is thrown away."""
+        self._client.pause([ck.TopicPartition(*key) for key in keys])
+
+    def resume(self, keys: Iterable[TopicPartition]) -> None:
+        """End `pause`."""
+        self._client.resume([ck.TopicPartition(*key) for key in keys])
+
+    # ── committing ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Commit and wait. False: not now, try again. Raises CommitFailed for what will not get better."""
+        told = [ck.TopicPartition(*key, offset) for key, offset in offsets.items()]
+        try:
+            answers = self._client.commit(offsets=told, asynchronous=False)
+        except ck.KafkaException as error:
+            return self._judge(error.args[0], offsets)
+        for answer in answers:
+            if answer.error is not None:
+                return self._judge(answer.error, {TopicPartition(answer.topic, answer.partition): answer.offset})
+        return True
+
+    def _judge(self, error: Any, offsets: Mapping[TopicPartition, int]) -> bool:
+        if error.code() in _RETRIABLE_COMMIT or error.retriable():
+            return False
+        named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
+        raise CommitFailed(f"group {self._settings.group_id}: {named} not committed: {error.str()} ({error.name()})")
+
+    def close(self) -> None:
+        """Leave the group and the broker."""
+        self._client.close()
+
+
+def _security(settings: ConsumerSettings) -> dict[str, Any]:
+    return {n: v for n, v in settings.properties.items() if n.startswith(("security.", "sasl.", "ssl."))}
+
+
+def _runs(messages: list[Any]) -> list[Run]:
+    partitions = list(map(ck.Message.partition, messages))
+    topics = list(map(ck.Message.topic, messages))
+    if partitions.count(partitions[0]) == len(partitions) and topics.count(topics[0]) == len(topics):
+        return [_run(topics[0], partitions[0], messages)]
+    runs = []
+    position = 0
+    for (topic, partition), group in groupby(zip(topics, partitions, strict=True)):
+        n = sum(1 for _ in group)
+        runs.append(_run(topic, partition, messages[position : position + n]))
+        position += n
+    return runs
+
+
+def _run(topic: str, partition: int, messages: list[Any]) -> Run:
+    first, last = messages[0], messages[-1]
+    each = (len(first) + len(last)) // 2 + RECORD_OVERHEAD
+    records = wrap(map(ck.Message.value, messages), messages)
+    return Run(TopicPartition(topic, partition), records, each * len(messages), last.offset() + 1)

@@ -1,0 +1,397 @@
+"""The consumer actor: owns one consumer on a thread of its own, polls it, and turns downstream demand into pause and resume.
+
+Thin: what is decided stands in `consumer_state.py`, what is in flight in `offsets.py`. A poll tick re-arms itself after each poll; demand
+that finds nothing buffered polls at once; requests that came in during a poll are served together after it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.actors.messages import Actor, ActorExitRequest
+from streamactors.engine.marks import next_epoch
+from streamactors.errors import StreamActorsError
+from streamactors.kafka.client_consumer import StreamConsumer
+from streamactors.kafka.consumer_state import ConsumerState, Limits, Partition
+from streamactors.kafka.errors import CommitFailed, CommitTimeout, KafkaError
+from streamactors.kafka.offsets import OffsetTracker
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, TopicPartition
+
+_log = logging.getLogger("streamactors.kafka")
+
+DRAIN_CHECK_MS = 5.0
+
+
+# ── messages ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Connect, subscribe, begin to poll."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecords:
+    """A stage can take n more records."""
+
+    stage: Any
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class PausePartitions:
+    """The user's pause."""
+
+    keys: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePartitions:
+    """The end of the user's pause."""
+
+    keys: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StageEnded:
+    """A stage takes no more records; what it was given may still be in flight."""
+
+    stage: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """Every stage of the run has stopped: nothing more will become done."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSnapshot:
+    """Answer with what `control.snapshot()` shows."""
+
+    reply: StreamFuture[Any]
+
+
+class _Poll:
+    """The actor's note to itself."""
+
+
+class _CommitDue:
+    """The commit interval has passed."""
+
+
+_POLL, _COMMIT_DUE = _Poll(), _CommitDue()
+
+
+class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
+    """See the module. `ended` gets the actor's result: None, or what it died of."""
+
+    actor_dispatcher = "own"
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        stage: Any,
+        tracker: OffsetTracker | None,
+        ended: StreamFuture[None],
+        *,
+        until_end: bool,
+        call_later: Callable[[float, Callable[[], None]], Any],
+        now_ms: Callable[[], float],
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._subscription = subscription
+        self._stage = stage
+        self._tracker = tracker
+        self._ended = ended
+        self._until_end = until_end
+        self._call_later = call_later
+        self._now_ms = now_ms
+        self._state = ConsumerState(
+            Limits(settings.high_bytes, settings.low_bytes, settings.max_buffered_bytes, settings.pause_dwell_ms)
+        )
+        self._client: StreamConsumer | None = None
+        self._tick: Any = None
+        self._commit_timer: Any = None
+        self._polling = False  # a _POLL is on its way
+        self._stopping = False
+        self._run_ended = False
+        self._stop_by = 0.0
+        self._assigned_once = False
+        self._retries_since: float | None = None
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Start: self._on_start,
+            RequestRecords: self._on_request,
+            _Poll: self._on_poll,
+            _CommitDue: self._on_commit_due,
+            PausePartitions: lambda message: self._state.pause(message.keys),
+            ResumePartitions: self._on_resume,
+            StageEnded: self._on_stage_ended,
+            RunEnded: self._on_run_ended,
+            TakeSnapshot: self._on_snapshot,
+        }
+
+    def receiveMessage(self, message: Any, sender: Any) -> None:  # Thespian's name
+        handler = self._handlers.get(type(message))
+        if handler is None or self._ended.done():
+            self._after_the_end(message)
+            return
+        try:
+            handler(message)
+        except Exception as error:  # noqa: BLE001  # the stream hears of it; the actor has nobody else to tell
+            self._die(error)
+
+    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_start(self, _: Start) -> None:
+        subscription = self._subscription
+        self._client = client = StreamConsumer(self._settings)
+        if isinstance(subscription, AutoSubscription):
+            client.preflight(subscription.topics)
+            client.subscribe(subscription.names, self._on_assigned, self._on_revoked, self._on_lost)
+        else:
+            assert isinstance(subscription, ManualSubscription)
+            client.preflight({key.topic for key in subscription.partitions})
+            starts: dict[TopicPartition, int | None] = dict.fromkeys(subscription.partitions)
+            starts.update(subscription.offsets)
+            if subscription.times_ms:
+                starts.update(client.offsets_at(subscription.times_ms))
+            self._on_assigned(list(subscription.partitions))
+            client.assign(starts)
+        if self._tracker is not None:
+            self._arm_commit()
+        self._poll_now()
+
+    def _die(self, error: BaseException) -> None:
+        if not isinstance(error, StreamActorsError):
+            _log.error("consumer of %s failed", self._settings.bootstrap_servers, exc_info=error)
+        self._stage.post(self._stage.on_failed, error)
+        self._finish(error)
+
+    def _finish(self, error: BaseException | None = None) -> None:
+        for timer in (self._tick, self._commit_timer):
+            if timer is not None:
+                timer.cancel()
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+        if error is None:
+            self._ended.try_complete(None)
+        else:
+            self._ended.try_fail(error)
+        if self._run_ended:
+            self.send(self.myAddress, ActorExitRequest())
+
+    def _after_the_end(self, message: Any) -> None:
+        """The consumer is closed; the actor stays until the run has ended, so that nothing told to it is a dead letter."""
+        if isinstance(message, TakeSnapshot):
+            message.reply.try_complete({})
+        elif isinstance(message, RunEnded):
+            self.send(self.myAddress, ActorExitRequest())
+
+    # ── polling ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _poll_now(self) -> None:
+        if not self._polling:
+            self._polling = True
+            self.myAddress.tell(_POLL)
+
+    def _on_request(self, request: RequestRecords) -> None:
+        self._state.requested(request.stage, request.n)
+        self._deliver()
+        if self._state.starving or self._state.hungry:
+            self._poll_now()
+
+    def _on_poll(self, _: _Poll) -> None:
+        self._polling = False
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
+        client, state = self._client, self._state
+        if client is None:
+            return
+        if self._stopping:
+            client.poll(1, 0)
+            self._try_to_stop()
+            return
+        starving = state.starving
+        if starving:
+            batch = client.poll(self._settings.max_poll_records, self._settings.poll_timeout_ms / 1_000)
+        elif state.hungry and state.may_read:
+            batch = client.poll(self._settings.max_poll_records, 0)
+        else:
+            batch = client.poll(1, 0)  # serves rebalances; a record goes into its buffer
+        state.counts.polls += 1
+        for run in batch.runs:
+            state.read(*run)
+        for key, position in batch.ends:
+            state.end_reached(key, position)
+        self._deliver()
+        to_pause, to_resume = state.pauses(self._now_ms())
+        if to_pause:
+            client.pause(to_pause)
+        if to_resume:
+            client.resume(to_resume)
+        if self._until_end:
+            self._check_ends()
+        if starving or to_resume or (batch.runs and state.hungry and state.may_read):
+            self._poll_now()
+        else:
+            self._arm_tick()
+
+    def _arm_tick(self) -> None:
+        if self._tick is None and not self._polling:
+            self._tick = self._call_later(self._settings.poll_interval_ms, self._poll_now_from_outside)
+
+    def _poll_now_from_outside(self) -> None:
+        self.myAddress.tell(_POLL)
+
+    def _deliver(self) -> None:
+        for delivery in self._state.deliveries():
+            delivery.stage.post(delivery.stage.on_records, delivery)
+
+    def _check_ends(self) -> None:
+        """A bounded read is over when every partition has delivered what was there when it was assigned."""
+        if self._assigned_once and all(self._state.finished(p) for p in self._state.partitions.values()):
+            ends = [(p.key, p.epoch, max(p.stop_at or 0, p.position or 0)) for p in self._state.partitions.values()]
+            self._stage.post(self._stage.on_end, ends)
+            self._until_end = False
+
+    # ── rebalances; called inside poll, on this thread ────────────────────────────────────────────────────────────
+
+    def _on_assigned(self, keys: list[TopicPartition]) -> None:
+        epoch = next_epoch()
+        stop_at = self._client.stable_ends(keys) if self._until_end and self._client is not None else {}
+        self._state.assigned(keys, epoch, self._stage, stop_at)
+        if self._tracker is not None:
+            self._tracker.assigned(keys, epoch)
+        self._assigned_once = True
+        self._stage.post(self._stage.on_assigned, [(key, epoch) for key in keys])
+
+    def _on_revoked(self, keys: list[TopicPartition]) -> None:
+        gone = self._state.revoked(keys)
+        tracker = self._tracker
+        if tracker is not None:
+            late = tracker.drain(keys, self._settings.revoke_timeout_ms)
+            if late:
+                _log.warning(
+                    "%s: %s revoked with records still in flight after %d ms; they will be read again by the next owner",
+                    self._settings.group_id,
+                    ", ".join(map(str, sorted(late))),
+                    self._settings.revoke_timeout_ms,
+                )
+            self._commit(tracker.to_commit(keys))
+        self._tell_revoked(gone)
+
+    def _on_lost(self, keys: list[TopicPartition]) -> None:
+        _log.warning("%s: lost %s", self._settings.group_id, ", ".join(map(str, keys)))
+        self._tell_revoked(self._state.revoked(keys))
+
+    def _tell_revoked(self, gone: list[Partition]) -> None:
+        if self._tracker is not None:
+            self._tracker.forget([partition.key for partition in gone])
+        self._stage.post(self._stage.on_revoked, [(partition.key, partition.epoch) for partition in gone])
+
+    # ── commits ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _arm_commit(self) -> None:
+        self._commit_timer = self._call_later(
+            self._settings.commit_interval_ms, lambda: self.myAddress.tell(_COMMIT_DUE)
+        )
+
+    def _on_commit_due(self, _: _CommitDue) -> None:
+        if self._tracker is not None and not self._stopping:
+            self._commit(self._tracker.to_commit())
+            self._arm_commit()
+
+    def _commit(self, offsets: dict[TopicPartition, int]) -> bool:
+        """Commit; True when the broker has them. Raises CommitTimeout when it has refused for too long."""
+        if not offsets or self._client is None or self._tracker is None or self._settings.group_id is None:
+            return True
+        if self._client.commit(offsets):
+            self._tracker.committed(offsets)
+            self._retries_since = None
+            return True
+        now = self._now_ms()
+        if self._retries_since is None:
+            self._retries_since = now
+        elif now - self._retries_since > self._settings.commit_timeout_ms:
+            named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
+            raise CommitTimeout(
+                f"group {self._settings.group_id}: {named} not committed in {self._settings.commit_timeout_ms} ms; "
+                "raise commit_timeout_ms or look at the coordinator"
+            )
+        return False
+
+    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_stage_ended(self, message: StageEnded) -> None:
+        self._state.stage_gone(message.stage)
+        self._stopping = True
+        self._stop_by = self._now_ms() + self._settings.close_timeout_ms
+        self._try_to_stop()
+
+    def _on_run_ended(self, _: RunEnded) -> None:
+        self._run_ended = True
+        if self._stopping:
+            self._try_to_stop()
+
+    def _try_to_stop(self) -> None:
+        tracker = self._tracker
+        over = self._run_ended or self._now_ms() > self._stop_by
+        if tracker is None or over or not tracker.in_flight():
+            error: KafkaError | None = None
+            if tracker is not None:
+                try:
+                    if not self._commit(tracker.to_commit()) and not self._now_ms() > self._stop_by:
+                        self._call_later(DRAIN_CHECK_MS, self._poll_now_from_outside)
+                        return
+                except (CommitFailed, CommitTimeout) as raised:
+                    error = raised
+            self._finish(error)
+        else:
+            self._call_later(DRAIN_CHECK_MS, self._poll_now_from_outside)
+
+    # ── the user ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_resume(self, message: ResumePartitions) -> None:
+        self._state.resume(message.keys)
+        self._deliver()
+        self._poll_now()
+
+    def _on_snapshot(self, message: TakeSnapshot) -> None:
+        tracked = self._tracker.snapshot() if self._tracker is not None else {}
+        partitions = {}
+        for key, partition in self._state.partitions.items():
+            progress = tracked.get(key)
+            partitions[str(key)] = {
+                "epoch": partition.epoch,
+                "buffered_records": partition.buffered,
+                "buffered_bytes": partition.size,
+                "paused": partition.paused,
+                "paused_by_user": key in self._state.user_paused,
+                "position": partition.position,
+                "fetched": partition.fetched,
+                "at_end": partition.at_end,
+                "done": progress.done if progress else None,
+                "committed": progress.committed if progress else None,
+                "in_flight": progress.in_flight if progress else None,
+            }
+        counts = self._state.counts
+        message.reply.try_complete(
+            {
+                "partitions": partitions,
+                "demand": sum(self._state.demand.values()),
+                "polls": counts.polls,
+                "records": counts.records,
+                "delivered": counts.delivered,
+                "pauses": counts.pauses,
+                "resumes": counts.resumes,
+                "dropped_stale": counts.dropped_stale,
+            }
+        )

@@ -1,0 +1,129 @@
+"""What the user holds of a running Kafka source: stop it, drain it, pause partitions, look inside."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.kafka.consumer_actor import PausePartitions, ResumePartitions, TakeSnapshot
+from streamactors.kafka.subscriptions import TopicPartition
+
+T = TypeVar("T")
+
+
+class Control:
+    """Materialized by every consumer source. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self.is_shutdown: StreamFuture[None] = StreamFuture("consumer")
+        """Done when the consumer has left the group and closed; fails with what it died of."""
+        self._tell: Callable[[Any], None] | None = None
+        self._complete: Callable[[], None] | None = None
+        self._early: list[Any] = []  # what was said before the stage had started
+        self._stop_early = False
+        self._lock = threading.Lock()
+
+    def attach(self, tell: Callable[[Any], None], complete: Callable[[], None]) -> None:
+        """Connect the control to its actor and stage; called once, by the source."""
+        with self._lock:
+            self._tell = tell
+            self._complete = complete
+        for message in self._early:
+            tell(message)
+        if self._stop_early:
+            complete()
+
+    def stop(self) -> None:
+        """Complete the stream: no further record is delivered; what is in flight is finished and committed. Idempotent."""
+        with self._lock:
+            complete = self._complete
+            self._stop_early = complete is None
+        if complete is not None:
+            complete()
+
+    def shutdown(self) -> StreamFuture[None]:
+        """As `stop`; return the future that is done when everything in flight is committed and the consumer is closed."""
+        self.stop()
+        return self.is_shutdown
+
+    def drain_and_shutdown(self, completion: StreamFuture[T] | None = None, timeout: float | None = None) -> T | None:
+        """Stop, wait for the stream's own result and for the last commit; return the result, raise the stream's error.
+
+        `timeout` in seconds; TimeoutError after it."""
+        self.stop()
+        try:
+            return completion.result(timeout) if completion is not None else None
+        finally:
+            self.is_shutdown.exception(timeout)
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Deliver nothing of these partitions until `resume`. Kept apart from back-pressure; survives rebalances."""
+        self._send(PausePartitions(_keys(partitions)))
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """End `pause`."""
+        self._send(ResumePartitions(_keys(partitions)))
+
+    def snapshot(self, timeout: float = 5.0) -> dict[str, Any]:
+        """Return what the consumer knows: per partition buffered, paused by whom, position, done, committed, in flight; counts."""
+        reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
+        if self.is_shutdown.done():
+            return {}
+        self._send(TakeSnapshot(reply))
+        return reply.result(timeout)
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the counts of the snapshot."""
+        return {name: value for name, value in self.snapshot().items() if name != "partitions"}
+
+    def _send(self, message: Any) -> None:
+        with self._lock:
+            tell = self._tell
+            if tell is None:
+                self._early.append(message)
+        if tell is not None:
+            tell(message)
+
+
+class DrainingControl(Control, Generic[T]):
+    """A control together with the stream's completion: `to_mat(sink, DrainingControl.create)`."""
+
+    def __init__(self, control: Control, completion: StreamFuture[T]) -> None:
+        self._control = control
+        self.stream_completion = completion
+        self.is_shutdown = control.is_shutdown
+
+    @classmethod
+    def create(cls, control: Control, completion: StreamFuture[T]) -> DrainingControl[T]:
+        """Combine what a consumer source and a sink materialize."""
+        return cls(control, completion)
+
+    def stop(self) -> None:
+        self._control.stop()
+
+    def drain_and_shutdown(self, completion: Any = None, timeout: float | None = None) -> Any:
+        """Stop, wait for the stream's result and the last commit; return the result, raise the stream's error."""
+        return self._control.drain_and_shutdown(self.stream_completion, timeout)
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        self._control.pause(*partitions)
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        self._control.resume(*partitions)
+
+    def snapshot(self, timeout: float = 5.0) -> dict[str, Any]:
+        return self._control.snapshot(timeout)
+
+
+class NoopControl(Control):
+    """A control of nothing, for a variable that gets a real one later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_shutdown.try_complete(None)
+
+
+def _keys(partitions: Iterable[tuple[str, int]]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(*partition) for partition in partitions)

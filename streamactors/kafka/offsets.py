@@ -1,0 +1,118 @@
+"""The offset tracker of one consumer: what was delivered, what is done, what is committed.
+
+Written by three threads: the consumer's (delivered, committed, revoked), and those of the islands on which sinks report (done). So it
+has a lock, and `on_revoke`, which runs inside `poll()` on the consumer's thread, can wait on its condition for what is in flight
+without any message having to be served meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from streamactors.kafka.subscriptions import TopicPartition
+
+
+@dataclass(slots=True)
+class Progress:
+    """One assigned partition. Positions are exclusive: everything before them is delivered, done, committed."""
+
+    epoch: int
+    delivered: int | None = None
+    done: int | None = None
+    committed: int | None = None
+    revoking: bool = False
+
+    @property
+    def in_flight(self) -> bool:
+        """True while something delivered is not done yet."""
+        return self.delivered is not None and (self.done is None or self.done < self.delivered)
+
+
+class OffsetTracker:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._partitions: dict[TopicPartition, Progress] = {}
+
+    def assigned(self, keys: Iterable[TopicPartition], epoch: int) -> None:
+        """Partitions are ours, with nothing delivered yet."""
+        with self._changed:
+            for key in keys:
+                self._partitions[key] = Progress(epoch)
+
+    def deliverable(self, key: TopicPartition, epoch: int) -> bool:
+        """True while records of this assignment may go to the stream; False from the moment its revocation began."""
+        with self._changed:
+            progress = self._partitions.get(key)
+            return progress is not None and progress.epoch == epoch and not progress.revoking
+
+    def delivered(self, key: TopicPartition, epoch: int, position: int) -> bool:
+        """Records before `position` go to the stream now. False: the partition is not ours any more, drop them."""
+        with self._changed:
+            progress = self._partitions.get(key)
+            if progress is None or progress.epoch != epoch or progress.revoking:
+                return False
+            progress.delivered = position
+            return True
+
+    def done(self, key: TopicPartition, epoch: int, position: int) -> None:
+        """Everything before `position` is done at every sink. Stale epochs are ignored."""
+        with self._changed:
+            progress = self._partitions.get(key)
+            if progress is not None and progress.epoch == epoch and (progress.done is None or position > progress.done):
+                progress.done = position
+                self._changed.notify_all()
+
+    def to_commit(self, keys: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """Return the positions that are done and not committed."""
+        with self._changed:
+            wanted = self._partitions if keys is None else keys
+            found = {key: self._partitions[key] for key in wanted if key in self._partitions}
+            return {key: p.done for key, p in found.items() if p.done is not None and p.done != p.committed}
+
+    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """The broker has these positions."""
+        with self._changed:
+            for key, position in offsets.items():
+                progress = self._partitions.get(key)
+                if progress is not None and (progress.committed is None or position > progress.committed):
+                    progress.committed = position
+
+    def drain(self, keys: Iterable[TopicPartition], timeout_ms: float) -> set[TopicPartition]:
+        """Deliver nothing of these partitions any more and wait until what is in flight is done; at once if nothing is.
+
+        Returns those that are still in flight at the deadline."""
+        wanted = list(keys)
+        deadline = time.monotonic() + timeout_ms / 1_000
+        with self._changed:
+            for key in wanted:
+                if key in self._partitions:
+                    self._partitions[key].revoking = True
+            while True:
+                late = {key for key in wanted if key in self._partitions and self._partitions[key].in_flight}
+                left = deadline - time.monotonic()
+                if not late or left <= 0:
+                    return late
+                self._changed.wait(left)
+
+    def forget(self, keys: Iterable[TopicPartition]) -> None:
+        """Partitions are ours no more."""
+        with self._changed:
+            for key in keys:
+                self._partitions.pop(key, None)
+
+    def in_flight(self) -> set[TopicPartition]:
+        """Return the partitions of which something delivered is not done."""
+        with self._changed:
+            return {key for key, progress in self._partitions.items() if progress.in_flight}
+
+    def snapshot(self) -> dict[TopicPartition, Progress]:
+        """Return a copy of everything."""
+        with self._changed:
+            return {
+                key: Progress(p.epoch, p.delivered, p.done, p.committed, p.revoking)
+                for key, p in self._partitions.items()
+            }

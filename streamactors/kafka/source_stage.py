@@ -1,0 +1,182 @@
+"""The stage of a Kafka source: asks the consumer actor for what downstream asks, pushes what comes, with a mark behind each chunk."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.connection import Connection
+from streamactors.engine.logic import Logic, SourceLogic
+from streamactors.engine.marks import Assigned, EndOfInput, Needs, PositionMark, Revoked
+from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.kafka.consumer_actor import ConsumerActor, RequestRecords, RunEnded, StageEnded, Start
+from streamactors.kafka.consumer_state import Delivery
+from streamactors.kafka.control import Control
+from streamactors.kafka.offsets import OffsetTracker
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
+
+AHEAD = 2_048
+"""Records asked of the actor at most: enough that the next chunk is on its way while this one is worked on."""
+
+
+class ConsumerSourceStage(GraphStage):
+    """Emit the records of a subscription.
+
+    Emits when: records are there and downstream has demand; partitions take turns, chunk by chunk.
+    Completes when: the control is stopped, or a bounded read has reached its end.   Fails when: the consumer fails.
+    """
+
+    shape = SOURCE
+    name = "Consumer.source"
+    emits_marks = True
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        *,
+        commits: bool,
+        until_end: bool,
+        convert: Callable[[list[Any], TopicPartition, int], list[Any]] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.subscription = subscription
+        self.commits = commits
+        self.until_end = until_end
+        self.convert = convert
+        self.reads_marks = commits
+        self.needs = Needs("Consumer.source, which commits what is done,") if commits else None
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        logic = _ConsumerSourceLogic(self)
+        return logic, logic.control
+
+
+class _ConsumerSourceLogic(SourceLogic):
+    def __init__(self, stage: ConsumerSourceStage) -> None:
+        self._stage = stage
+        self.control = Control()
+        self._tracker = OffsetTracker() if stage.commits else None
+        self._asked = 0  # of the actor, and not delivered yet
+        self._waiting: deque[Delivery] = deque()
+        self._source: int | None = None
+        self._tell: Callable[[Any], None] = lambda _: None
+        self._ending = False
+
+    def post(self, handler: Callable[[Any], None], argument: Any) -> None:
+        """Have a handler run on this stage's island; any thread."""
+        self.interpreter.post(self, handler, argument)
+
+    def on_start(self) -> None:
+        stage = self._stage
+        run = self.interpreter.island.run
+        self._source = run.source_id(self)
+        tracker = self._tracker
+        if tracker is not None and self._source is not None:
+
+            def listener(moved: PositionMark) -> None:
+                for (_, key), (epoch, position) in moved.items():
+                    tracker.done(key, epoch, position)
+
+            run.progress.listen(self._source, listener)
+        system = run.system
+        actor = ConsumerActor(
+            stage.settings,
+            stage.subscription,
+            self,
+            tracker,
+            self.control.is_shutdown,
+            until_end=stage.until_end,
+            call_later=system.timers.call_later,
+            now_ms=system.clock.now_ms,
+        )
+        ref = system.spawn(actor, f"consumer {stage.settings.group_id or ''}".strip())
+        self._tell = ref.tell
+        stop = self.async_callback(self._stopped)
+        self.control.attach(ref.tell, lambda: stop.invoke(None))
+        run.when_ended(lambda: ref.tell(RunEnded()))
+        ref.tell(Start())
+
+    # ── from the actor ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_records(self, delivery: Delivery) -> None:
+        """Records have come."""
+        self._asked -= len(delivery.records)
+        self._waiting.append(delivery)
+        self._push()
+
+    def on_assigned(self, keys: list[tuple[TopicPartition, int]]) -> None:
+        """Partitions are ours."""
+        if self._source is not None:
+            for key, epoch in keys:
+                self.out.mark(Assigned((self._source, key), epoch))
+
+    def on_revoked(self, keys: list[tuple[TopicPartition, int]]) -> None:
+        """Partitions are ours no more; what has not been pushed of them is dropped."""
+        gone = dict(keys)
+        self._waiting = deque(d for d in self._waiting if gone.get(d.key) != d.epoch)
+        if self._source is not None:
+            for key, epoch in keys:
+                self.out.mark(Revoked((self._source, key), epoch))
+        self.on_pull(self.out)
+
+    def on_end(self, ends: list[tuple[TopicPartition, int, int]]) -> None:
+        """A bounded read has delivered everything; `ends` are (partition, epoch, position behind its end)."""
+        self._push()
+        if self._source is not None:
+            for key, epoch, position in ends:
+                if self._tracker is None or self._tracker.delivered(key, epoch, position):
+                    self.out.mark({(self._source, key): (epoch, position)})
+                    self.out.mark(EndOfInput((self._source, key)))
+        self._end()
+
+    def on_failed(self, error: BaseException) -> None:
+        """The consumer has failed."""
+        self.fail_stage(error)
+
+    # ── from the engine ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_pull(self, out: Connection) -> None:
+        self._push()
+        wanted = min(out.asked, AHEAD) - self._asked
+        if wanted > 0 and (wanted * 2 >= AHEAD or self._asked * 2 <= wanted):
+            self._asked += wanted
+            self._tell(RequestRecords(self, wanted))
+
+    def _push(self) -> None:
+        out = self.out
+        waiting = self._waiting
+        while waiting and out.asked and not out.out_closed:
+            delivery = waiting.popleft()
+            records, end = delivery.records, delivery.end
+            if len(records) > out.asked:
+                rest = records[out.asked :]
+                waiting.appendleft(Delivery(delivery.stage, delivery.key, delivery.epoch, rest, end))
+                records, end = records[: out.asked], rest[0].offset
+            tracker = self._tracker
+            if tracker is not None and not tracker.delivered(delivery.key, delivery.epoch, end):
+                continue  # poll returns -> revoked -> this chunk was on its way: its next owner reads it
+            convert = self._stage.convert
+            out.push(records if convert is None else convert(records, delivery.key, delivery.epoch))
+            if self._source is not None:
+                out.mark({(self._source, delivery.key): (delivery.epoch, end)})
+
+    def _stopped(self, _: None) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if not self._ending:
+            self._ending = True
+            self._waiting.clear()
+            self.complete_stage()
+
+    def on_stop(self) -> None:
+        self._tell(StageEnded(self))
+
+    def snapshot_state(self) -> str:
+        topics = self._stage.subscription
+        named = ", ".join(topics.names) if isinstance(topics, AutoSubscription) else "assigned partitions"
+        return f"{named}; asked for {self._asked}"
