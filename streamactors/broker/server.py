@@ -23,10 +23,10 @@ from streamactors.broker.controller.controller import Controller
 from streamactors.broker.controller.metadata_record import Endpoint
 from streamactors.broker.dispatch import Dispatch
 from streamactors.broker.group.groups import Groups
-from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.files import Disk
 from streamactors.broker.log.flusher import FlushPool, Outcome
-from streamactors.broker.log.manager import LogManager, ManagerConfig
+from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log_housekeeping import LogHousekeeping
 from streamactors.broker.metadata_publisher import MetadataPublisher
 from streamactors.broker.network.acceptor import Acceptor

@@ -20,7 +20,8 @@ from streamactors.broker.log.log_core import logger
 from streamactors.broker.log.offset_map import OffsetMap
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.log.scan import read_batch, walk_batches
-from streamactors.broker.log.segment import CLEANED_SUFFIX, MAX_RELATIVE_OFFSET, Segment
+from streamactors.broker.log.segment import Segment
+from streamactors.broker.log.segment_files import CLEANED_SUFFIX, MAX_RELATIVE_OFFSET
 from streamactors.broker.log.transaction_index import AbortedTransaction
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.record_reader import walk_records

@@ -1,7 +1,7 @@
-"""The settings of one log, resolved to plain values.
+"""The settings of one log, and those of all logs of a broker, resolved to plain values.
 
-Owner: whoever creates the log; it is immutable and replaced as a whole. Names and defaults are Kafka's topic configs,
-with `_` for `.`.
+Owner: whoever creates the log; they are immutable and replaced as a whole. Names and defaults are Kafka's, with `_` for
+`.`.
 """
 
 from __future__ import annotations
@@ -56,3 +56,22 @@ class LogConfig:
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerConfig:
+    """How often the background work is done; names and defaults are Kafka's broker settings, with `_` for `.`."""
+
+    log_cleaner_dedupe_buffer_size: int = 128 << 20
+    log_cleaner_io_buffer_load_factor: float = 0.9
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
+    log_retention_check_interval_ms: int = 300_000
+    producer_id_expiration_check_interval_ms: int = 600_000
+    producer_id_expiration_ms: int = 86_400_000
+    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+
+    @classmethod
+    def of(cls, settings: object) -> ManagerConfig:
+        """Return the values that an object with attributes of the same names has, such as the broker's settings."""
+        return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(cls)})

@@ -1,4 +1,4 @@
-"""Appending: what a leader checks, assigns and writes, and what a follower takes over.
+"""Appending as leader: what is checked, assigned and written.
 
 Owner: PartitionLog. The hot path: a batch of 1 MB costs its CRC and its write, a small one some 5 µs. Rules: Kafka's
 LogValidator and ProducerStateManager; the level of validation is the topic's record.validation.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from streamactors.broker.errors import BrokerError, CorruptMessage, FencedLeaderEpoch, RecordListTooLarge
+from streamactors.broker.errors import BrokerError, FencedLeaderEpoch, RecordListTooLarge
 from streamactors.broker.log.log_core import LogCore
 from streamactors.broker.log.producer_state import BatchMetadata
-from streamactors.broker.records.batch import RecordBatch, iter_batches
+from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.control import EndTransactionMarker, read_marker
 from streamactors.broker.records.header import (
     CONTROL,
@@ -29,10 +29,6 @@ from streamactors.broker.records.validation import (
     check_header,
     check_records,
 )
-
-
-class UnexpectedAppendOffset(BrokerError):
-    """A follower was given batches that its log already has."""
 
 
 class AppendResult(NamedTuple):
@@ -56,7 +52,7 @@ class AppendResult(NamedTuple):
 
 
 class LogAppend(LogCore):
-    """The writing side of a partition's log."""
+    """The writing side of a leader's log."""
 
     _flush_from = 0  # records from here on count towards flush.messages
     _owed_from = 0  # first offset whose required flush has not happened; == _owed_to: none is owed
@@ -222,48 +218,6 @@ class LogAppend(LogCore):
         self.producer_state.end_offset = self.end_offset
         if attributes & TRANSACTIONAL:
             self.first_unstable = self.producer_state.first_unstable()
-
-    def append_as_follower(self, records: memoryview, now_ms: int) -> AppendResult:
-        """Append the leader's batches as they are, offsets and epochs included; a partial one at the end is left out.
-
-        Raises CorruptMessage, UnexpectedAppendOffset (the log has these offsets already) and StorageError.
-        """
-        with self.lock:
-            self._check_online()
-            first = self.end_offset
-            for batch in iter_batches(records):
-                batch.ensure_valid()
-                if batch.base_offset < self.end_offset or batch.last_offset_delta < 0:
-                    raise UnexpectedAppendOffset(
-                        f"{self.name}: the leader sent offsets {batch.base_offset}-{batch.last_offset}, "
-                        f"the log ends at {self.end_offset}"
-                    )
-                marker = read_marker(batch) if batch.is_control else None
-                if self.active.must_roll(batch.size, batch.last_offset, batch.max_timestamp, now_ms, self.config):
-                    self._roll(now_ms, batch.base_offset)
-                if batch.leader_epoch != self.epochs.latest:
-                    self._assign_epoch(batch.leader_epoch, batch.base_offset)
-                try:
-                    self.active.append(batch.view(), batch.size, batch.last_offset, batch.max_timestamp)
-                except OSError as error:
-                    raise self._append_failed(error) from error
-                self.end_offset = batch.next_offset
-                if batch.producer_id >= 0:
-                    metadata = BatchMetadata(
-                        batch.base_sequence,
-                        batch.last_sequence,
-                        batch.base_offset,
-                        batch.last_offset,
-                        batch.max_timestamp,
-                    )
-                    self._note_producer(
-                        batch.producer_id, batch.producer_epoch, metadata, batch.attributes, marker, now_ms
-                    )
-            if self.end_offset == first and len(records) > 0:
-                raise CorruptMessage(f"{self.name}: the leader sent {len(records)} bytes without a whole batch")
-            return AppendResult(
-                first, self.end_offset - 1, -1, self.log_start_offset, False, False, -1, self.generation
-            )
 
     def _append_failed(self, error: OSError) -> BrokerError:
         # What was written of the batch lies after the segment's size; recovery would cut it off, but so do we.

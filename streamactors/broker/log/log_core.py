@@ -18,9 +18,10 @@ from streamactors.broker.log.config import LONG_MAX, LogConfig
 from streamactors.broker.log.files import Disk
 from streamactors.broker.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from streamactors.broker.log.leader_epochs import LeaderEpochs
-from streamactors.broker.log.producer_snapshot import encode_snapshot, snapshot_path
+from streamactors.broker.log.producer_snapshot import encode_snapshot
 from streamactors.broker.log.producer_state import ProducerState
-from streamactors.broker.log.segment import DELETED_SUFFIX, Segment
+from streamactors.broker.log.segment import Segment
+from streamactors.broker.log.segment_files import DELETED_SUFFIX, snapshot_path
 
 logger = logging.getLogger("streamactors.broker.log")
 

@@ -17,10 +17,11 @@ from streamactors.broker.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from streamactors.broker.log.leader_epochs import LeaderEpochs
 from streamactors.broker.log.log_core import COMPACTED, logger
 from streamactors.broker.log.producer_replay import load_producers
-from streamactors.broker.log.producer_snapshot import encode_snapshot, snapshot_offsets, snapshot_path
+from streamactors.broker.log.producer_snapshot import encode_snapshot, snapshot_offsets
 from streamactors.broker.log.producer_state import ProducerState
 from streamactors.broker.log.recovery import BatchChecker, recover_segment
-from streamactors.broker.log.segment import (
+from streamactors.broker.log.segment import Segment
+from streamactors.broker.log.segment_files import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -29,8 +30,8 @@ from streamactors.broker.log.segment import (
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
-    Segment,
     segment_path,
+    snapshot_path,
 )
 
 NOTHING = 2**63 - 1

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamactors.broker.errors import OffsetOutOfRange, PolicyViolation
-from streamactors.broker.log.log_append import LogAppend
+from streamactors.broker.log.log_follow import LogFollow
 from streamactors.broker.log.producer_replay import load_producers
-from streamactors.broker.log.producer_snapshot import snapshot_offsets, snapshot_path
-from streamactors.broker.log.segment import CLEANED_SUFFIX, SWAP_SUFFIX, Segment
+from streamactors.broker.log.producer_snapshot import snapshot_offsets
+from streamactors.broker.log.segment import Segment
+from streamactors.broker.log.segment_files import CLEANED_SUFFIX, SWAP_SUFFIX, snapshot_path
 
 
-class LogTrim(LogAppend):
+class LogTrim(LogFollow):
     """The shortening side of a partition's log."""
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> int:

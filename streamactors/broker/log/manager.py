@@ -9,14 +9,13 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import BrokerStartError, StorageError
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from streamactors.broker.log.cleaner import Cleaner
-from streamactors.broker.log.config import LONG_MAX, LogConfig
+from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.files import Disk
 from streamactors.broker.log.flusher import FlushPool
@@ -24,29 +23,11 @@ from streamactors.broker.log.log_core import logger
 from streamactors.broker.log.log_loader import Checkpoints
 from streamactors.broker.log.meta_properties import MetaProperties
 from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.upkeep import Upkeep
 
 DELETE_SUFFIX: Final = "-delete"
 MAX_NAME: Final = 255
 Key = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ManagerConfig:
-    """How often the background work is done; names and defaults are Kafka's broker settings, with `_` for `.`."""
-
-    log_cleaner_dedupe_buffer_size: int = 128 << 20
-    log_cleaner_io_buffer_load_factor: float = 0.9
-    log_flush_offset_checkpoint_interval_ms: int = 60_000
-    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
-    log_retention_check_interval_ms: int = 300_000
-    producer_id_expiration_check_interval_ms: int = 600_000
-    producer_id_expiration_ms: int = 86_400_000
-    replica_high_watermark_checkpoint_interval_ms: int = 5_000
-
-    @classmethod
-    def of(cls, settings: object) -> ManagerConfig:
-        """Return the values that an object with attributes of the same names has, such as the broker's settings."""
-        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
 class LogManager:
@@ -76,8 +57,6 @@ class LogManager:
         self._logs: dict[Key, PartitionLog] = {}
         self._logs_lock = threading.Lock()
         self._gone: list[tuple[int, Path]] = []
-        self._due: dict[Callable[[int], None], int] = {}
-        self._dirty_since: dict[PartitionLog, int] = {}
         self._open = False
         self.properties = MetaProperties("", node_id, None, own=True)
         self.cleaner = Cleaner(
@@ -87,6 +66,8 @@ class LogManager:
                 self.config.log_cleaner_dedupe_buffer_size * self.config.log_cleaner_io_buffer_load_factor
             ),
         )
+
+        self._upkeep = Upkeep(self.logs, self.remove_deleted, self._data, self.config)
 
     @property
     def was_clean(self) -> bool:
@@ -163,12 +144,8 @@ class LogManager:
                 logger.error("%s", error)
             in_order = in_order and log.closed_in_order
         try:
-            for _, path in self._gone:
-                self._disk.remove_directory(path)
-            now_ms = self._clock_ms()
-            self._checkpoint_high_watermarks(now_ms)
-            self._checkpoint_log_starts(now_ms)
-            self._checkpoint_recovery_points(now_ms)
+            self.remove_deleted()
+            self._upkeep.write_checkpoints()
             if in_order:
                 self._data.mark_clean()
         except OSError as error:
@@ -222,88 +199,18 @@ class LogManager:
     # ---- work from time to time ----
 
     def tick(self, now_ms: int) -> int:
-        """Do what is due; return the milliseconds until something is due again. Errors of the disk are logged."""
-        config = self.config
-        works: tuple[tuple[Callable[[int], None], int], ...] = (
-            (self._checkpoint_high_watermarks, config.replica_high_watermark_checkpoint_interval_ms),
-            (self._checkpoint_recovery_points, config.log_flush_offset_checkpoint_interval_ms),
-            (self._checkpoint_log_starts, config.log_flush_start_offset_checkpoint_interval_ms),
-            (self._retain, config.log_retention_check_interval_ms),
-            (self._expire_producers, config.producer_id_expiration_check_interval_ms),
-            (self._remove_deleted, 10_000),
-        )
-        wait_ms = self._flush_old(now_ms)
-        for work, interval_ms in works:
-            due_ms = self._due.setdefault(work, now_ms + interval_ms)
-            if due_ms - now_ms > interval_ms:
-                due_ms = now_ms  # the wall clock went back
-            if due_ms <= now_ms:
-                self._due[work] = due_ms = now_ms + interval_ms
-                try:
-                    work(now_ms)
-                except OSError as error:
-                    logger.error("%s: %s", self.folder, error)
-            wait_ms = min(wait_ms, due_ms - now_ms)
-        return wait_ms
+        """Do what is due; return the milliseconds until something is due again. Errors of the disk are logged.
 
-    def _checkpoint_high_watermarks(self, now_ms: int) -> None:
-        self._data.write_checkpoint(
-            HIGH_WATERMARKS, {(log.topic, log.partition): log.high_watermark for log in self.logs()}
-        )
+        Waits for the disk: not for the data plane. `now_ms` is epoch milliseconds."""
+        return self._upkeep.tick(now_ms)
 
-    def _checkpoint_recovery_points(self, now_ms: int) -> None:
-        self._data.write_checkpoint(
-            RECOVERY_POINTS, {(log.topic, log.partition): log.recovery_point for log in self.logs()}
-        )
-
-    def _checkpoint_log_starts(self, now_ms: int) -> None:
-        # only those that lie inside their first segment: the others are seen from the files
-        starts = {
-            (log.topic, log.partition): log.log_start_offset
-            for log in self.logs()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        self._data.write_checkpoint(LOG_STARTS, starts)
-
-    def _retain(self, now_ms: int) -> None:
-        for log in self.logs():
-            try:
-                log.apply_retention(now_ms)
-            except StorageError:
-                pass  # logged when the partition went offline
-            log.let_go()
-
-    def _expire_producers(self, now_ms: int) -> None:
-        for log in self.logs():
-            log.expire_producers(now_ms, self.config.producer_id_expiration_ms)
-
-    def _remove_deleted(self, now_ms: int) -> None:
-        for log in self.logs():
-            log.remove_condemned(now_ms)
+    def remove_deleted(self, now_ms: int | None = None) -> None:
+        """Remove the folders of deleted logs whose delay is over; all, without a time. Raises OSError."""
         with self._logs_lock:
-            due = [path for due_ms, path in self._gone if due_ms <= now_ms]
-            self._gone = [entry for entry in self._gone if entry[0] > now_ms]
+            due = [path for due_ms, path in self._gone if now_ms is None or due_ms <= now_ms]
+            self._gone = [entry for entry in self._gone if now_ms is not None and entry[0] > now_ms]
         for path in due:
             self._disk.remove_directory(path)
-
-    def _flush_old(self, now_ms: int) -> int:
-        """Flush the logs that flush.ms asks for; return when to look again."""
-        wait_ms = 60_000
-        dirty_since: dict[PartitionLog, int] = {}
-        for log in self.logs():
-            flush_ms = log.config.flush_ms
-            if flush_ms == LONG_MAX:
-                continue
-            half_ms = max(flush_ms // 2, 1)  # looked at twice in the time that a record may wait
-            wait_ms = min(wait_ms, half_ms)
-            if log.unflushed:
-                since_ms = self._dirty_since.get(log, now_ms)
-                if now_ms - since_ms >= half_ms:
-                    log.flusher.request_soon()
-                else:
-                    dirty_since[log] = since_ms
-        self._dirty_since = dirty_since
-        return wait_ms
 
 
 def parse_folder(name: str) -> Key | None:

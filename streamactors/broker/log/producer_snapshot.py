@@ -16,18 +16,13 @@ from crc32c import crc32c
 
 from streamactors.broker.log.files import Disk
 from streamactors.broker.log.producer_state import BatchMetadata, ProducerEntry
-from streamactors.broker.log.segment import SNAPSHOT_SUFFIX
+from streamactors.broker.log.segment_files import SNAPSHOT_SUFFIX, snapshot_path
 from streamactors.broker.records.header import MAX_SEQUENCE
 
 VERSION: Final = 1
 _HEAD: Final = struct.Struct(">hIi")
 _ENTRY: Final = struct.Struct(">qhiqiqiq")
 _CRC_FROM: Final = 6
-
-
-def snapshot_path(directory: Path, offset: int) -> Path:
-    """Return the snapshot's path."""
-    return directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
 def snapshot_offsets(disk: Disk, directory: Path) -> list[int]:

@@ -18,7 +18,8 @@ from streamactors.broker.log.leader_epochs import LeaderEpochs
 from streamactors.broker.log.producer_replay import note_batch
 from streamactors.broker.log.producer_state import ProducerState
 from streamactors.broker.log.scan import WALK_BYTES, walk_batches
-from streamactors.broker.log.segment import MAX_RELATIVE_OFFSET, Segment
+from streamactors.broker.log.segment import Segment
+from streamactors.broker.log.segment_files import MAX_RELATIVE_OFFSET
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.header import ATTRIBUTES_AT, MAGIC
 

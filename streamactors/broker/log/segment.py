@@ -1,42 +1,29 @@
 """One segment: a file of batches, its three indexes, and what is known about it without reading it.
 
-Owner: the log that it belongs to, under that log's lock; slices hold its file. File names: the base offset in 20 digits
-with .log, .index, .timeindex, .txnindex. Source: Kafka's log format.
+Owner: the log that it belongs to, under that log's lock; slices hold its file. Source: Kafka's log format.
 """
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Final
 
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk, LogFile
 from streamactors.broker.log.offset_index import OffsetIndex
 from streamactors.broker.log.scan import find_batch, walk_headers
+from streamactors.broker.log.segment_files import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_path,
+)
 from streamactors.broker.log.time_index import TimeIndex, TimestampOffset
 from streamactors.broker.log.transaction_index import TransactionIndex
 from streamactors.broker.records.header import Buffer
-
-LOG_SUFFIX: Final = ".log"
-INDEX_SUFFIX: Final = ".index"
-TIME_INDEX_SUFFIX: Final = ".timeindex"
-TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
-SNAPSHOT_SUFFIX: Final = ".snapshot"
-DELETED_SUFFIX: Final = ".deleted"
-CLEANED_SUFFIX: Final = ".cleaned"
-SWAP_SUFFIX: Final = ".swap"
-
-SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-
-MAX_RELATIVE_OFFSET: Final = 2**31 - 1
-MAX_SEGMENT_POSITION: Final = 2**31 - 1
-
-
-def segment_path(directory: Path, base_offset: int, suffix: str, extra: str = "") -> Path:
-    """Return the path of one of a segment's files; `extra` is .deleted, .cleaned or .swap."""
-    return directory / f"{base_offset:020d}{suffix}{extra}"
 
 
 class Segment:

@@ -19,7 +19,7 @@ from streamactors.broker.errors import (
 )
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk
-from streamactors.broker.log.log_append import UnexpectedAppendOffset
+from streamactors.broker.log.log_follow import UnexpectedAppendOffset
 from streamactors.broker.log.log_read import ListedOffset
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.records.batch import RecordBatch, iter_batches

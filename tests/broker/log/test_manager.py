@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from streamactors.broker.errors import BrokerStartError, StorageError
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.manager import LogManager, ManagerConfig, parse_folder
+from streamactors.broker.log.config import LogConfig, ManagerConfig
+from streamactors.broker.log.manager import LogManager, parse_folder
 from streamactors.broker.log.meta_properties import decode_properties
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.records.builder import build_batch

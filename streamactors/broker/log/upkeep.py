@@ -1,0 +1,121 @@
+"""The work that logs need from time to time: checkpoints, retention, flush.ms, forgetting producers, removing files.
+
+Owner: LogManager. Called on a thread that may wait for the disk. Intervals: Kafka's broker settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from streamactors.broker.errors import StorageError
+from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from streamactors.broker.log.config import LONG_MAX, ManagerConfig
+from streamactors.broker.log.data_folder import DataFolder
+from streamactors.broker.log.log_core import logger
+from streamactors.broker.log.partition_log import PartitionLog
+
+REMOVE_EVERY_MS: Final = 10_000
+LOOK_EVERY_MS: Final = 60_000
+
+
+class Upkeep:
+    """Knows when each kind of work is due."""
+
+    def __init__(
+        self,
+        logs: Callable[[], list[PartitionLog]],
+        remove_deleted: Callable[[int], None],
+        data: DataFolder,
+        config: ManagerConfig,
+    ) -> None:
+        self._logs = logs
+        self._remove_folders = remove_deleted
+        self._data = data
+        self._config = config
+        self._works: tuple[tuple[Callable[[int], None], int], ...] = (
+            (self._checkpoint_high_watermarks, config.replica_high_watermark_checkpoint_interval_ms),
+            (self._checkpoint_recovery_points, config.log_flush_offset_checkpoint_interval_ms),
+            (self._checkpoint_log_starts, config.log_flush_start_offset_checkpoint_interval_ms),
+            (self._retain, config.log_retention_check_interval_ms),
+            (self._expire_producers, config.producer_id_expiration_check_interval_ms),
+            (self._remove_deleted, REMOVE_EVERY_MS),
+        )
+        self._due_ms: list[int | None] = [None] * len(self._works)
+        self._dirty_since: dict[PartitionLog, int] = {}
+
+    def tick(self, now_ms: int) -> int:
+        """Do what is due; return the milliseconds until something is due again. Errors of the disk are logged."""
+        wait_ms = self._flush_old(now_ms)
+        for index, (work, interval_ms) in enumerate(self._works):
+            due_ms = self._due_ms[index]
+            if due_ms is None:
+                due_ms = now_ms + interval_ms
+            elif due_ms <= now_ms or due_ms - now_ms > interval_ms:  # the latter: the wall clock went back
+                due_ms = now_ms + interval_ms
+                try:
+                    work(now_ms)
+                except OSError as error:
+                    logger.error("%s: %s", self._data.path, error)
+            self._due_ms[index] = due_ms
+            wait_ms = min(wait_ms, due_ms - now_ms)
+        return wait_ms
+
+    def write_checkpoints(self) -> None:
+        """Write all checkpoint files now. Raises OSError."""
+        self._checkpoint_high_watermarks(0)
+        self._checkpoint_log_starts(0)
+        self._checkpoint_recovery_points(0)
+
+    def _checkpoint_high_watermarks(self, now_ms: int) -> None:
+        offsets = {(log.topic, log.partition): log.high_watermark for log in self._logs()}
+        self._data.write_checkpoint(HIGH_WATERMARKS, offsets)
+
+    def _checkpoint_recovery_points(self, now_ms: int) -> None:
+        offsets = {(log.topic, log.partition): log.recovery_point for log in self._logs()}
+        self._data.write_checkpoint(RECOVERY_POINTS, offsets)
+
+    def _checkpoint_log_starts(self, now_ms: int) -> None:
+        # only those that lie inside their first segment: the others are seen from the files
+        offsets = {
+            (log.topic, log.partition): log.log_start_offset
+            for log in self._logs()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        self._data.write_checkpoint(LOG_STARTS, offsets)
+
+    def _retain(self, now_ms: int) -> None:
+        for log in self._logs():
+            try:
+                log.apply_retention(now_ms)
+            except StorageError:
+                pass  # logged when the partition went offline
+            log.let_go()
+
+    def _expire_producers(self, now_ms: int) -> None:
+        for log in self._logs():
+            log.expire_producers(now_ms, self._config.producer_id_expiration_ms)
+
+    def _remove_deleted(self, now_ms: int) -> None:
+        for log in self._logs():
+            log.remove_condemned(now_ms)
+        self._remove_folders(now_ms)
+
+    def _flush_old(self, now_ms: int) -> int:
+        """Flush the logs that flush.ms asks for; return when to look again."""
+        wait_ms = LOOK_EVERY_MS
+        dirty_since: dict[PartitionLog, int] = {}
+        for log in self._logs():
+            flush_ms = log.config.flush_ms
+            if flush_ms == LONG_MAX:
+                continue
+            half_ms = max(flush_ms // 2, 1)  # looked at twice in the time that a record may wait
+            wait_ms = min(wait_ms, half_ms)
+            if log.unflushed:
+                since_ms = self._dirty_since.get(log, now_ms)
+                if now_ms - since_ms >= half_ms:
+                    log.flusher.request_soon()
+                else:
+                    dirty_since[log] = since_ms
+        self._dirty_since = dirty_since
+        return wait_ms
