@@ -84,3 +84,9 @@ def test_R_3_a_late_row_is_logged_at_the_first_second_fourth_and_so_on(caplog: p
     driver = finals(TEN)
     pipe_all(driver, [("a", 1, 1_000)] + [("a", 1, 5)] * 9)
     assert [record.args[1] for record in caplog.records] == [1, 2, 4, 8]  # type: ignore[index]
+
+
+def test_R_2_a_hidden_session_is_written_over_by_one_of_the_same_times() -> None:
+    driver = emitted(SessionWindows.with_gap(2).with_grace(0), semantics="kafka")
+    rows = [("z", 1, 28), ("a", 1, 26), ("a", 1, 26), ("z", 1, 29)]  # 26 <= 28 - 2: the first [26, 26] is hidden
+    assert pipe_all(driver, rows) == [W("a", 26, 26, 1, 26)]
