@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from streamactors.dsl.runnable import RunnableGraph as RunnableGraph
     from streamactors.dsl.sink import Sink as Sink
     from streamactors.dsl.source import Source as Source
+    from streamactors.dsl.with_context import FlowWithContext as FlowWithContext
+    from streamactors.dsl.with_context import SourceWithContext as SourceWithContext
     from streamactors.engine.element import GraphStageLogic as GraphStageLogic
     from streamactors.engine.stage import ChunkLogic as ChunkLogic
     from streamactors.engine.stage import GraphStage as GraphStage
@@ -63,6 +65,7 @@ _HOMES = {
     "streamactors.dsl.runnable": ("RunnableGraph",),
     "streamactors.dsl.sink": ("Sink",),
     "streamactors.dsl.source": ("Source",),
+    "streamactors.dsl.with_context": ("FlowWithContext", "SourceWithContext"),
     "streamactors.engine.element": ("GraphStageLogic",),
     "streamactors.engine.stage": ("ChunkLogic", "GraphStage", "NotUsed", "Stage"),
     "streamactors.engine.supervision": ("Directive",),

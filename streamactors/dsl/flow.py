@@ -13,14 +13,17 @@ from streamactors.dsl.operators import FlowOps
 from streamactors.dsl.ops import Ops
 from streamactors.dsl.part import checked_combine, joined, module_of, not_used
 from streamactors.dsl.sink import Sink
-from streamactors.dsl.typevars import M2, M3, In, Mat, Out, T, U
-from streamactors.engine.blueprint import StageModule, Wired
+from streamactors.dsl.typevars import M2, M3, In, K, Mat, Out, T, U
+from streamactors.engine.blueprint import StageModule, Wired, keep_right
 from streamactors.engine.stage import NotUsed, Stage
+from streamactors.stages.checks import plain_function
 from streamactors.stages.identity import Identity
+from streamactors.stages.transform import Map
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.dsl.source import Source
+    from streamactors.dsl.with_context import FlowWithContext
 
 
 class Flow(FlowOps[In, Out, Mat]):
@@ -60,6 +63,19 @@ class Flow(FlowOps[In, Out, Mat]):
     def to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Sink[In, M3]:
         """As `to`; the materialized value is `combine(this flow's, the sink's)`."""
         return Sink(joined(self.module, module_of("to_mat", sink, (1, 0)), checked_combine("to_mat", combine)))
+
+    def with_context(
+        self, collapse: Callable[[T, K], In], extract: Callable[[Out], U]
+    ) -> FlowWithContext[T, K, Out, U, Mat]:
+        """Return this flow as one of elements with contexts: `collapse(element, context)` gives what it takes, `extract(result)` the
+        context of what it emits."""
+        from streamactors.dsl.with_context import FlowWithContext
+
+        element_of = plain_function("with_context: collapse", collapse)
+        context_of = plain_function("with_context: extract", extract)
+        before = StageModule(Map(lambda pair: element_of(*pair)))
+        behind = StageModule(Map(lambda result: (result, context_of(result))))
+        return FlowWithContext(joined(joined(before, self.module, keep_right), behind))
 
     def run_with(self, source: Source[In, M2], sink: Sink[Out, M3], system: ActorSystem | None = None) -> tuple[M2, M3]:
         """Run `source` through this flow into `sink`; return what the two materialize."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.typevars import T, U
 from streamactors.engine.blueprint import StageModule
 from streamactors.engine.stage import GraphStage
+from streamactors.stages.foreach_async import foreach_async
 from streamactors.stages.sinks import Count, Head, Ignore, Last, ToList
 from streamactors.stages.sinks_calling import Fold, Foreach, Reduce
 
@@ -30,6 +31,20 @@ class BasicSinks:
         Marks: done with what `fn` has returned from.
         """
         return sink(Foreach(fn))
+
+    @classmethod
+    def foreach_async(
+        cls, parallelism: int, fn: Callable[[T], Awaitable[object]] | Callable[[T], object]
+    ) -> Sink[T, StreamFuture[None]]:
+        """Call `fn`, a coroutine function or a plain one, with up to `parallelism` elements at a time.
+
+        Materializes: a future that ends with the stream.   Backpressures when: `parallelism` calls run.
+        Fails when: a call fails, at once (supervision: resume and restart drop the element).
+        Marks: done when all calls for what came before them have ended.
+        """
+        from streamactors.dsl.sink import Sink
+
+        return Sink(foreach_async(parallelism, fn))
 
     @classmethod
     def ignore(cls) -> Sink[object, StreamFuture[None]]:

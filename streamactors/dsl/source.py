@@ -15,19 +15,23 @@ from streamactors.dsl.runnable import RunnableGraph, default_system
 from streamactors.dsl.sources_computed import ComputedSources
 from streamactors.dsl.sources_fed import FedSources
 from streamactors.dsl.sources_finite import FiniteSources
-from streamactors.dsl.typevars import M2, M3, Mat, Out, T
-from streamactors.engine.blueprint import Module, StageModule, Wired, keep_right
+from streamactors.dsl.typevars import M2, M3, Mat, Out, T, U
+from streamactors.engine.blueprint import Module, StageModule, Wired, keep_both, keep_right
 from streamactors.engine.plan import plan_of
 from streamactors.engine.run import materialize
 from streamactors.engine.stage import GraphStage, NotUsed
 from streamactors.errors import BuildError
+from streamactors.stages.checks import plain_function
 from streamactors.stages.fan_in import Merge
+from streamactors.stages.hand_over import HandOver
 from streamactors.stages.pull import PullSink
 from streamactors.stages.sinks import Ignore
+from streamactors.stages.transform import Map
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.dsl.sink import Sink
+    from streamactors.dsl.with_context import SourceWithContext
 
 
 class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
@@ -102,6 +106,23 @@ class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
 
     def _into(self, sink: Module) -> Module:
         return joined(self.module, sink, keep_right)
+
+    # ── other forms of it ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def with_context(self, extract: Callable[[Out], U]) -> SourceWithContext[Out, U, Mat]:
+        """Return this source with `extract(element)` as the context of each element, which then travels beside what becomes of it."""
+        from streamactors.dsl.with_context import SourceWithContext
+
+        context_of = plain_function("with_context", extract)
+        return SourceWithContext(joined(self.module, StageModule(Map(lambda element: (element, context_of(element))))))
+
+    def pre_materialize(self, system: ActorSystem | None = None) -> tuple[Mat, Source[Out, NotUsed]]:
+        """Run this source now; return its materialized value and a source of its elements, which can be run once, on any system.
+
+        Nothing is lost: the source waits until it is read, a buffer ahead. A mark is done when it is read."""
+        graph = joined(self.module, StageModule(PullSink("pre_materialize", None)), keep_both)
+        value, reader = materialize(graph, system or default_system())
+        return value, Source(StageModule(HandOver(reader)))
 
     # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,6 +11,10 @@ Out = TypeVar("Out", covariant=True)
 Mat = TypeVar("Mat", covariant=True)
 """What a part materializes."""
 
+Ctx = TypeVar("Ctx", covariant=True)
+"""The context that travels beside an element."""
+CtxIn = TypeVar("CtxIn", contravariant=True)
+
 T = TypeVar("T")
 U = TypeVar("U")
 V = TypeVar("V")

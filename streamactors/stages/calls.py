@@ -17,6 +17,7 @@ from streamactors.actors.cell import Cell
 from streamactors.engine.awaiting import can_be_awaited, watch
 from streamactors.engine.coroutines import loop_of
 from streamactors.engine.logic import Logic
+from streamactors.errors import AbruptTermination
 
 
 class Call:
@@ -159,7 +160,7 @@ class Calls:
         if cancels and self.start == self._start_on_loop:
             try:
                 loop_of(self._system).start(_call_all(cancels))
-            except RuntimeError:
+            except (RuntimeError, AbruptTermination):
                 pass  # the system is ending, and has cancelled them
         else:
             for cancel in cancels:

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
-from streamactors import ActorSystem, Flow, Keep, NotUsed, RunnableGraph, Sink, Source, StreamFuture
+from streamactors import (
+    ActorSystem,
+    Flow,
+    FlowWithContext,
+    Keep,
+    NotUsed,
+    RestartSettings,
+    RestartSource,
+    RunnableGraph,
+    Sink,
+    Source,
+    SourceWithContext,
+    StreamFuture,
+)
 from streamactors.stages.tick import Cancellable
 
 
@@ -56,3 +69,14 @@ def any_source(source: Source[object, Any]) -> None: ...
 
 
 any_source(numbers)  # a source of ints is a source of objects
+
+
+with_offsets = numbers.with_context(lambda n: str(n))
+assert_type(with_offsets, SourceWithContext[int, str, NotUsed])
+assert_type(with_offsets.map(float).filter(None), SourceWithContext[float, str, NotUsed])
+assert_type(with_offsets.grouped(3), SourceWithContext[list[int], list[str], NotUsed])
+assert_type(with_offsets.map_context(len).as_source(), Source[tuple[int, int], NotUsed])
+assert_type(FlowWithContext.of(int, str).map(str), FlowWithContext[int, str, str, str, NotUsed])
+assert_type(with_offsets.via(FlowWithContext.of(int, str).map(float)), SourceWithContext[float, str, NotUsed])
+assert_type(ticks.pre_materialize(), tuple[Cancellable, Source[str, NotUsed]])
+assert_type(RestartSource.with_backoff(RestartSettings("1s", "2s"), lambda: Source.single("x")), Source[str, NotUsed])

@@ -276,3 +276,55 @@ def test_a_run_started_at_a_mark_gives_what_came_after_it(system):
     for start in (0, 1, 500, 999, 1000, 2000):
         rest = Source.range(1000).with_replay(start).map(str).run_with(Sink.to_list(), system).result(5)
         assert rest == first[start:]
+
+
+# ── foreach_async ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_foreach_async_calls_plain_and_coroutine_functions_in_parallel(system):
+    together, seen = threading.Barrier(4), []
+
+    def plain(x):
+        together.wait(10)  # passes only when four calls run at once
+        seen.append(x)
+
+    Source.range(8).run_with(Sink.foreach_async(4, plain), system).result(10)
+    assert sorted(seen) == list(range(8))
+
+    async def coroutine(x):
+        seen.append(x)
+
+    seen.clear()
+    Source.range(100).run_with(Sink.foreach_async(3, coroutine), system).result(10)
+    assert sorted(seen) == list(range(100))
+
+
+def test_foreach_async_fails_and_cancels_with_a_call(system):
+    def explode(x):
+        if x == 2:
+            raise ValueError("two")
+
+    source, done = TestSource.probe().to_mat(Sink.foreach_async(2, explode), Keep.both).run(system)
+    source.send_next(1, 2)
+    with pytest.raises(ValueError, match="two"):
+        done.result(5)
+    source.expect_cancellation_with_cause(ValueError)
+
+
+def test_K_10_foreach_async_is_done_when_the_calls_before_a_mark_have_ended(system):
+    positions, go_on, begun = [], {x: threading.Event() for x in range(4)}, []
+
+    def each(x):
+        begun.append(x)
+        go_on[x].wait(10)
+
+    done = replay(4, positions, marks_at=range(5)).run_with(Sink.foreach_async(4, each), system)
+    eventually(lambda: len(begun) == 4)
+    go_on[1].set()
+    go_on[2].set()
+    assert positions == []
+    go_on[0].set()
+    eventually(lambda: positions and positions[-1] == 3)
+    go_on[3].set()
+    done.result(5)
+    assert positions[-1] == 4
