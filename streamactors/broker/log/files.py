@@ -177,12 +177,14 @@ class Disk:
 
     def sync_file(self, path: Path) -> None:
         """Return when the file's data is on the disk; one that is gone has nothing to lose."""
-        if path.exists():
+        try:
             file = self.file(path)
             try:
                 file.sync()
             finally:
                 file.close()
+        except FileNotFoundError:
+            pass
 
     def sync_directory(self, path: Path) -> None:
         """Return when the folder's entries (files created, renamed, removed) are on the disk."""

@@ -48,6 +48,10 @@ class LogFlush(LogTrim):
                 segments = tuple(self.segments[self._segment_at(self.recovery_point) :])
             for segment in segments:
                 segment.log.hold()
+                try:
+                    segment.log.descriptor()  # open from now on: retention may take the name away meanwhile
+                except OSError:
+                    pass  # `carry_out` meets it again, where it can be told
             dirty, self._directory_dirty = self._directory_dirty, False
             small, self._unsynced = frozenset(self._unsynced), set()
             files = tuple(segment.log for segment in segments)

@@ -11,18 +11,10 @@ from pathlib import Path
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk, LogFile
-from streamactors.broker.log.offset_index import OffsetIndex
 from streamactors.broker.log.scan import find_batch, walk_headers
-from streamactors.broker.log.segment_files import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    MAX_RELATIVE_OFFSET,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    segment_path,
-)
-from streamactors.broker.log.time_index import TimeIndex, TimestampOffset
-from streamactors.broker.log.transaction_index import TransactionIndex
+from streamactors.broker.log.segment_files import LOG_SUFFIX, MAX_RELATIVE_OFFSET, segment_path
+from streamactors.broker.log.segment_indexes import SegmentIndexes
+from streamactors.broker.log.time_index import TimestampOffset
 from streamactors.broker.records.header import Buffer
 
 
@@ -30,15 +22,12 @@ class Segment:
     """A segment in memory. Indexes of a closed one are read when they are first needed, and can be let go again."""
 
     __slots__ = (
-        "_aborted_loaded",
         "_appendable",
         "_bytes_since_index",
         "_disk",
         "_index_interval",
-        "_indexes_saved",
+        "_indexes",
         "_jitter_ms",
-        "_offsets_loaded",
-        "_times_loaded",
         "aborted",
         "base_offset",
         "created_ms",
@@ -51,9 +40,16 @@ class Segment:
     )
 
     def __init__(
-        self, disk: Disk, log: LogFile, base_offset: int, config: LogConfig, created_ms: int, extra: str = ""
+        self,
+        disk: Disk,
+        log: LogFile,
+        base_offset: int,
+        config: LogConfig,
+        created_ms: int,
+        extra: str,
+        *,
+        is_new: bool,
     ) -> None:
-        directory = log.path.parent
         self._disk = disk
         self.log = log
         self.base_offset = base_offset
@@ -61,18 +57,11 @@ class Segment:
         self.created_ms = created_ms
         self.first_timestamp = -1
         self.greatest = TimestampOffset(-1, base_offset)
-        self.offsets = OffsetIndex(
-            segment_path(directory, base_offset, INDEX_SUFFIX, extra), base_offset, config.segment_index_bytes
-        )
-        self.times = TimeIndex(
-            segment_path(directory, base_offset, TIME_INDEX_SUFFIX, extra), base_offset, config.segment_index_bytes
-        )
-        self.aborted = TransactionIndex(segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX, extra))
+        self._indexes = SegmentIndexes(disk, log.path.parent, base_offset, config, extra, on_disk=not is_new)
+        self.offsets, self.times, self.aborted = self._indexes.offsets, self._indexes.times, self._indexes.aborted
         self._index_interval = config.index_interval_bytes
         self._bytes_since_index = 0
-        self._offsets_loaded = self._times_loaded = self._aborted_loaded = True
-        self._indexes_saved = False
-        self._appendable = True
+        self._appendable = is_new
         # so that the segments of many partitions do not all end in the same second
         self._jitter_ms = random.randrange(config.segment_jitter_ms + 1) if config.segment_jitter_ms > 0 else 0
 
@@ -81,24 +70,15 @@ class Segment:
         cls, disk: Disk, directory: Path, base_offset: int, config: LogConfig, now_ms: int, extra: str = ""
     ) -> Segment:
         """Make the file and return the empty segment. Raises OSError."""
-        return cls(
-            disk,
-            disk.create(segment_path(directory, base_offset, LOG_SUFFIX, extra)),
-            base_offset,
-            config,
-            now_ms,
-            extra,
-        )
+        log = disk.create(segment_path(directory, base_offset, LOG_SUFFIX, extra))
+        return cls(disk, log, base_offset, config, now_ms, extra, is_new=True)
 
     @classmethod
     def existing(cls, disk: Disk, directory: Path, base_offset: int, config: LogConfig, extra: str = "") -> Segment:
         """Return the segment whose files are there; nothing of them is read yet."""
         path = segment_path(directory, base_offset, LOG_SUFFIX, extra)
-        segment = cls(disk, disk.file(path), base_offset, config, disk.modified_ms(path), extra)
+        segment = cls(disk, disk.file(path), base_offset, config, disk.modified_ms(path), extra, is_new=False)
         segment.size = disk.size(path)
-        segment._offsets_loaded = segment._times_loaded = segment._aborted_loaded = False
-        segment._indexes_saved = True
-        segment._appendable = False
         return segment
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
@@ -150,22 +130,18 @@ class Segment:
         """Write the indexes, with the final time entry. The files are not synced: see `sync`."""
         if self._appendable:
             self.times.append(*self.greatest)
-            self.save_indexes()
+            self._indexes.save()
             self._appendable = False
 
     def save_indexes(self) -> None:
         """Write the index files if memory knows more than they do."""
-        if not self._indexes_saved:
-            self.offsets.save(self._disk)
-            self.times.save(self._disk)
-            self.aborted.save(self._disk)
-            self._indexes_saved = True
+        self._indexes.save()
 
     def reopen_for_append(self) -> None:
         """Take up appending again: from here on memory knows more than the index files, which the next close writes."""
         self.load_indexes()
         self._bytes_since_index = self.size - self.offsets.last_position
-        self._indexes_saved = False
+        self._indexes.saved = False
         self._appendable = True
         if self.size and self.first_timestamp < 0:
             self.first_timestamp = next(
@@ -194,25 +170,19 @@ class Segment:
 
     def load_offsets(self) -> None:
         """Have the offset index in memory; a missing or damaged one is made again from the batches' headers."""
-        if not self._offsets_loaded:
-            self._offsets_loaded = True
-            if self.size and not self.offsets.load(self._disk, self.size):
-                self.rebuild_indexes()
+        if not self._indexes.load_offsets(self.size):
+            self.rebuild_indexes()
 
     def load_times(self) -> None:
         """Have the time index in memory, and with it the greatest timestamp of a closed segment."""
-        if not self._times_loaded:
-            self._times_loaded = True
-            if not self.size or self.times.load(self._disk, self.base_offset + MAX_RELATIVE_OFFSET + 1):
-                self.greatest = max(self.greatest, self.times.last)
-            else:
-                self.rebuild_indexes()
+        if self._indexes.load_times(self.size):
+            self.greatest = max(self.greatest, self.times.last)
+        else:
+            self.rebuild_indexes()
 
     def load_aborted(self) -> None:
-        """Have the transaction index in memory. What was aborted cannot be seen in headers: only recovery makes it again."""
-        if not self._aborted_loaded:
-            self._aborted_loaded = True
-            self.aborted.load(self._disk, self.base_offset)
+        """Have the transaction index in memory."""
+        self._indexes.load_aborted()
 
     def rebuild_indexes(self) -> None:
         """Make offset and time index again from the batches' headers."""
@@ -221,32 +191,23 @@ class Segment:
         for position, header in walk_headers(self.log, 0, self.size):
             self.note(position, header.size, header.last_offset, header.max_timestamp)
         self.times.append(*self.greatest)
-        self._indexes_saved = False
-        self.save_indexes()
+        self._indexes.save()
 
     def reset_indexes(self) -> None:
         """Forget all entries and what was known from the batches, to take them in again."""
         self._forget_batches()
-        self.aborted.clear()
-        self._aborted_loaded = True
-        self._indexes_saved = False
+        self._indexes.forget_all()
         self._appendable = True
 
     def _forget_batches(self) -> None:
-        self.offsets.clear()
-        self.times.clear()
+        self._indexes.forget_batches()
         self.greatest = TimestampOffset(-1, self.base_offset)
         self.first_timestamp = -1
         self._bytes_since_index = 0
-        self._offsets_loaded = self._times_loaded = True
 
     def unload_indexes(self) -> None:
         """Let the entries of a closed segment go; they are read again when needed."""
-        if self._indexes_saved:
-            self.offsets.clear()
-            self.times.clear()
-            self.aborted.clear()
-            self._offsets_loaded = self._times_loaded = self._aborted_loaded = False
+        self._indexes.unload()
 
     def truncate(self, position: int, offset: int) -> None:
         """Cut the file at the position, where the batch of the offset begins. Raises OSError."""
@@ -268,13 +229,11 @@ class Segment:
     def sync(self) -> None:
         """Return when the batches, and the indexes of a closed segment, are on the disk. Raises OSError."""
         self.log.sync()
-        if self._indexes_saved:
-            for path in (self.offsets.path, self.times.path, self.aborted.path):
-                self._disk.sync_file(path)
+        self._indexes.sync()
 
     def paths(self) -> tuple[Path, ...]:
         """The files that a segment can have."""
-        return self.log.path, self.offsets.path, self.times.path, self.aborted.path
+        return self.log.path, *self._indexes.paths()
 
     def change_suffix(self, old: str, new: str) -> None:
         """Rename the files: the one of the batches last, so that a half-renamed segment is recognised by it."""
