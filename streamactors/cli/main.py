@@ -20,6 +20,8 @@ from streamactors.errors import StreamActorsError
 COMMANDS: Final = {
     "broker": ("streamactors.cli.broker", "Start a Kafka-compatible broker."),
     "topics": ("streamactors.cli.topics", "List, create, describe, alter and delete topics."),
+    "groups": ("streamactors.cli.groups", "List, describe, reset and delete consumer groups."),
+    "transactions": ("streamactors.cli.transactions", "List and describe transactions."),
     "produce": ("streamactors.cli.produce", "Produce lines from standard input to a topic."),
     "consume": ("streamactors.cli.consume", "Print the records of a topic."),
 }
