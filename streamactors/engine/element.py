@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.causes import NO_MORE_ELEMENTS, STAGE_COMPLETED, propagate_failure
@@ -28,6 +28,10 @@ from streamactors.engine.marks import Mark
 from streamactors.engine.pace import Pace
 from streamactors.engine.user_code import blame
 from streamactors.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from streamactors.actors.address import ActorRef
+    from streamactors.engine.stage_actor import StageActor
 
 _NONE = object()
 
@@ -342,6 +346,25 @@ class GraphStageLogic:
         """Return a thread-safe handle that runs `handler` on this stage's island. May be made at any time."""
         return AsyncCallback(self._element_logic(), self._running_handler(handler))
 
+    def stage_actor(self, receive: Callable[[Any, ActorRef | None], None]) -> StageActor:
+        """Return the stage's actor: `.ref` is its address, `receive(message, sender)` is called on the stage's island.
+
+        There is one per stage; called again, this only changes `receive`. `.watch(ref)` makes it receive ActorTerminated when that
+        actor has ended. It ends with the stage. May be made in the constructor, so that `create` can materialize the address."""
+        logic = self._element_logic()
+
+        def run(message: Any, sender: ActorRef | None) -> None:
+            receive(message, sender)
+            logic.settle()
+
+        if logic.actor is None:
+            from streamactors.engine.stage_actor import StageActor
+
+            logic.actor = StageActor(logic, run)
+        else:
+            logic.actor.become(run)
+        return logic.actor
+
     def now_ms(self) -> float:
         """Return the system clock's monotonic time."""
         return self._running().interpreter.now_ms()
@@ -376,6 +399,7 @@ class ElementLogic(Logic):
 
     def __init__(self, user: GraphStageLogic) -> None:
         self.user = user
+        self.actor: StageActor | None = None
         self.started = False
         self.feeding = False
         user._logic = self
@@ -457,6 +481,8 @@ class ElementLogic(Logic):
         self.settle()
 
     def on_stop(self) -> None:
+        if self.actor is not None:
+            self.actor.stop()
         self.user.post_stop()
 
     def fail_stage(self, error: BaseException) -> None:

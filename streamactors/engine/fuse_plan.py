@@ -1,10 +1,11 @@
-"""Which stages of a flattened graph are fused: runs of maps and filters, with the iterable source before them."""
+"""Which stages of a flattened graph are fused: runs of maps, filters and scans, with the iterable source before them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from streamactors.engine.fusing import LONGEST_CHAIN, FusedFlow, FusedSource, Op
+from streamactors.engine.fused_loop import Op
+from streamactors.engine.fusing import LONGEST_CHAIN, FusedFlow, FusedSource
 from streamactors.engine.graph import NO_NODE, Flat, Node
 from streamactors.engine.marks import Handling
 
@@ -73,10 +74,10 @@ def _fused(nodes: list[Node], ops: list[Op | None], group: list[int]) -> Node:
     first = nodes[group[0]]
     steps = tuple(op for member in group if (op := ops[member]) is not None)
     attributes = replace(first.attributes, name=None) if first.attributes.name is not None else first.attributes
+    handled = [nodes[member].stage.handling for member in group if ops[member] is not None]
+    joint = Handling(all(h.passes for h in handled), all(h.exact for h in handled), any(h.remembers for h in handled))
     if ops[group[0]] is None:
-        source = FusedSource(first.stage, steps, first.attributes)
+        source = FusedSource(first.stage, steps, joint, first.attributes)
         source.handling = first.stage.handling
         return Node(source, attributes)
-    handled = [nodes[member].stage.handling for member in group]
-    joint = Handling(all(h.passes for h in handled), all(h.exact for h in handled), any(h.remembers for h in handled))
     return Node(FusedFlow(steps, joint, first.attributes), attributes)

@@ -1,49 +1,20 @@
-"""Fusing: adjacent map and filter stages, and an iterable source before them, become one stage with one generated loop.
-
-The loop for map, filter, map reads
-
-    def loop(feed, out, stop, f0, f1, f2):
-        for x in feed:
-            x = f0(x)
-            if f1(x):
-                out.append(f2(x))
-            if stop: break
-
-Results made before an exception are in `out`; the line of the exception tells which function raised; `feed` is a list or range
-iterator whose length hint tells how much was consumed. Loops are generated once per sequence of kinds and shared."""
+"""Fusing: adjacent map, filter and scan stages, and an iterable source before them, become one stage with one generated loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import lru_cache
-from types import CodeType
 from typing import Any, Protocol
 
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.connection import Connection
+from streamactors.engine.fused_loop import FusedLoop, Op
 from streamactors.engine.logic import FlowLogic, Logic, SourceLogic
 from streamactors.engine.marks import Handling
 from streamactors.engine.pace import Pace
 from streamactors.engine.stage import FLOW, NOT_USED, SOURCE, GraphStage
-from streamactors.engine.supervision import Directive
-from streamactors.engine.user_code import blame, frame_of
+from streamactors.engine.user_code import blame
 
 LONGEST_CHAIN = 24
-
-Loop = Callable[..., None]
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """One fusable step: kind is "map", "filter", "filter_not" or "collect" (a map whose None is left out).
-
-    `fn` None in a filter tests the element itself."""
-
-    kind: str
-    fn: Callable[[Any], Any] | None
-    label: str
-    attributes: Attributes
 
 
 class Feed(Protocol):
@@ -60,83 +31,8 @@ class Feed(Protocol):
         """True when no element is left."""
 
 
-@lru_cache(maxsize=1024)
-def generate(kinds: tuple[str, ...]) -> tuple[Loop, CodeType, dict[int, int]]:
-    """Return the loop for a sequence of kinds, its code object, and the index of the step on each of its lines."""
-    names = [f"f{i}" for i in range(len(kinds))]
-    lines = [f"def loop(feed, out, stop, {', '.join(names)}):", "    for x in feed:"]
-    steps: dict[int, int] = {}
-    indent = " " * 8
-    last = len(kinds) - 1
-    pushed = False
-    for i, kind in enumerate(kinds):
-        steps[len(lines) + 1] = i
-        if kind == "map":
-            if i == last:
-                lines.append(f"{indent}out.append({names[i]}(x))")
-                pushed = True
-            else:
-                lines.append(f"{indent}x = {names[i]}(x)")
-        elif kind == "collect":
-            lines.append(f"{indent}x = {names[i]}(x)")
-            lines.append(f"{indent}if x is not None:")
-            indent += "    "
-        else:
-            test = {
-                "filter": "if {}(x):",
-                "filter_not": "if not {}(x):",
-                "filter_true": "if x:",
-                "filter_false": "if not x:",
-            }
-            lines.append(indent + test[kind].format(names[i]))
-            indent += "    "
-    if not pushed:
-        lines.append(f"{indent}out.append(x)")
-    lines.append("        if stop: break")
-    namespace: dict[str, Any] = {}
-    exec(compile("\n".join(lines), f"<streamactors loop {'+'.join(kinds)}>", "exec"), namespace)  # noqa: S102  # our own text
-    loop = namespace["loop"]
-    return loop, loop.__code__, steps
-
-
-def _kind(op: Op) -> str:
-    if op.fn is not None:
-        return op.kind
-    return "filter_true" if op.kind == "filter" else "filter_false"
-
-
-class _Runner:
-    """A loop bound to its functions, with the decider's rules around it."""
-
-    __slots__ = ("_code", "_fns", "_loop", "_ops", "_steps")
-
-    def __init__(self, ops: tuple[Op, ...]) -> None:
-        self._loop, self._code, self._steps = generate(tuple(_kind(op) for op in ops))
-        self._ops = ops
-        self._fns = tuple(op.fn for op in ops)
-
-    def __call__(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> BaseException | None:
-        """Run the loop until the feed ends or `stop`; return the error that stops the stage, None when all is well."""
-        while True:
-            try:
-                self._loop(feed, out, stop, *self._fns)
-            except BaseException as error:  # noqa: BLE001  # whatever the user's function raised
-                entry = frame_of(error, self._code)
-                if entry is None:
-                    return error  # not from a step: interrupted before the first line
-                op = self._ops[self._steps.get(entry.tb_lineno, 0)]
-                blame(error, op.attributes.name or op.label, entry.tb_frame.f_locals.get("x"), op.fn)
-                decider = op.attributes.decider
-                if decider is None or decider(error) is Directive.STOP:
-                    return error
-                if stop:
-                    return None
-            else:
-                return None
-
-
 class FusedFlow(GraphStage):
-    """One or more maps and filters as one stage."""
+    """One or more maps, filters and scans as one stage."""
 
     shape = FLOW
 
@@ -145,26 +41,39 @@ class FusedFlow(GraphStage):
         self.handling = handling
         self.name = "+".join(op.attributes.name or op.label for op in ops)
         self.attributes = attributes
-        self._runner = _Runner(ops)
-        self._maps_only = all(op.kind == "map" for op in ops)
+        self._loop = FusedLoop(ops)
+        self._maps_only = all(op.kind in ("map", "scan") for op in ops)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        return _FusedFlowLogic(self._runner, self._maps_only, attributes.max_chunk), NOT_USED
+        return _FusedFlowLogic(self._loop, self._maps_only, attributes.max_chunk), NOT_USED
 
 
 class _FusedFlowLogic(FlowLogic):
     passes_marks = True
 
-    def __init__(self, runner: _Runner, maps_only: bool, max_chunk: int | None) -> None:
-        self._run = runner
+    def __init__(self, loop: FusedLoop, maps_only: bool, max_chunk: int | None) -> None:
+        self._run = loop
+        self._state = loop.fresh()
         self._maps_only = maps_only
         self._max_chunk = max_chunk
+        self._zeros: list[Any] = []
 
     def on_start(self) -> None:
         self._pace = Pace(self.interpreter, self._max_chunk)
+        if self._run.scans:
+            self._zeros, error = self._run.zeros(self._state)
+            if error is not None:
+                self.fail_stage(error)
+            elif self._zeros:
+                self.in_.hold()
 
     def on_pull(self, out: Connection) -> None:
         in_ = self.in_
+        if self._zeros:
+            self._zeros = push_first(self._zeros, out)
+            if self._zeros:
+                return
+            in_.release()
         asked = out.asked
         if self._maps_only or in_.due * 2 <= asked:
             window = self._pace.window
@@ -178,7 +87,7 @@ class _FusedFlowLogic(FlowLogic):
         n = len(chunk)
         feed: Any = iter(chunk)
         results: list[Any] = []
-        error = self._run(feed, results, pace.begin())
+        error = self._run(feed, results, pace.begin(), self._state)
         left = feed.__length_hint__()
         pace.end(n - left)
         if left and error is None:
@@ -197,12 +106,20 @@ class _FusedFlowLogic(FlowLogic):
             in_.want(window if self._maps_only or due * 2 <= asked else due)
 
 
+def push_first(waiting: list[Any], out: Connection) -> list[Any]:
+    """Push as much of a list as is asked for; return the rest."""
+    n = out.asked
+    if n:
+        out.push(waiting[:n])
+    return waiting[n:]
+
+
 class FusedSource(GraphStage):
-    """A source that gives feeds, and the maps and filters behind it, as one stage."""
+    """A source that gives feeds, and the maps, filters and scans behind it, as one stage. `steps` is how these handle marks."""
 
     shape = SOURCE
 
-    def __init__(self, source: GraphStage, ops: tuple[Op, ...], attributes: Attributes) -> None:
+    def __init__(self, source: GraphStage, ops: tuple[Op, ...], steps: Handling, attributes: Attributes) -> None:
         self.source = source
         self.ops = ops
         self.name = "+".join([attributes.name or source.label, *(op.attributes.name or op.label for op in ops)])
@@ -210,22 +127,25 @@ class FusedSource(GraphStage):
         self.reads_marks = source.reads_marks
         self.needs = source.needs
         self.attributes = attributes
-        self._runner = _Runner(ops) if ops else None
+        self.steps = steps
+        self._loop = FusedLoop(ops) if ops else None
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         make_feed: Callable[[Attributes], Any] = self.source.feed  # type: ignore[attr-defined]
-        return FeedLogic(lambda: make_feed(self.attributes), self._runner, self.source.label, attributes), NOT_USED
+        return FeedLogic(lambda: make_feed(self.attributes), self._loop, self.source.label, attributes), NOT_USED
 
 
 class FeedLogic(SourceLogic):
     """Runs a feed, with or without a generated loop behind it. Emits a position mark behind each chunk when marks are read."""
 
     def __init__(
-        self, make_feed: Callable[[], Any], runner: _Runner | None, label: str, attributes: Attributes
+        self, make_feed: Callable[[], Any], loop: FusedLoop | None, label: str, attributes: Attributes
     ) -> None:
         self._make_feed = make_feed
         self._feed: Any = None
-        self._run = runner
+        self._run = loop
+        self._state = loop.fresh() if loop is not None else []
+        self._zeros: list[Any] = []  # what comes out before the first element
         self._label = label
         self._max_chunk = attributes.max_chunk
         self._marks: Any = None
@@ -239,10 +159,22 @@ class FeedLogic(SourceLogic):
         self._position: int = self._feed.position
         self._pace = Pace(self.interpreter, self._max_chunk)
         self._marks = self.interpreter.island.run.source_marks(self, self._feed)
-        if self._feed.exhausted:
+        if self._run is not None and self._run.scans:
+            self._zeros, failure = self._run.zeros(self._state)
+            if failure is not None:
+                self.fail_stage(failure)
+                return
+        if self._feed.exhausted and not self._zeros:
             self._complete()  # an empty source needs no demand to end
 
     def on_pull(self, out: Connection) -> None:
+        if self._zeros:
+            self._zeros = push_first(self._zeros, out)
+            if not self._zeros and self._feed.exhausted:
+                self._complete()
+            elif out.asked:
+                out.again()
+            return
         pace = self._pace
         n = out.asked
         if n > pace.limit:
@@ -264,7 +196,7 @@ class FeedLogic(SourceLogic):
                 results = list(elements)
                 consumed = size
             else:
-                error = self._run(elements, results, stop)
+                error = self._run(elements, results, stop, self._state)
                 left = elements.__length_hint__()
                 consumed = size - left
                 if left:

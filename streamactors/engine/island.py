@@ -79,10 +79,10 @@ class Island:
         self._over = False
         self._watch = watch
 
-    def start_actor(self) -> None:
+    def start_actor(self, name: str) -> None:
         """Give the island its actor. It is idle until it is told something."""
         actor = IslandActor(self)
-        self._ref: ActorRef = self.run.system.spawn(actor, "island")
+        self._ref: ActorRef = self.run.system.spawn(actor, name)
         self._mailbox: deque[Any] = actor._myRef.mailbox
         self.tell: Callable[[Any], None] = self._ref.tell
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from streamactors.engine.boundary import BoundaryIn, BoundaryOut
+from streamactors.engine.fusing import FusedSource
 from streamactors.engine.graph import Edge, Node, PortOf
 from streamactors.engine.marks import Handling, Needs
 from streamactors.errors import BuildError
@@ -140,6 +141,7 @@ def _check(
         if needs is None:
             continue
         is_source = nodes[reader].stage.emits_marks
+        _check_fused_source(nodes[reader], needs)
         seen = {reader}
         work = [reader]
         while work:
@@ -157,9 +159,16 @@ def _check(
                     continue
                 if stage.shape.outlets and stage.shape.inlets:
                     _check_stage(nodes[other], stage.inlet_handling(in_port), needs, other in looping)
+                _check_fused_source(nodes[other], needs)
                 if other not in seen:
                     seen.add(other)
                     work.append(other)
+
+
+def _check_fused_source(node: Node, needs: Needs) -> None:
+    """A source may have the steps behind it inside (engine/fusing.py)."""
+    if isinstance(node.stage, FusedSource):
+        _check_stage(node, node.stage.steps, needs, loops=False)
 
 
 def _check_stage(node: Node, handling: Handling, needs: Needs, loops: bool) -> None:

@@ -18,6 +18,9 @@ from streamactors.engine.stage import NOT_USED
 from streamactors.errors import BuildError
 
 
+LONGEST_NAME = 80
+
+
 @dataclass(slots=True)
 class Plan:
     """Nodes, edges between their ports, and how to compute the materialized value."""
@@ -27,7 +30,7 @@ class Plan:
     inlets: list[PortOf]
     outlets: list[PortOf]
     mat: list[tuple[str, Any]]
-    islands: int
+    islands: list[str]  # the name of each: its stages
     marks: MarkPlan
 
     def evaluate(self, values: list[Any]) -> Any:
@@ -62,7 +65,14 @@ def _make(module: Module) -> Plan:
     graph = fuse(Flat(nodes, edges, inlets, outlets, mat))
     nodes, edges = _cut(graph.nodes, graph.edges)
     islands = _number_islands(nodes, edges, graph.inlets + graph.outlets)
-    return Plan(nodes, edges, graph.inlets, graph.outlets, graph.mat, islands, plan_marks(nodes, edges))
+    names = [_island_name(nodes, island) for island in range(islands)]
+    return Plan(nodes, edges, graph.inlets, graph.outlets, graph.mat, names, plan_marks(nodes, edges))
+
+
+def _island_name(nodes: list[Node], island: int) -> str:
+    """Return what a warning calls the actor of an island: the labels of its stages."""
+    labels = ", ".join(node.label for node in nodes if node.island == island)
+    return f"stream {labels}" if len(labels) <= LONGEST_NAME else f"stream {labels[:LONGEST_NAME]}…"
 
 
 def _flatten(root: Module) -> Any:

@@ -116,15 +116,17 @@ class Run:
             island.abort(error)
 
 
-def _new_island(run: Run) -> Island:
+def _new_island(run: Run, name: str) -> Island:
     island = Island(run, watch_of(run.system.pool))
-    island.start_actor()
+    island.start_actor(name)
     return island
 
 
 def _build(run: Run, plan: Plan, home: Island | None) -> tuple[list[Any], list[Logic], list[Island], list[Connection]]:
     """Make logics and connections of a plan. `home` is the island of its open ports, if it has any."""
-    islands = [home if home is not None and i == 0 else _new_island(run) for i in range(plan.islands)]
+    islands = [
+        home if home is not None and i == 0 else _new_island(run, name) for i, name in enumerate(plan.islands)
+    ]
     interpreters = [island.interpreter for island in islands]
     base = run.source_base
     run.source_base += len(plan.nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from streamactors.engine.attributes import Attributes
@@ -99,6 +100,7 @@ class Stage(GraphStage, Generic[In, Out]):
     shape = FLOW
 
 
+@cache
 def _snake(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
