@@ -12,6 +12,7 @@ from typing import Final
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.listener import Listener
 from streamactors.broker.network.processor import Processor
 
@@ -34,7 +35,7 @@ class Acceptor:
     def bind(self, spec: ListenerSpec) -> Listener:
         """Bind and listen, without accepting yet. Raises BrokerStartError naming the address."""
         addresses = _addresses(spec)
-        sockets = _bind_all(addresses, spec, self._processor.limits.backlog)
+        sockets = _bind_all(addresses, spec, self._processor.limits)
         port: int = sockets[0].getsockname()[1]
         listener = Listener(spec.name, spec.host, port, spec.advertised_host, spec.advertised_port or port)
         if spec.advertised_port == spec.port == 0:
@@ -108,7 +109,7 @@ def _has_ipv6_loopback() -> bool:
 
 
 def _bind_all(
-    addresses: list[tuple[socket.AddressFamily, str]], spec: ListenerSpec, backlog: int
+    addresses: list[tuple[socket.AddressFamily, str]], spec: ListenerSpec, limits: Limits
 ) -> list[socket.socket]:
     """Bind every address to one port; a free one of the first may be taken on the second, so try a few."""
     for _ in range(_TRIES_FOR_ONE_PORT):
@@ -118,11 +119,11 @@ def _bind_all(
             for family, host in addresses:
                 sock = socket.socket(family, socket.SOCK_STREAM)
                 sockets.append(sock)
-                _prepare(sock, host)
+                _prepare(sock, host, limits)
                 sock.bind((host, port))
                 port = sock.getsockname()[1]
             for sock in sockets:
-                sock.listen(backlog)
+                sock.listen(limits.backlog)
         except OSError as error:
             for sock in sockets:
                 sock.close()
@@ -133,8 +134,13 @@ def _bind_all(
     raise BrokerStartError(f"listener {spec.name}: no port is free on both loopback addresses; name one")
 
 
-def _prepare(sock: socket.socket, host: str) -> None:
+def _prepare(sock: socket.socket, host: str, limits: Limits) -> None:
     sock.setblocking(False)
+    # Accepted connections inherit these.
+    if limits.send_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+    if limits.receive_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if sock.family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
