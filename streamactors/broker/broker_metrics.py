@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from streamactors.broker.group.group_metrics import groups_by_state
+
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
     from streamactors.broker.purgatory import Purgatory
@@ -26,7 +28,7 @@ class Metric(NamedTuple):
 
 def sample(node: Node) -> list[Metric]:
     """Return all metrics of a broker as of now. On the data plane's thread."""
-    return [*_cluster(node), *_network(node), *_purgatories(node), *_topics(node)]
+    return [*_cluster(node), *_network(node), *_purgatories(node), *_topics(node), *_groups(node)]
 
 
 def _cluster(node: Node) -> Iterator[Metric]:
@@ -86,6 +88,36 @@ def _topics(node: Node) -> Iterator[Metric]:
         "Sum of the start offsets of a topic: records deleted.",
         start.items(),
     )
+
+
+def _groups(node: Node) -> Iterator[Metric]:
+    groups = node.groups
+    counts = groups_by_state(groups.coordinated())
+    yield Metric(
+        "streamactors_groups",
+        "gauge",
+        "Consumer groups coordinated by this broker, by state.",
+        ("state",),
+        tuple(((state,), count) for state, count in counts.items()),
+    )
+    lags = groups.lags()
+    labels = tuple((each.group, each.topic, str(each.partition)) for each in lags)
+    yield Metric(
+        "streamactors_group_committed_offset",
+        "gauge",
+        "Next offset a group will read after a restart.",
+        ("group", "topic", "partition"),
+        tuple((names, each.committed) for names, each in zip(labels, lags, strict=True)),
+    )
+    yield Metric(
+        "streamactors_group_lag",
+        "gauge",
+        "Records of a partition that a group has not committed yet.",
+        ("group", "topic", "partition"),
+        tuple((names, each.lag) for names, each in zip(labels, lags, strict=True)),
+    )
+    ongoing = node.transactions.open_transactions()
+    yield _gauge("streamactors_open_transactions", "Transactions begun and not decided yet.", ongoing)
 
 
 def _gauge(name: str, doc: str, value: float) -> Metric:

@@ -6,7 +6,7 @@ groups answer COORDINATOR_LOAD_IN_PROGRESS."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from streamactors.broker.group.group_messages import (
     ToGroup,
     TopicsDeleted,
 )
+from streamactors.broker.group.group_metrics import PartitionLag, lags
 from streamactors.broker.group.group_shard import GroupShard, OffsetRules
 from streamactors.broker.group.refusal import refuse
 
@@ -191,6 +192,16 @@ class Groups:
 
         for at, group_id in enumerate(group_ids):
             self.tell(group_id, DeleteGroups(partial(answered, at), (group_id,)))
+
+    def coordinated(self) -> Iterator[Group]:
+        """Return the groups coordinated here; a look between the coordinators' messages."""
+        for coordinator in self._coordinators:
+            yield from coordinator.actor.shard.groups.values()
+
+    def lags(self) -> list[PartitionLag]:
+        """Return how far each group is behind in each partition hosted here."""
+        shards = (coordinator.actor.shard for coordinator in self._coordinators)
+        return [each for shard in shards for each in lags(shard.offsets, self._node.partitions)]
 
     # -- coordinators -----------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from streamactors.broker.coordinator.record_codec import too_long
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.transaction.markers import Markers
 from streamactors.broker.transaction.refusal import refuse
-from streamactors.broker.transaction.transaction import TopicPartition, Transaction
+from streamactors.broker.transaction.transaction import TopicPartition, Transaction, TransactionState
 from streamactors.broker.transaction.transaction_actor import TransactionCoordinatorActor
 from streamactors.broker.transaction.transaction_events import (
     AddPartitions,
@@ -155,6 +155,14 @@ class Transactions:
 
         for coordinator in coordinators:
             coordinator.cell.tell(ListTransactions(answered))
+
+    def open_transactions(self) -> int:
+        """Return how many transactions are open; a look between the coordinators' messages."""
+        return sum(
+            txn.state is TransactionState.ONGOING
+            for coordinator in self._coordinators
+            for txn in coordinator.actor.shard.transactions.values()
+        )
 
     def _tell(self, transactional_id: str, request: ToTransaction | DescribeTransaction) -> None:
         coordinator = self._coordinators.of(transactional_id)

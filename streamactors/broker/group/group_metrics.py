@@ -1,0 +1,40 @@
+"""What is measured of groups and transactions, taken when it is asked for.
+
+Owner: the metrics endpoint; on the data plane's thread, between the coordinators' messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from streamactors.broker.group.classic_group import Group, GroupState
+from streamactors.broker.group.offsets_state import OffsetsState
+from streamactors.broker.replication.partitions import Partitions
+
+
+class PartitionLag(NamedTuple):
+    """How far a group is behind in one partition."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    lag: int
+
+
+def lags(offsets: OffsetsState, partitions: Partitions) -> Iterator[PartitionLag]:
+    """Return the lag of every committed offset whose partition is here: records between it and the high watermark."""
+    for group_id in sorted(offsets.groups()):
+        for (topic, index), committed in sorted(offsets.of_group(group_id).items()):
+            partition = partitions.get(topic, index)
+            if partition is not None:
+                lag = max(partition.high_watermark - committed.offset, 0)
+                yield PartitionLag(group_id, topic, index, committed.offset, lag)
+
+
+def groups_by_state(groups: Iterable[Group]) -> dict[str, int]:
+    """Return how many groups are in each state, the empty ones of the enum included."""
+    counts = {state.value: 0 for state in GroupState}
+    for group in groups:
+        counts[group.state.value] += 1
+    return counts
