@@ -12,7 +12,7 @@ from streamactors.windows.buffered import Buffered, entry_bytes
 from streamactors.windows.codec import Serdes
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
 from streamactors.windows.record import RecordContext
-from streamactors.windows.time_index import TimeIndex
+from streamactors.windows.time_index import NEVER, TimeIndex
 
 
 class Closable(Protocol):
@@ -53,6 +53,11 @@ class Closing(Generic[T]):
         entries = self._index.pop_before(limit)
         self._count -= len(entries)
         return [window for _, _, window in entries if not window.gone]
+
+    def first_end(self) -> int | None:
+        """The smallest end there is."""
+        end = self._index.first_time()
+        return None if end == NEVER else end
 
     def buffered(self, serdes: Serdes) -> Buffered:
         """What a suppress buffer would hold now. O(entries)."""

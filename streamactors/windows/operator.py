@@ -76,6 +76,10 @@ class Operator(ABC):
     def idle(self, beyond_ms: int, out: list[Any]) -> None:  # noqa: B027 - most operators need none
         """The input has been silent for `beyond_ms` longer than the idle timeout."""
 
+    def due_at(self) -> int | None:
+        """The beyond_ms of `idle` at which something is given out, None if nothing is held."""
+        return None
+
     def end(self, out: list[Any]) -> None:  # noqa: B027 - most operators need none
         """The input has ended: let go of everything."""
 
@@ -131,6 +135,17 @@ class TimedOperator(Operator):
         if stream_time > self.stream_time:
             self.stream_time = stream_time
             self._release(out)
+
+    def due_at(self) -> int | None:
+        closes_at = self._next_release()
+        if closes_at is None or self.stream_time == NO_TIME:
+            return None
+        since = self.stream_time if self._time_when_silent is None else self._time_when_silent
+        return max(0, closes_at - since)
+
+    def _next_release(self) -> int | None:
+        """The stream time at which something is given out next."""
+        return None
 
     @abstractmethod
     def _release(self, out: list[Any]) -> None:

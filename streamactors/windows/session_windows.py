@@ -173,6 +173,10 @@ class SessionOperator(AggregateOperator):
             out.append((ident, key, start, end, value, None, end, context, True))
         self._closing.report.record(len(out) - emitted, began)
 
+    def _next_release(self) -> int | None:
+        end = None if self._closing is None else self._closing.first_end()
+        return None if end is None else end + self._wait + 1
+
     def buffered(self) -> Buffered:
         """What a suppress buffer would hold."""
         assert self._closing is not None

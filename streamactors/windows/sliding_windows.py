@@ -175,6 +175,10 @@ class SlidingOperator(AggregateOperator):
             out.append((pane.ident, pane.key, start, end, pane.value, old, pane.timestamp, context, True))
         closing.report.record(len(out) - emitted, began)
 
+    def _next_release(self) -> int | None:
+        end = None if self._closing is None else self._closing.first_end()
+        return None if end is None else end + self._grace + 1
+
     def buffered(self) -> Buffered:
         """What a suppress buffer would hold."""
         assert self._closing is not None

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from streamactors.windows.buffered import Buffered, entry_bytes
 from streamactors.windows.changelog import Change, StoreLog, StoreReader, TaskIdentity, pack_context, unpack_context
 from streamactors.windows.codec import dumps, key_bytes
+from streamactors.windows.definitions import FOREVER
 from streamactors.windows.errors import BufferFull
 from streamactors.windows.metrics import SuppressMetrics
 from streamactors.windows.operator import NO_TIME, Ident, Operator, Surroundings, TimedOperator
@@ -148,6 +149,10 @@ class Suppress(TimedOperator):
         limit = self.stream_time - self._wait
         while self._index.first_time() <= limit:
             self._give_out_first(out)
+
+    def _next_release(self) -> int | None:
+        time = self._index.first_time()
+        return time + self._wait if time < FOREVER else None
 
     def _give_out_first(self, out: list[Any]) -> None:
         """Give out the first entry; one whose timer was restarted takes its new place instead."""

@@ -76,6 +76,11 @@ class WindowTask:
         self._run((), out, lambda operator, into: operator.idle(beyond, into))
         return out
 
+    def idle_due_ms(self) -> int | None:
+        """The silence at which `idle` gives something out next; None if nothing is held or there is no `idle_after`."""
+        due = [at for operator in self._operators if (at := operator.due_at()) is not None]
+        return self._idle_after_ms + max(1, min(due)) if due and self._idle_after_ms is not None else None
+
     def end_of_input(self) -> list[Any]:
         """Everything still held back: the input has come to its own end, and rows that come all the same are late."""
         out: list[Any] = []

@@ -20,7 +20,7 @@ from streamactors.windows.aggregator import as_values, snapshot
 from streamactors.windows.buffered import Buffered, entry_bytes
 from streamactors.windows.changelog import StoreReader
 from streamactors.windows.codec import key_bytes
-from streamactors.windows.definitions import TimeWindows, UnlimitedWindows
+from streamactors.windows.definitions import FOREVER, TimeWindows, UnlimitedWindows
 from streamactors.windows.errors import BufferFull
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
 from streamactors.windows.operator import FATAL, Ident, Surroundings
@@ -211,6 +211,10 @@ class TimeFinals(TimeWindowOperator):
             for _, ident, cell in ordered
             if cell.value is not None
         ]
+
+    def _next_release(self) -> int | None:
+        closes_at = self._close_at()
+        return closes_at if closes_at < FOREVER else None
 
     def restore(self, reader: StoreReader) -> None:
         super().restore(reader)
