@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from streamactors.kafka.control import Control as Control
     from streamactors.kafka.control import DrainingControl as DrainingControl
     from streamactors.kafka.control import NoopControl as NoopControl
+    from streamactors.kafka.producer import Producer as Producer
+    from streamactors.kafka.producer_record import ProducerMessage as ProducerMessage
+    from streamactors.kafka.producer_record import ProducerRecord as ProducerRecord
     from streamactors.kafka.record import ConsumerRecord as ConsumerRecord
     from streamactors.kafka.settings import CommitterSettings as CommitterSettings
     from streamactors.kafka.settings import ConsumerSettings as ConsumerSettings
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "consumer": ("Consumer",),
     "control": ("Control", "DrainingControl", "NoopControl"),
+    "producer": ("Producer",),
+    "producer_record": ("ProducerMessage", "ProducerRecord"),
     "record": ("ConsumerRecord",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
     "subscriptions": ("Subscriptions", "TopicPartition"),

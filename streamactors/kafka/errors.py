@@ -6,6 +6,7 @@ KafkaError
 ├── TopicError        a topic cannot be created, changed or deleted; the broker says why
 ├── RecordError       a record could not be delivered or read
 ├── ConsumerFailed    a consumer cannot go on
+├── ProducerFailed    a producer cannot go on
 ├── CommitFailed      offsets cannot be committed, and trying again will not help
 └── CommitTimeout     offsets could not be committed in time
 """
@@ -37,6 +38,10 @@ class RecordError(KafkaError):
 
 class ConsumerFailed(KafkaError):
     """A consumer cannot go on; the message names the partition and the reason."""
+
+
+class ProducerFailed(KafkaError):
+    """A producer cannot go on: it was fenced, or a transaction cannot be committed."""
 
 
 class CommitFailed(KafkaError):

@@ -1,0 +1,233 @@
+"""The producer of streams: librdkafka's, with a thread of its own that serves the delivery reports.
+
+`send` may be called from any thread, never waits, and raises BufferError while the queue is full. What became of a record is put into the
+dict that was given with it, by librdkafka's own call of its `setdefault`: {None: report} when the broker has it, {error: report} when
+not, so that no Python function runs per record. Whoever waits is told once per batch of reports. The thread rests while nothing is on
+its way."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.kafka.client import ck
+from streamactors.kafka.errors import KafkaError, NoBroker, ProducerFailed, RecordError
+from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.settings import ProducerSettings
+
+_log = logging.getLogger("streamactors.kafka")
+
+POLL_S = 0.1
+"""How long one poll may wait for reports; a closing producer is held up by no more."""
+
+T = TypeVar("T")
+Slot = dict[Any, Any]
+
+
+class StreamProducer:
+    """See the module. Made cheaply; connects at the first `start`."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self.settings = settings
+        self._complaint = ""
+        self._dispatcher = Dispatcher(f"producer of {settings.bootstrap_servers}")
+        self._listeners: tuple[Callable[[], None], ...] = ()
+        self._lock = threading.Lock()
+        self._polling = False
+        self._started: Future[None] | None = None
+        self._closed = False
+        properties = settings.client_properties()
+        properties.setdefault("client.id", "streamactors")
+        properties["error_cb"] = self._on_error
+        properties["logger"] = logging.getLogger("streamactors.kafka.librdkafka")
+        try:
+            self._client = ck.Producer(properties)
+        except ck.KafkaException as error:
+            raise KafkaError(f"producer settings: {error.args[0].str()}") from None
+        except (TypeError, ValueError) as error:
+            raise KafkaError(f"producer settings: {error}") from None
+        self._produce = self._client.produce
+
+    def _on_error(self, error: Any) -> None:
+        self._complaint = error.str()
+        _log.info("%s: %s", self.settings.bootstrap_servers, error.str())
+
+    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self) -> Future[None]:
+        """Connect, and begin transactions if the settings have a transactional id; fails with NoBroker or KafkaError."""
+        with self._lock:
+            if self._started is None:
+                self._started = self.call(self._connect)
+            return self._started
+
+    def _connect(self) -> None:
+        try:
+            self._client.list_topics(timeout=self.settings.preflight_timeout_ms / 1_000)
+        except ck.KafkaException:
+            self._client.poll(0)
+            raise NoBroker(
+                f"no broker at {self.settings.bootstrap_servers} ({self._complaint or 'no answer'}); "
+                "start one with: streamactors broker"
+            ) from None
+        if self.settings.transactional_id is not None:
+            try:
+                self._client.init_transactions()
+            except ck.KafkaException as error:
+                raise producer_failed(error, f"transactional id {self.settings.transactional_id}") from None
+
+    def call(self, fn: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Run `fn` on the producer's thread, after what was given before; return a future of its result."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                result = fn(*arguments)
+            except BaseException as error:  # noqa: BLE001  # goes to whoever waits
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        try:
+            self._dispatcher.execute(run)
+        except DispatcherStopped:
+            future.set_exception(ProducerFailed(f"the producer of {self.settings.bootstrap_servers} is closed"))
+        return future
+
+    def close(self, *, drop: bool = False) -> Future[None]:
+        """Send what is queued (with `drop`: forget it), within close_timeout_ms, and end the thread. Idempotent."""
+        with self._lock:
+            if self._closed:
+                done: Future[None] = Future()
+                done.set_result(None)
+                return done
+            self._closed = True
+        return self.call(self._close, drop)
+
+    def _close(self, drop: bool) -> None:
+        try:
+            if drop:
+                self._client.purge(blocking=False)
+                self._client.poll(0)
+            else:
+                left = self._client.flush(self.settings.close_timeout_ms / 1_000)
+                if left:
+                    _log.warning(
+                        "%s: closed with %d records that nobody acknowledged in %d ms",
+                        self.settings.bootstrap_servers,
+                        left,
+                        self.settings.close_timeout_ms,
+                    )
+            self._tell()
+        finally:
+            self._dispatcher.stop()
+
+    # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def send(self, record: ProducerRecord, slot: Slot) -> None:
+        """Queue a record; its outcome goes into `slot`. Raises BufferError while the queue is full, RecordError for what cannot be sent."""
+        topic, value, key, partition, timestamp, headers = record
+        if partition is None:
+            partition = -1
+        try:
+            if timestamp is None and headers is None:
+                self._produce(topic, value, key, partition, slot.setdefault)
+            else:
+                self._produce(
+                    topic, value, key, partition, slot.setdefault, timestamp=timestamp or 0, headers=list(headers or ())
+                )
+        except ck.KafkaException as error:
+            size = len(value or b"") + len(key or b"")
+            raise RecordError(
+                f"topic {topic}: a record of {size} bytes cannot be sent: {error.args[0].str()} ({error.args[0].name()})"
+            ) from None
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called, on the producer's thread, after each batch of reports."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+
+    def forget(self, listener: Callable[[], None]) -> None:
+        """End `listen`."""
+        with self._lock:
+            self._listeners = tuple(known for known in self._listeners if known is not listener)
+
+    def wake(self) -> None:
+        """See to it that reports of what was sent are served."""
+        if not self._polling:
+            self._polling = True
+            try:
+                self._dispatcher.execute(self._serve)
+            except DispatcherStopped:
+                pass  # closing has served what there was
+
+    def _serve(self) -> None:
+        client = self._client
+        if client.poll(POLL_S):
+            self._tell()
+        if not len(client):
+            # sent -> seen polling -> this: what was sent is counted by now, so look once more after saying so
+            self._polling = False
+            if not len(client) or self._polling:
+                return
+            self._polling = True
+        try:
+            self._dispatcher.execute(self._serve)
+        except DispatcherStopped:
+            pass
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    # ── transactions, on the producer's thread ────────────────────────────────────────────────────────────────────
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._transactional(self._client.begin_transaction)
+
+    def commit(self, offsets: Mapping[Any, int], group: Any, timeout_s: float) -> None:
+        """Flush, add the offsets (topic partition -> position) of a group, commit. Raises ProducerFailed."""
+        if offsets:
+            told = [ck.TopicPartition(*key, offset) for key, offset in offsets.items()]
+            self._transactional(lambda: self._client.send_offsets_to_transaction(told, group, timeout_s))
+        self._transactional(lambda: self._client.commit_transaction(timeout_s))
+        self._tell()
+
+    def abort(self, timeout_s: float) -> None:
+        """Abort the transaction. Raises ProducerFailed."""
+        self._transactional(lambda: self._client.abort_transaction(timeout_s))
+        self._tell()
+
+    def _transactional(self, call: Callable[[], Any]) -> None:
+        for attempt in range(RETRIES):
+            try:
+                call()
+            except ck.KafkaException as error:
+                if not error.args[0].retriable() or attempt == RETRIES - 1:
+                    raise producer_failed(error, f"transactional id {self.settings.transactional_id}") from None
+            else:
+                return
+
+
+RETRIES = 5
+"""How often a transactional call that librdkafka calls retriable is made; each waits its own timeout."""
+
+
+def producer_failed(error: Any, who: str) -> ProducerFailed:
+    """Return what an exception of librdkafka's producer means."""
+    cause = error.args[0]
+    return ProducerFailed(f"{who}: {cause.str()} ({cause.name()})")
+
+
+def not_delivered(record: ProducerRecord, error: Any) -> BaseException:
+    """Return the error of a record whose slot has `error`."""
+    if isinstance(error, BaseException):
+        return error
+    where = record.topic if record.partition is None else f"{record.topic}-{record.partition}"
+    size = len(record.value or b"") + len(record.key or b"")
+    return RecordError(f"topic {where}: a record of {size} bytes was not delivered: {error.str()} ({error.name()})")

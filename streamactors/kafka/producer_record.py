@@ -1,0 +1,128 @@
+"""What goes into a producer and what comes out: records, envelopes with something that passes through, and results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from streamactors.errors import BuildError
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | str | None]]
+
+
+class ProducerRecord(NamedTuple):
+    """A record to write. `partition` None: chosen by the key (Java's murmur2). `timestamp`: ms since 1970, None: now."""
+
+    topic: str
+    value: bytes | str | None = None
+    key: bytes | str | None = None
+    partition: int | None = None
+    timestamp: int | None = None
+    headers: Headers | None = None
+
+
+class Message(NamedTuple):
+    """One record to write, and something that comes out with its result."""
+
+    record: ProducerRecord
+    pass_through: Any = None
+
+
+class MultiMessage(NamedTuple):
+    """Several records to write; the result comes when all are acknowledged."""
+
+    records: tuple[ProducerRecord, ...]
+    pass_through: Any = None
+
+
+class PassThroughMessage(NamedTuple):
+    """Nothing to write; comes out in its turn."""
+
+    pass_through: Any
+
+
+Envelope: TypeAlias = Message | MultiMessage | PassThroughMessage
+
+
+class ProducerMessage:
+    """Makes the three kinds of envelopes."""
+
+    @staticmethod
+    def message(record: ProducerRecord, pass_through: Any = None) -> Message:
+        """Return an envelope of one record."""
+        return Message(record, pass_through)
+
+    @staticmethod
+    def multi(records: Iterable[ProducerRecord], pass_through: Any = None) -> MultiMessage:
+        """Return an envelope of several records, or of none."""
+        return MultiMessage(tuple(records), pass_through)
+
+    @staticmethod
+    def pass_through(value: Any) -> PassThroughMessage:
+        """Return an envelope of no record."""
+        return PassThroughMessage(value)
+
+
+class RecordMetadata(tuple[Any]):
+    """Where a record was stored; read from librdkafka's report when asked for."""
+
+    __slots__ = ()
+
+    @property
+    def topic(self) -> str:
+        topic: str = self[0].topic()
+        return topic
+
+    @property
+    def partition(self) -> int:
+        partition: int = self[0].partition()
+        return partition
+
+    @property
+    def offset(self) -> int:
+        offset: int = self[0].offset()
+        return offset
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since 1970."""
+        timestamp: int = self[0].timestamp()[1]
+        return timestamp
+
+    def __repr__(self) -> str:
+        return f"RecordMetadata({self.topic}-{self.partition}@{self.offset})"
+
+
+class Result(NamedTuple):
+    """The record of a `Message` is stored."""
+
+    metadata: RecordMetadata
+    message: Message
+
+    @property
+    def pass_through(self) -> Any:
+        return self.message.pass_through
+
+
+class MultiResult(NamedTuple):
+    """Every record of a `MultiMessage` is stored; `parts` in its order."""
+
+    parts: tuple[RecordMetadata, ...]
+    message: MultiMessage
+
+    @property
+    def pass_through(self) -> Any:
+        return self.message.pass_through
+
+
+class PassThroughResult(NamedTuple):
+    """The result of a `PassThroughMessage`."""
+
+    pass_through: Any
+
+
+def checked_record(record: Any) -> ProducerRecord:
+    """Return `record`. Raises BuildError, naming it, if it is none."""
+    if isinstance(record, ProducerRecord):
+        return record
+    raise BuildError(f"a producer takes ProducerRecord(topic, value, key, …), got {type(record).__name__}")

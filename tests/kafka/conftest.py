@@ -1,0 +1,111 @@
+"""One broker per test module, a system per test, and small helpers."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from confluent_kafka import Consumer as BareConsumer
+from confluent_kafka import Producer as BareProducer
+from confluent_kafka import TopicPartition
+from streamactors import ActorSystem
+from streamactors.broker import Cluster
+from streamactors.kafka import ConsumerSettings, ProducerSettings
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def system():
+    with ActorSystem("kafka") as system:
+        yield system
+
+
+@pytest.fixture
+def settings(cluster, request):
+    return ConsumerSettings(
+        cluster.bootstrap_servers,
+        group_id=request.node.name,
+        auto_offset_reset="earliest",
+        commit_interval_ms=50,
+        properties={"session.timeout.ms": 6_000},
+    )
+
+
+@pytest.fixture
+def producer_settings(cluster):
+    return ProducerSettings(cluster.bootstrap_servers)
+
+
+@pytest.fixture
+def topic_with(cluster):
+    """Create a topic and write records, round robin."""
+
+    def make(name, records, partitions=1):
+        cluster.create_topic(name, partitions=partitions)
+        producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 1})
+        for i, value in enumerate(records):
+            producer.produce(name, value, partition=i % partitions)
+        assert producer.flush(10) == 0
+        return name
+
+    return make
+
+
+@pytest.fixture
+def committed(settings):
+    """Return the group's committed offsets of a topic."""
+
+    def look(topic, partitions=1):
+        consumer = BareConsumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": settings.group_id})
+        found = consumer.committed([TopicPartition(topic, i) for i in range(partitions)], timeout=10)
+        consumer.close()
+        return {p.partition: p.offset for p in found}
+
+    return look
+
+
+@pytest.fixture
+def read_all(cluster):
+    """Return the messages of a topic, in partition order."""
+
+    def read(topic, partitions=1, isolation="read_committed"):
+        consumer = BareConsumer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "group.id": "reader",
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "isolation.level": isolation,
+            }
+        )
+        consumer.assign([TopicPartition(topic, i, 0) for i in range(partitions)])
+        messages, ended = [], 0
+        while ended < partitions:
+            for message in consumer.consume(500, 1):
+                if message.error() is None:
+                    messages.append(message)
+                else:
+                    assert message.error().name() == "_PARTITION_EOF", message.error()
+                    ended += 1
+        consumer.close()
+        return sorted(messages, key=lambda m: (m.partition(), m.offset()))
+
+    return read
+
+
+@pytest.fixture
+def wait_for():
+    def wait(condition, timeout=30):
+        pause = threading.Event()
+        for _ in range(int(timeout / 0.02)):
+            if condition():
+                return
+            pause.wait(0.02)
+        raise AssertionError("the condition did not come true")
+
+    return wait

@@ -1,0 +1,164 @@
+"""Producer.plain_sink, flexi_flow and flow_with_context on the real broker."""
+
+from __future__ import annotations
+
+import pytest
+from streamactors import FlowWithContext, Sink, Source
+from streamactors.engine.supervision import resuming
+from streamactors.errors import BuildError
+from streamactors.kafka import Consumer, Producer, ProducerMessage, ProducerRecord, ProducerSettings, Subscriptions
+from streamactors.kafka.errors import NoBroker, RecordError
+
+
+def test_a_plain_sink_is_done_when_everything_is_acknowledged(cluster, producer_settings, system, read_all):
+    cluster.create_topic("sink", partitions=2)
+    records = (ProducerRecord("sink", b"%d" % i, partition=i % 2) for i in range(5_000))
+    Source.from_iterable(list(records)).run_with(Producer.plain_sink(producer_settings), system).result(30)
+    found = [int(m.value()) for m in read_all("sink", 2)]
+    assert found == [*range(0, 5_000, 2), *range(1, 5_000, 2)]
+
+
+def test_key_timestamp_and_headers_arrive(cluster, producer_settings, system, read_all):
+    cluster.create_topic("whole", partitions=1)
+    record = ProducerRecord("whole", "v", b"k", 0, 1_700_000_000_000, [("h", b"1"), ("h", None)])
+    sink = Producer.plain_sink(producer_settings)
+    Source.from_iterable([record, ProducerRecord("whole", None, "k")]).run_with(sink, system).result(30)
+    first, second = read_all("whole")
+    assert (first.key(), first.value(), first.timestamp()[1]) == (b"k", b"v", 1_700_000_000_000)
+    assert first.headers() == [("h", b"1"), ("h", None)]
+    assert second.value() is None
+
+
+def test_results_come_in_input_order_whatever_partition_answers_first(cluster, producer_settings, system):
+    cluster.create_topic("order", partitions=4)
+
+    def envelope(i):
+        record = ProducerRecord("order", b"%d" % i, partition=i % 4)
+        if i % 10 == 3:
+            return ProducerMessage.multi([record] * 3, i)
+        if i % 10 == 7:
+            return ProducerMessage.pass_through(i)
+        if i % 10 == 9:
+            return ProducerMessage.multi([], i)
+        return ProducerMessage.message(record, i)
+
+    flow = Producer.flexi_flow(producer_settings)
+    results = Source.range(0, 2_000).map(envelope).via(flow).run_with(Sink.to_list(), system).result(30)
+    assert [result.pass_through for result in results] == list(range(2_000))
+    assert results[0].metadata.offset == 0
+    assert results[0].metadata.topic == "order"
+    assert results[1].metadata.partition == 1
+    parts = results[3].parts
+    assert [part.offset - parts[0].offset for part in parts] == [0, 1, 2]
+    assert results[9].parts == ()
+
+
+def test_a_context_comes_out_beside_its_result(cluster, producer_settings, system):
+    cluster.create_topic("context", partitions=1)
+    pairs = [(ProducerMessage.message(ProducerRecord("context", b"x"), "p"), i) for i in range(10)]
+    flow = Producer.flow_with_context(producer_settings)
+    assert isinstance(flow, FlowWithContext)
+    out = Source.from_iterable(pairs).via(flow.as_flow()).run_with(Sink.to_list(), system).result(30)
+    assert [context for _, context in out] == list(range(10))
+    assert {result.pass_through for result, _ in out} == {"p"}
+
+
+def test_a_full_queue_is_back_pressure(cluster, producer_settings, system, read_all):
+    cluster.create_topic("full", partitions=1)
+    tiny = producer_settings.with_properties({"queue.buffering.max.messages": 50, "linger.ms": 0})
+    envelopes = [
+        ProducerMessage.multi([ProducerRecord("full", b"%d" % (7 * i + j)) for j in range(7)], i) for i in range(500)
+    ]
+    flow = Producer.flexi_flow(tiny)
+    results = Source.from_iterable(envelopes).via(flow).run_with(Sink.to_list(), system).result(60)
+    assert [result.pass_through for result in results] == list(range(500))
+    assert [int(m.value()) for m in read_all("full")] == list(range(3_500))
+
+
+def test_a_record_that_is_too_big_fails_the_stream_behind_the_results_before_it(cluster, producer_settings, system):
+    cluster.create_topic("big", partitions=1)
+    values = [b"a", b"b", bytes(2_000_000), b"c"]
+    seen = []
+    envelopes = Source.from_iterable(
+        [ProducerMessage.message(ProducerRecord("big", v), i) for i, v in enumerate(values)]
+    )
+    flow = Producer.flexi_flow(producer_settings)
+    error = envelopes.via(flow).run_with(Sink.foreach(lambda r: seen.append(r.pass_through)), system).exception(30)
+    assert isinstance(error, RecordError)
+    assert "2000000 bytes" in str(error)
+    assert seen == [0, 1]
+
+
+def test_a_decider_that_resumes_drops_what_cannot_be_delivered(cluster, producer_settings, system, read_all):
+    cluster.create_topic("resume", partitions=1)
+    records = [
+        ProducerRecord("resume", b"a"),
+        ProducerRecord("resume", b"b", partition=7),
+        "no record",
+        ProducerRecord("resume", b"c"),
+    ]
+    sink = Producer.plain_sink(producer_settings).with_attributes(decider=resuming)
+    Source.from_iterable(records).run_with(sink, system).result(60)
+    assert [m.value() for m in read_all("resume")] == [b"a", b"c"]
+
+
+def test_what_is_no_record_is_named(producer_settings, system):
+    error = Source.from_iterable([b"x"]).run_with(Producer.plain_sink(producer_settings), system).exception(30)
+    assert "ProducerRecord" in str(error)
+    assert "bytes" in str(error)
+    error = Source.from_iterable([b"x"]).via(Producer.flexi_flow(producer_settings)).run(system).exception(30)
+    assert "ProducerMessage.message" in str(error)
+
+
+def test_an_unreachable_broker_is_told_in_one_sentence(system):
+    sink = Producer.plain_sink(ProducerSettings("localhost:1", preflight_timeout_ms=500))
+    error = Source.from_iterable([ProducerRecord("x")]).run_with(sink, system).exception(30)
+    assert isinstance(error, NoBroker)
+    with pytest.raises(BuildError, match="expects ProducerSettings"):
+        Producer.plain_sink("localhost:1")
+    typo = ProducerSettings("localhost:1", properties={"linger.mss": 1})
+    error = Source.from_iterable([ProducerRecord("x")]).run_with(Producer.plain_sink(typo), system).exception(30)
+    assert "linger.mss" in str(error)
+
+
+def test_a_shared_producer_survives_a_stream_that_fails(cluster, producer_settings, system, read_all):
+    cluster.create_topic("shared", partitions=1)
+    with Producer.shared(producer_settings) as shared:
+        sink = Producer.plain_sink(producer_settings, producer=shared)
+        bad = Source.from_iterable([ProducerRecord("shared", b"a"), "bad"]).run_with(sink, system)
+        assert bad.exception(30)
+        Source.from_iterable([ProducerRecord("shared", b"b")]).run_with(sink, system).result(30)
+    assert [m.value() for m in read_all("shared")] == [b"a", b"b"]
+
+
+def test_K_10_a_mark_is_done_when_the_broker_acknowledged_everything_before_it(
+    cluster, settings, producer_settings, system, topic_with, committed, read_all
+):
+    topic = topic_with("in-marks", [b"%d" % i for i in range(300)], 2)
+    cluster.create_topic("out-marks", partitions=1)
+    source = Consumer.source(settings, Subscriptions.topics(topic), until="end")
+    copied = source.map(lambda record: ProducerRecord("out-marks", record.value))
+    copied.run_with(Producer.plain_sink(producer_settings), system).result(30)
+    assert len(read_all("out-marks")) == 300
+    wait_committed(committed, topic, {0: 150, 1: 150})
+
+
+def test_K_10_nothing_is_committed_that_was_not_acknowledged(settings, system, topic_with, committed, cluster):
+    topic = topic_with("in-lost", [b"x"] * 10)
+    never = ProducerSettings(
+        cluster.bootstrap_servers,
+        properties={"linger.ms": 0, "delivery.timeout.ms": 1_500, "request.timeout.ms": 1_000},
+    )
+    sink = Producer.plain_sink(never)
+    source = Consumer.source(settings, Subscriptions.topics(topic), until="end")
+    copied = source.map(lambda record: ProducerRecord("a-topic-nobody-made", record.value, partition=3))
+    assert isinstance(copied.run_with(sink, system).exception(60), RecordError)
+    assert committed(topic) == {0: -1001}
+
+
+def wait_committed(committed, topic, expected):
+    import time
+
+    deadline = time.monotonic() + 30
+    while committed(topic, len(expected)) != expected:
+        assert time.monotonic() < deadline
