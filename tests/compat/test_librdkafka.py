@@ -1,0 +1,70 @@
+"""librdkafka's own tests against this broker, with a client that is three years older than the one we use ourselves."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from streamactors.broker import Cluster
+from tests.compat.support import HERE, allowed, debian_source, must_run, run
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+VERSION = "2.0.2"
+SETTINGS = {"num.partitions": 4, "group.initial.rebalance.delay.ms": 0}
+# these ask for three replicas of what they create; there is one broker
+THREE_REPLICAS = ("0103-transactions.c", "0107-topic_recreate.c")
+
+
+def build() -> Path:
+    """Return the folder of the built test runner."""
+    source = debian_source("librdkafka", VERSION)
+    tests = source / "tests"
+    if not (tests / "test-runner").exists():
+        for name in THREE_REPLICAS:
+            text = (tests / name).read_text()
+            (tests / name).write_text(re.sub(r"(test_create_topic\([^;]*), 3\);", r"\1, 1);", text))
+        without = ("--disable-sasl", "--disable-gssapi", "--disable-curl", "--disable-zstd")
+        must_run(["./configure", *without], folder=source)
+        must_run(["make", "-j2", "libs"], folder=source, timeout_s=1200)
+        must_run(["make", "-j2", "-C", "tests", "test-runner"], folder=source, timeout_s=1200)
+    return tests
+
+
+def outcomes(cluster: Cluster, tests: Sequence[str], folder: Path, timeout_s: float) -> dict[str, str]:
+    """Run tests, four at a time; return test -> PASSED, FAILED or SKIPPED."""
+    runner = build()
+    (runner / "test.conf").write_text(f"metadata.broker.list={cluster.bootstrap_servers}\ntest.topic.random=true\n")
+    report = folder / "report.json"
+    ran = run(
+        [runner / "test-runner", "-E", "-p4", "-L"],
+        folder=runner,
+        timeout_s=timeout_s,
+        env={
+            "TESTS": ",".join(name[:4] for name in tests),
+            "TEST_REPORT": str(report),
+            "TEST_KAFKA_VERSION": "4.0.0",
+            "BROKERS": cluster.bootstrap_servers,
+            "KAFKA_PATH": str(HERE / "kafka_scripts"),
+            "STREAMACTORS_PYTHON": sys.executable,
+            "LD_LIBRARY_PATH": f"{runner.parent / 'src'}:{runner.parent / 'src-cpp'}",
+        },
+    )
+    assert report.exists(), f"the run ended early:\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
+    return {name: found["state"] for name, found in json.loads(report.read_text())["tests"].items()}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    build()
+    with Cluster(process=True, config=SETTINGS) as cluster:
+        return outcomes(cluster, allowed("librdkafka"), tmp_path_factory.mktemp("librdkafka"), 1200)
+
+
+@pytest.mark.parametrize("name", allowed("librdkafka"))
+def test_passes(results: dict[str, str], name: str) -> None:
+    assert results.get(name) == "PASSED"
