@@ -31,6 +31,6 @@ class RxOps(Ops[Out, Mat]):
         `overflow="drop_head"`, "drop_tail" or "drop_new". Time operators follow the system's clock. `holds=False` says that
         operators which could hold elements (flat_map, for instance) hold none, so that progress can be followed through them.
         """
-        from streamactors.stages.rx import Rx
+        from streamactors.stages.rx.pipeline import Rx
 
         return self._via(Rx(*operators, holds=holds, max_buffer=max_buffer, overflow=overflow))

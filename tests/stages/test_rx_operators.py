@@ -11,14 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reactivex import operators as ops
 from reactivex.subject import Subject
-
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint import AsyncBoundary, StageModule
 from streamactors.engine.run import materialize
 from streamactors.stages.iterables import FromIterable
-from streamactors.stages.rx import Rx
-from streamactors.stages.rx_handling import FORGETFUL, REMEMBERING, handling_of, names_of
+from streamactors.stages.rx.handling import FORGETFUL, REMEMBERING, handling_of, names_of
+from streamactors.stages.rx.pipeline import Rx
 from tests.engine.graphs import Collect, chain
 
 PIPELINES = {
@@ -158,7 +157,9 @@ def test_a_stage_gives_what_rx_alone_gives(system, name, elements, chunk, buffer
         assert got == expected
     else:
         assert type(error) is type(failure)
-        assert got == expected[: len(got)], "what came before the error is a prefix; the boundary lets an error overtake"
+        assert got == expected[: len(got)], (
+            "what came before the error is a prefix; the boundary lets an error overtake"
+        )
 
 
 @pytest.mark.parametrize("name", [name for name, pipeline in PIPELINES.items() if len(pipeline) == 1])

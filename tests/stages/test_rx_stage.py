@@ -18,7 +18,9 @@ from streamactors.engine.run import materialize
 from streamactors.engine.stage import Stage
 from streamactors.errors import BufferOverflow, BuildError
 from streamactors.stages.iterables import FromIterable, Range
-from streamactors.stages.rx import FromObservable, Rx, ToObserver, as_observable
+from streamactors.stages.rx.from_observable import FromObservable
+from streamactors.stages.rx.pipeline import Rx
+from streamactors.stages.rx.to_observer import ToObserver, as_observable
 from streamactors.stages.transform import Map
 from tests.engine.graphs import Collect, chain
 

@@ -11,12 +11,68 @@ from typing import Any, Final
 from streamactors.engine.marks import EXACT, EXACT_MEMORY, OPAQUE, Handling
 
 FORGETFUL: Final = frozenset(
-    ["as_observable", "cast", "dematerialize", "do", "do_action", "do_after_next", "do_after_terminate", "do_finally", "do_on_dispose", "do_on_subscribe", "do_on_terminate", "filter", "finally_action", "ignore_elements", "map", "materialize", "pluck", "pluck_attr", "starmap", "tap", "timestamp", "to_marbles"]
+    [
+        "as_observable",
+        "cast",
+        "dematerialize",
+        "do",
+        "do_action",
+        "do_after_next",
+        "do_after_terminate",
+        "do_finally",
+        "do_on_dispose",
+        "do_on_subscribe",
+        "do_on_terminate",
+        "filter",
+        "finally_action",
+        "ignore_elements",
+        "map",
+        "materialize",
+        "pluck",
+        "pluck_attr",
+        "starmap",
+        "tap",
+        "timestamp",
+        "to_marbles",
+    ]
 )
 """Each output is made from the one element that came in, at once."""
 
 REMEMBERING: Final = frozenset(
-    ["all", "contains", "default_if_empty", "distinct", "distinct_until_changed", "element_at", "element_at_or_default", "filter_indexed", "find", "find_index", "find_value", "first", "first_or_default", "first_or_default_async", "is_empty", "map_indexed", "pairwise", "scan", "skip", "skip_while", "skip_while_indexed", "slice", "some", "start_with", "starmap_indexed", "take", "take_while", "take_while_indexed", "throttle_first", "time_interval", "zip_with_iterable", "zip_with_list"]
+    [
+        "all",
+        "contains",
+        "default_if_empty",
+        "distinct",
+        "distinct_until_changed",
+        "element_at",
+        "element_at_or_default",
+        "filter_indexed",
+        "find",
+        "find_index",
+        "find_value",
+        "first",
+        "first_or_default",
+        "first_or_default_async",
+        "is_empty",
+        "map_indexed",
+        "pairwise",
+        "scan",
+        "skip",
+        "skip_while",
+        "skip_while_indexed",
+        "slice",
+        "some",
+        "start_with",
+        "starmap_indexed",
+        "take",
+        "take_while",
+        "take_while_indexed",
+        "throttle_first",
+        "time_interval",
+        "zip_with_iterable",
+        "zip_with_list",
+    ]
 )
 """Nothing is held back, but what comes out depends on what came before."""
 
