@@ -31,12 +31,15 @@ class MarkPlan:
         return NOTHING
 
 
-def plan_marks(nodes: list[Node], edges: list[Edge]) -> MarkPlan:
-    """Return the plan of the marks. Raises BuildError naming the stage and the way out when a reader's need is not met."""
+def plan_marks(nodes: list[Node], edges: list[Edge], partial: bool = False) -> MarkPlan:
+    """Return the plan of the marks. Raises BuildError naming the stage and the way out when a reader's need is not met.
+
+    A `partial` graph has open outlets: its readers may be in the graph around it, so its ways are worked out in any case."""
     readers = [i for i, node in enumerate(nodes) if node.stage.reads_marks or node.attributes.replay is not None]
-    if not readers:
+    if not readers and not (partial and any(node.stage.emits_marks for node in nodes)):
         return MarkPlan()
-    _check_restarts(nodes, readers)
+    if readers:
+        _check_restarts(nodes, readers)
     links = edges + [
         ((node.stage.peer_node, 0), (i, 0)) for i, node in enumerate(nodes) if isinstance(node.stage, BoundaryIn)
     ]
@@ -71,7 +74,7 @@ def plan_marks(nodes: list[Node], edges: list[Edge]) -> MarkPlan:
             work.append(target)
     _check(nodes, readers, outgoing, incoming, looping)
     return MarkPlan(
-        True,
+        bool(readers),
         {edge: frozenset(leaving[edge[0]]) for edge in edges},
         {
             i: frozenset(arriving[i, 0])

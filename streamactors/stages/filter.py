@@ -63,16 +63,15 @@ class _TakeWhileLogic(CallingLogic):
     def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
         fn = self.fn
         going_on = self._going_on
-        append = out.append
         for element in feed:
             if bool(fn(element)) is not going_on:
                 if self._inclusive:
-                    append(element)
+                    out.append(element)
                 else:
                     self.back = 1
                 self.over = WELL
                 return
-            append(element)
+            out.append(element)
             if stop:
                 return
 
@@ -141,24 +140,23 @@ class _DropRepeatedLogic(CallingLogic):
 
     def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
         same = self.fn
-        append = out.append
         last = self._last
         try:
             if last is _NOTHING:
                 for last in feed:  # the first element of all
-                    append(last)
+                    out.append(last)
                     break
             if same is None:
                 for element in feed:
                     if element != last:
-                        append(element)
+                        out.append(element)
                         last = element
                     if stop:
                         return
             else:
                 for element in feed:
                     if not same(last, element):
-                        append(element)
+                        out.append(element)
                         last = element
                     if stop:
                         return

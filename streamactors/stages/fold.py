@@ -7,78 +7,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.connection import Connection
+from streamactors.engine.fused_loop import Op
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks import BLURS_MEMORY, EXACT_MEMORY, Mark
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.user_code import blame
+from streamactors.engine.zero import fresh
 from streamactors.errors import NoSuchElement
 from streamactors.stages.calling import CallingLogic
 from streamactors.stages.checks import plain_function
-from streamactors.stages.emitting import WELL, End, keep
-from streamactors.stages.zero import fresh
+from streamactors.stages.emitting import End, keep
+from streamactors.stages.transform import Fusable
 
 _NOTHING: Any = object()
 
 
-class Scan(Stage[In, Out]):
+class Scan(Fusable[In, Out]):
     """Emit `zero`, then for each element the value so far combined with it.
 
     Emits when: the function has returned.        Backpressures when: downstream does.
     Completes when: upstream completes, after `zero`.   Cancels when: downstream cancels.
     Supervision: resume drops the element; restart goes back to `zero` and emits it.
-    Marks: at once, exact; remembers. Each run starts with a copy of `zero`.
+    Marks: at once, exact; remembers. Each run starts with a copy of `zero`. Fused with its neighbours.
     """
 
+    kind = "scan"
     handling = EXACT_MEMORY
 
     def __init__(self, zero: Any, fn: Callable[[Any, Any], Any]) -> None:
+        super().__init__(plain_function("scan", fn))
         self._zero = zero
-        self._fn = plain_function("scan", fn)
 
-    def logic(self) -> Logic:
-        return _ScanLogic(self._zero, self._fn)
-
-
-class _ScanLogic(CallingLogic):
-    def __init__(self, zero: Any, fn: Callable[[Any, Any], Any]) -> None:
-        self.fn = fn
-        self._zero = zero
-        self._value = fresh(zero)
-        self._begun = False
-
-    def on_pull(self, out: Connection) -> None:
-        if not self._begun:
-            self._begun = True
-            out.push([self._value])
-            if self._end is not None:
-                self.end_with(self._end)
-                return
-        if out.asked:
-            self.ask(out.asked)
-
-    def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
-        fn = self.fn
-        append = out.append
-        value = self._value
-        try:
-            for element in feed:
-                value = fn(value, element)
-                append(value)
-                if stop:
-                    break
-        finally:
-            self._value = value
-
-    def restart(self, out: list[Any]) -> None:
-        self._value = fresh(self._zero)
-        out.append(self._value)
-
-    def on_complete(self, in_: Connection) -> None:
-        if self._begun:
-            self.complete_stage()
-        else:
-            self._end = WELL  # zero has not been asked for yet
+    def op(self, attributes: Attributes) -> Op:
+        """Return this stage as a step of a loop."""
+        return Op(self.kind, self.fn, self.label, attributes, self._zero)
 
 
 class Fold(Stage[In, Out]):
@@ -225,12 +189,11 @@ class _StatefulMapLogic(CallingLogic):
 
     def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
         fn = self.fn
-        append = out.append
         state = self._state
         try:
             for element in feed:
                 state, result = fn(state, element)
-                append(result)
+                out.append(result)
                 if stop:
                     break
         finally:

@@ -188,7 +188,6 @@ class _LimitWeightedLogic(CallingLogic):
     def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
         cost = self.fn
         left = self._left
-        append = out.append
         try:
             for element in feed:
                 after = left - cost(element)
@@ -196,7 +195,7 @@ class _LimitWeightedLogic(CallingLogic):
                     self.over = _limit_reached(self.name, self._n, "in total cost")
                     break
                 left = after
-                append(element)
+                out.append(element)
                 if stop:
                     break
         finally:

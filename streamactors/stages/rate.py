@@ -153,9 +153,8 @@ class _BatchLogic(CallingLogic):
         if seed is None:
             out.extend(feed)
             return
-        append = out.append
         for element in feed:
-            append(seed(element))
+            out.append(seed(element))
             if stop:
                 return
 

@@ -12,10 +12,10 @@ from streamactors.engine.connection import Connection
 from streamactors.engine.pace import Pace
 from streamactors.engine.sink import SinkLogic
 from streamactors.engine.supervision import Directive, directive_for
+from streamactors.engine.zero import fresh
 from streamactors.errors import NoSuchElement
 from streamactors.stages.checks import plain_function
 from streamactors.stages.sinks import SinkStage
-from streamactors.stages.zero import fresh
 
 _NOTHING: Any = object()
 

@@ -6,20 +6,21 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from streamactors.engine.attributes import Attributes
-from streamactors.engine.fusing import FusedFlow, Op
+from streamactors.engine.fused_loop import Op
+from streamactors.engine.fusing import FusedFlow
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks import EXACT
+from streamactors.engine.marks import EXACT, Handling
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.stages.checks import plain_function
 
 
-class _Fusable(Stage[In, Out]):
+class Fusable(Stage[In, Out]):
     """A stage that is one step of a generated loop."""
 
     kind: ClassVar[str]
-    handling = EXACT
+    handling: Handling = EXACT
 
-    def __init__(self, fn: Callable[[Any], Any] | None) -> None:
+    def __init__(self, fn: Callable[..., Any] | None) -> None:
         self.fn = fn
 
     def op(self, attributes: Attributes) -> Op:
@@ -30,7 +31,7 @@ class _Fusable(Stage[In, Out]):
         return FusedFlow((self.op(attributes),), self.handling, attributes).create(attributes)
 
 
-class Map(_Fusable[In, Out]):
+class Map(Fusable[In, Out]):
     """Apply a function to each element.
 
     Emits when: the function has returned.        Backpressures when: downstream does.
@@ -44,7 +45,7 @@ class Map(_Fusable[In, Out]):
         super().__init__(plain_function("map", fn, "map_async"))
 
 
-class Filter(_Fusable[In, In]):
+class Filter(Fusable[In, In]):
     """Pass the elements for which the predicate is true; without one, those that are true themselves.
 
     Emits when: the predicate is true.            Backpressures when: downstream does, for passed elements.
@@ -58,7 +59,7 @@ class Filter(_Fusable[In, In]):
         super().__init__(None if predicate is None else plain_function("filter", predicate))
 
 
-class FilterNot(_Fusable[In, In]):
+class FilterNot(Fusable[In, In]):
     """Pass the elements for which the predicate is false.
 
     Emits when: the predicate is false.           Backpressures when: downstream does, for passed elements.
@@ -72,7 +73,7 @@ class FilterNot(_Fusable[In, In]):
         super().__init__(None if predicate is None else plain_function("filter_not", predicate))
 
 
-class Collect(_Fusable[In, Out]):
+class Collect(Fusable[In, Out]):
     """Apply a partial function: what it has no answer for (it returns None) is left out.
 
     Emits when: the function has returned something.   Backpressures when: downstream does, for passed elements.

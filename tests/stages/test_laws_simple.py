@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from streamactors.engine.attributes import NONE
+from streamactors.engine.fusing import FusedFlow
+from streamactors.engine.marks import EXACT_MEMORY
 from streamactors.stages.errors import MapError, Recover
 from streamactors.stages.expanding import Intersperse, MapChunks, MapConcat
 from streamactors.stages.filter import DropRepeated, DropWhile, TakeUntil, TakeWhile
 from streamactors.stages.fold import Fold, Reduce, Scan, StatefulMap
 from streamactors.stages.grouping import Grouped, Sliding
 from streamactors.stages.limit import Drop, Limit, LimitWeighted, Take, ZipWithIndex
-from streamactors.stages.transform import Filter, FilterNot, Map
+from streamactors.stages.transform import Collect, Filter, FilterNot, Map
 from streamactors.stages.watching import Log, WatchTermination
 from tests.stages.laws import Case, Hook, check_resume, check_run, check_user_error
 
@@ -49,6 +52,24 @@ def scanned(xs: list[int]) -> list[Any]:
     for x in xs:
         made.append((made[-1][0] + x, (x,)))
     return made
+
+
+def fused(*stages: Any) -> FusedFlow:
+    """Map, filter and scan stages as one, as the planner makes it."""
+    return FusedFlow(tuple(stage.op(NONE) for stage in stages), EXACT_MEMORY, NONE)
+
+
+def added(acc: Any, x: Any) -> Any:
+    return (acc[0] + sum(x[1]), x[1])
+
+
+def scan_scan(xs: list[int]) -> list[Any]:
+    """The second scan's zero, then what it makes of the first one's."""
+    inner = [(0, ()), *((x, (x,)) for x in xs if x % 3)]
+    made: list[Any] = [(0, ())]
+    for x in inner:
+        made.append(added(made[-1], x))
+    return [x for x in made if x[0] % 2 == 0]
 
 
 def dropped_repeated(xs: list[int]) -> list[int]:
@@ -122,6 +143,24 @@ CASES = {
     ),
     "scan": Case(
         lambda hook: Scan((0, ()), tapped(hook, lambda acc, x: (acc[0] + x, (x,)))), scanned, lambda r: set(r[1])
+    ),
+    "fused_with_scan": Case(
+        lambda hook: fused(
+            Filter(tapped(hook, lambda x: x % 3)),
+            Scan((0, ()), lambda _, x: (x, (x,))),
+            Map(lambda x: x),
+            Scan((0, ()), added),
+            Filter(lambda x: x[0] % 2 == 0),
+        ),
+        scan_scan,
+        lambda r: set(r[1]),
+        demand=None,
+        supervised=False,  # each step brings its own attributes
+    ),
+    "collect": Case(
+        lambda hook: Collect(tapped(hook, lambda x: (x,) if x % 3 else None)),
+        lambda xs: [(x,) for x in xs if x % 3],
+        demand=None,
     ),
     "fold": Case(lambda hook: Fold([], tapped(hook, lambda acc, x: [*acc, x])), lambda xs: [xs], demand=None),
     "reduce": Case(
