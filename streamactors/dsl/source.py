@@ -89,6 +89,17 @@ class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
         ended: StreamFuture[None] = materialize(self._into(StageModule(Ignore())), system or default_system())
         return ended
 
+    def as_observable(self, system: ActorSystem | None = None) -> Any:
+        """Return an RxPY observable: each subscription runs this source and calls the observer on the stream's thread.
+
+        Demand follows the observer: the next element is asked for when `on_next` has returned, so nothing is buffered. Disposing the
+        subscription cancels the stream. A failure goes to `on_error`; without one RxPY raises it."""
+        from streamactors.stages.rx.to_observer import as_observable
+
+        return as_observable(
+            lambda sink: materialize(joined(self.module, StageModule(sink), keep_right), system or default_system())
+        )
+
     def run_iter(self, system: ActorSystem | None = None, *, buffer: int | None = None) -> Iterator[Out]:
         """Run this source when the first element is asked for, and iterate over its elements.
 

@@ -12,6 +12,7 @@ from streamactors.stages.queue import BackpressureQueue, BoundedQueue, BoundedSo
 
 if TYPE_CHECKING:
     from streamactors.dsl.source import Source
+    from streamactors.engine.stage import NotUsed
 
 Overflow = Literal["drop_head", "drop_tail", "drop_buffer", "drop_new", "fail"]
 
@@ -75,3 +76,15 @@ class FedSources:
         Fails when: StreamFailed(error) is told, or `fail_when` gives an error; when a message does not wait for the `ack` before it.
         """
         return source(ActorRefSourceWithBackpressure(ack, complete_when, fail_when))
+
+    @classmethod
+    def from_observable(cls, observable: Any, overflow: str = "fail", max_buffer: int = 1_024) -> Source[Any, NotUsed]:
+        """Emit what an RxPY observable emits, on whatever thread. It knows no demand, so `max_buffer` elements may wait; then
+        "fail" fails the stream, "drop_head" drops the oldest, "drop_tail" the newest that waits, "drop_new" the one that comes.
+
+        Emits when: the observable has emitted and there is demand.   Completes when: the observable has and none waits.
+        Fails when: the observable fails. Its subscription is disposed when downstream cancels.
+        """
+        from streamactors.stages.rx.from_observable import FromObservable
+
+        return source(FromObservable(observable, overflow, max_buffer))

@@ -283,3 +283,14 @@ def test_bad_arguments_are_named():
     with pytest.raises(BuildError, match="observable, got list"):
         FromObservable([1])
     assert ToObserver
+
+
+def test_observables_and_sources_meet_in_the_dsl(system):
+    from streamactors import Sink, Source
+
+    source = Source.from_observable(reactivex.of(1, 2, 3)).map(lambda x: x * 10)
+    assert source.run_with(Sink.to_list(), system).result(10) == [10, 20, 30]
+    done, got = threading.Event(), []
+    source.as_observable(system).pipe(ops.scan(lambda a, b: a + b, 0)).subscribe(got.append, on_completed=done.set)
+    assert done.wait(10)
+    assert got == [10, 30, 60]
