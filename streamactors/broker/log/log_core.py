@@ -25,6 +25,8 @@ from streamactors.broker.log.segment_files import DELETED_SUFFIX, snapshot_path
 
 logger = logging.getLogger("streamactors.broker.log")
 
+BOUNDARIES: Final = 64
+
 COMPACTED: Final = ".compacted"
 """A file in the folder of a log that is, or was, compacted."""
 
@@ -80,6 +82,8 @@ class LogCore:
         """Whether the topic's own settings are known: before, nothing is deleted by the defaults."""
         self._bases = [segment.base_offset for segment in segments]
         self._condemned: list[tuple[int, Segment]] = []
+        # offset -> position where its batch begins, of places in the active segment where reads and flushes ended
+        self._boundaries: dict[int, int] = {}
         self._directory_dirty = True
         self._unsynced: set[Path] = set()  # small files that the next flush must sync
         self._apply_config(config)
@@ -139,6 +143,7 @@ class LogCore:
 
     def _set_segments(self, segments: list[Segment]) -> None:
         segments[-1].log.guard = self.lock
+        self._boundaries.clear()
         self.segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
@@ -146,6 +151,14 @@ class LogCore:
     def _segment_end(self, index: int) -> int:
         """The offset after the last one that the segment may hold."""
         return self._bases[index + 1] if index + 1 < len(self._bases) else self.end_offset
+
+    def _note_boundary(self, offset: int, position: int) -> None:
+        """Remember where a batch of the active segment begins, or will: the next read mostly begins where one ended."""
+        boundaries = self._boundaries
+        if offset not in boundaries:
+            if len(boundaries) >= BOUNDARIES:
+                del boundaries[next(iter(boundaries))]
+            boundaries[offset] = position
 
     def _check_online(self) -> None:
         if self.offline is not None:

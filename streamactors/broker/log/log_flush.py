@@ -52,6 +52,7 @@ class LogFlush(LogTrim):
                     segment.log.descriptor()  # open from now on: retention may take the name away meanwhile
                 except OSError:
                     pass  # `carry_out` meets it again, where it can be told
+            self._note_boundary(self.end_offset, self.active.size)
             dirty, self._directory_dirty = self._directory_dirty, False
             small, self._unsynced = frozenset(self._unsynced), set()
             files = tuple(segment.log for segment in segments)

@@ -95,32 +95,48 @@ class LogRead(LogCore):
             up_to = min(up_to, self.end_offset)
             if offset >= up_to:
                 return LogSlice(None, 0, 0, offset)
-            index = len(self.segments) - 1 if offset >= self.active.base_offset else self._segment_at(offset)
-            while True:
-                segment = self.segments[index]
-                position, size, base_offset = segment.position_of(offset)
-                if size:
-                    break
-                index += 1  # compaction left nothing at or after the offset here
-                if index == len(self.segments):
+            segment = self.active
+            known = self._boundaries.get(offset)
+            if known is not None:
+                position, size, index = known, 0, len(self.segments) - 1
+            else:
+                segment, index, position, size, base_offset = self._find(offset)
+                if base_offset >= up_to or size == 0:
                     return LogSlice(None, 0, 0, offset)
-            if base_offset >= up_to:
-                return LogSlice(None, 0, 0, offset)
             segment_end = self._segment_end(index)
             if up_to < segment_end:
-                limit, end_offset = segment.position_of(up_to)[0], up_to
+                end_offset = up_to
+                bound = self._boundaries.get(up_to) if segment is self.active else None
+                limit = segment.position_of(up_to)[0] if bound is None else bound
             else:
-                limit, end_offset = segment.size, segment_end
+                end_offset, limit = segment_end, segment.size
             if limit - position > max_bytes:
                 cut, cut_offset = segment.offsets.last_within(position + max_bytes)
                 if cut > position:
                     limit, end_offset = cut, min(cut_offset, end_offset)
-                elif min_one or size <= max_bytes:
-                    limit = min(limit, position + size)
                 else:
-                    return LogSlice(None, 0, 0, offset)
+                    size = size or segment.position_of(offset)[1]
+                    if not min_one and size > max_bytes:
+                        return LogSlice(None, 0, 0, offset)
+                    limit = min(limit, position + size)
+            elif segment is self.active:
+                self._note_boundary(end_offset, limit)
+            if limit <= position:
+                return LogSlice(None, 0, 0, offset)
             segment.log.hold()
             return LogSlice(segment.log, position, limit - position, end_offset)
+
+    def _find(self, offset: int) -> tuple[Segment, int, int, int, int]:
+        """Return (segment, its index, position, size, base offset) of the batch that holds the offset, or the next one.
+
+        Size 0: there is none."""
+        index = len(self.segments) - 1 if offset >= self.active.base_offset else self._segment_at(offset)
+        while True:
+            segment = self.segments[index]
+            position, size, base_offset = segment.position_of(offset)
+            if size or index + 1 == len(self.segments):
+                return segment, index, position, size, base_offset
+            index += 1  # compaction left nothing at or after the offset here
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that touch offsets start (inclusive) to end (exclusive), by their markers."""

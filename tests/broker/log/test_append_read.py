@@ -139,6 +139,38 @@ def test_idle_logs_hold_no_descriptor_and_come_back_when_used(make_log: MakeLog)
     assert append(log, b"w") == 4
 
 
+def test_the_high_watermark_only_grows_and_never_passes_the_end(make_log: MakeLog) -> None:
+    log = make_log()
+    append(log, b"a", b"b")
+    assert not log.advance_high_watermark(1)
+    assert not log.advance_high_watermark(99)
+    assert log.high_watermark == 2
+    log.append_as_leader(memoryview(build_batch([NewRecord(b"k", b"c", NOW_MS)])), 0, NOW_MS)
+    assert log.high_watermark == 2
+    assert log.advance_high_watermark(99)
+    assert log.high_watermark == 3
+
+
+def test_a_tailing_reader_gets_every_record_once_over_rolls_and_truncations(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=500, index_interval_bytes=0)
+    seen: list[bytes | None] = []
+    offset = 0
+    for number in range(60):
+        append(log, b"%d" % number * 20)
+        if number % 11 == 10:
+            log.truncate_to(log.end_offset - 1, NOW_MS)
+            append(log, b"again %d" % number)
+        if number % 3 == 0:
+            while offset < log.high_watermark:
+                with log.read(offset, 400, log.high_watermark) as piece:
+                    for batch in iter_batches(piece.read()):
+                        assert batch.base_offset == offset
+                        offset = batch.next_offset
+                        seen += [record.value for record in batch.records()]
+    expected = [b"again %d" % n if n % 11 == 10 else b"%d" % n * 20 for n in range(58)]
+    assert seen == expected
+
+
 def test_more_logs_than_descriptors_work_on(tmp_path: Path) -> None:
     disk, pool = Disk(max_open=4), ManualPool()
     logs = [
