@@ -28,7 +28,6 @@ class Dispatch:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._now_ms = node.clock.now_ms
         self._get_api = node.routes.get
 
     def __call__(self, connection: Connection, frame: memoryview) -> None:
@@ -43,7 +42,7 @@ class Dispatch:
             connection.close(f"unknown API key {header.api_key} ({NAMES.get(header.api_key, 'no such API')})")
             return
         low, high = api.versions
-        request = Request(self._node, connection, header, api, len(frame), self._now_ms())
+        request = Request(self._node, connection, header, api, len(frame), connection.last_active_ms)
         if not low <= header.api_version <= high:
             self._refuse_version(request)
             return

@@ -60,6 +60,10 @@ class FrameReader:
         """Receive once; return the number of bytes, 0 at the end of the stream.
 
         Raises what `receive_into` raises, and OutOfBuffers before anything is received."""
+        if self._buffer is None and self._start == self._end and not self._next_size:
+            self._start = 0  # the common case: a small request, all of it, into the shared buffer
+            self._end = received = receive_into(self._scratch)
+            return received
         limit = self._make_room()
         received = receive_into(self._view[self._end : limit])
         self._end += received
@@ -86,15 +90,19 @@ class FrameReader:
         """Whether half a request has a buffer of its own."""
         return self._buffer is not None
 
-    def park(self) -> None:
+    def park(self) -> bool:
         """Leave the shared buffer to others: keep what is not taken yet, in a buffer of our own if need be.
 
-        The pool may be overdrawn by that, for what has been received must not be lost; its owner then makes room."""
+        Returns whether buffers were taken or given back. The pool may be overdrawn then, for what has been received
+        must not be lost; its owner makes room."""
         pending = self._end - self._start
         if pending == 0:
+            if self._buffer is None:
+                return False
             self._drop_buffer()
         elif self._buffer is None:
             self._move_to(max(_FIRST_BUFFER, pending))
+        return True
 
     def close(self) -> None:
         """Forget everything."""

@@ -29,6 +29,7 @@ class FileRegion(Protocol):
 Part = bytes | bytearray | memoryview | FileRegion
 
 _IN_MEMORY: Final = (bytes, bytearray, memoryview)
+_AT_ONCE: Final = 64 << 10
 _GATHERED: Final = 64
 _PER_TURN: Final = 4 << 20
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
@@ -65,6 +66,8 @@ class Output:
 
         Raises OSError if the connection is gone, RegionTooShort if a response cannot be completed."""
         parts = self._parts
+        if len(parts) == 1 and self.size <= _AT_ONCE and isinstance(parts[0], _IN_MEMORY):
+            return self._send_one()
         budget = _PER_TURN
         while parts and budget > 0:
             head = parts[0]
@@ -78,6 +81,21 @@ class Output:
             budget -= sent
             self.size -= sent
         return not parts
+
+    def _send_one(self) -> bool:
+        """One small answer: nothing to gather."""
+        part = self._parts[0]
+        assert isinstance(part, _IN_MEMORY)
+        try:
+            sent = self._socket.send(part, _NO_SIGNAL)
+        except (BlockingIOError, InterruptedError):
+            return False
+        self.size -= sent
+        if self.size:
+            self._parts[0] = memoryview(part)[sent:]
+            return False
+        self._parts.clear()
+        return True
 
     def discard(self) -> None:
         """Drop everything, releasing the regions."""

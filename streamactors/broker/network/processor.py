@@ -177,7 +177,8 @@ class Processor:
                 self._flush()
 
     def _park(self, connection: Connection) -> None:
-        connection.reader.park()
+        if not connection.reader.park():
+            return
         while self.pool.overdrawn and self._evict(connection):
             pass
         if self._waiting_for_buffers:
@@ -274,10 +275,9 @@ class Processor:
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        while self._with_output:
-            connections, self._with_output = self._with_output, {}
-            for connection in connections.values():
-                self._send(connection)
+        waiting = self._with_output
+        while waiting:
+            self._send(waiting.popitem()[1])
 
     def _send(self, connection: Connection) -> None:
         if connection.closed:
