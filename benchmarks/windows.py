@@ -11,11 +11,16 @@ import gc
 import heapq
 import logging
 import random
+import shutil
 import statistics
+import subprocess
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from streamactors.testing.window_test_driver import RecordStream
@@ -28,6 +33,7 @@ from streamactors.windows import (
     Suppressed,
     TaskFactory,
     TimeWindows,
+    WindowTask,
     compile,
 )
 
@@ -266,7 +272,7 @@ def beside_bytewax(rows: list[Record]) -> Row:
         counted = win.fold_window("fold", keyed, clock, windower, int, lambda count, _: count + 1, lambda a, b: a + b)
         out: list[Any] = []
         op.output("out", counted.down, TestingSink(out))
-        run_main(flow)
+        run_main(flow)  # type: ignore[no-untyped-call]
         return out
 
     factory = finals(TimeWindows.of_size("10s").with_grace(GRACE))
@@ -288,42 +294,83 @@ def beside_bytewax(rows: list[Record]) -> Row:
     }
 
 
-def one_each(count: int) -> Iterator[list[Record]]:
+def beside_kafka_streams(rows: list[Record]) -> list[Row]:
+    """Beside TopologyTestDriver, where Java and Maven are: one thread's CPU time there, warm, stores in memory."""
+    sources = Path(__file__).parent.parent / "tests" / "differential" / "kafka_streams"
+    if not (shutil.which("java") and shutil.which("mvn") and sources.exists()):
+        return []
+    few = rows[: ROWS // 5]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={out / 'classpath'}"]
+        subprocess.run(["mvn", "-q", "-B", f"-Dout={out}", *goals], cwd=sources, check=True, stdout=subprocess.DEVNULL)
+        (out / "rows").write_text("".join(f"{row.key}\t{row.timestamp}\n" for row in few))
+        command = f"BENCH\t{out / 'rows'}\t10000\t{GRACE}\n"
+        runner = subprocess.run(
+            ["java", "-cp", f"{out / 'classes'}:{(out / 'classpath').read_text().strip()}", "Runner"],
+            input=command * 4, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    theirs = [int(line.split("\t")[1]) / 1e9 for line in runner.stdout.splitlines() if line.startswith("CPU")]
+    factory = finals(TimeWindows.of_size("10s").with_grace(GRACE))
+    spents = [cpu(lambda: ours(factory, few))[0] for _ in theirs]
+    ratios = [their / spent for their, spent in zip(theirs[1:], spents[1:], strict=True)]
+    return [
+        {
+            "name": f"tumbling 10 s, count + suppress, {len(few):,} rows, beside Kafka Streams' TopologyTestDriver",
+            "value": round(len(few) / statistics.median(spents)),
+            "unit": "rows/s",
+            "peer": f"TopologyTestDriver {round(len(few) / statistics.median(theirs[1:])):,} rows/s",
+            "ratio": round(statistics.median(ratios), 1),
+            "spread": f"{min(ratios):.1f}–{max(ratios):.1f}",
+            "target": ">= 3",
+        }
+    ]
+
+
+def one_each(first: int, last: int) -> Iterator[list[Record]]:
     """Chunks of rows, one each millisecond, every one with a key of its own."""
-    for at in range(0, count, CHUNK):
-        ends = min(count, at + CHUNK)
+    for at in range(first, last, CHUNK):
+        ends = min(last, at + CHUNK)
         yield [Record(f"key-{now:09d}", now, now, RecordContext("input", 0, now)) for now in range(at, ends)]
 
 
-def held_entries(name: str, factory_for: Callable[[int], TaskFactory]) -> list[Row]:
-    """Bytes per entry while so many are held, and what a row costs that lets one go and takes one in."""
+def memory_of(factory: TaskFactory, rows: int) -> tuple[WindowTask, int]:
+    """A task that was given `rows` rows, and the bytes it keeps alive: its own, the keys' and the contexts'."""
+    gc.collect()
+    tracemalloc.start()
+    task = factory()
+    for chunk in one_each(0, rows):
+        task.process_chunk(chunk)
+    del chunk
+    gc.collect()
+    memory = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return task, memory
+
+
+def held_entries(
+    name: str, factory_for: Callable[[int], TaskFactory], apart_from: TaskFactory | None = None
+) -> list[Row]:
+    """Bytes per entry while so many are held (without what `apart_from` keeps of the same rows), and what a row costs
+    that lets one go and takes one in."""
     found = []
     costs: dict[int, float] = {}
     for held in (10_000, 100_000, 1_000_000):
-        tracemalloc.start()
-        task = factory_for(held)()
-        for chunk in one_each(held):
-            task.process_chunk(chunk)
-        del chunk
-        memory = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
+        task, memory = memory_of(factory_for(held), held)
+        if apart_from is not None:
+            memory -= memory_of(apart_from, held)[1]
         entries = task.buffered.records
-        steady = [
-            [Record(f"key-{now:09d}", now, now, RecordContext("input", 0, now)) for now in range(at, at + CHUNK)]
-            for at in range(held, held + 100 * CHUNK, CHUNK)
-        ]
-        spent, _ = cpu(lambda task=task, steady=steady: [len(task.process_chunk(chunk)) for chunk in steady])
+        spent, _ = cpu(partial(_process_all, task, list(one_each(held, held + 100 * CHUNK))))
         costs[held] = spent / (100 * CHUNK) * 1e6
         found.append(
             {
-                "name": f"{name}: {entries:,} entries held, memory with key and context",
+                "name": f"{name}: memory of each of {entries:,} entries held",
                 "value": round(memory / entries),
-                "unit": "bytes/entry",
+                "unit": "bytes",
                 "target": "<= 400",
             }
         )
-        del task, steady
-        gc.collect()
+        del task
     found.append(
         {
             "name": f"{name}: a row that lets one entry go and takes one in, 1,000,000 held beside 10,000",
@@ -335,6 +382,35 @@ def held_entries(name: str, factory_for: Callable[[int], TaskFactory]) -> list[R
         }
     )
     return found
+
+
+def in_a_graph(rows: list[Record]) -> Row:
+    """The same windows as a stage between a source and a sink, beside the bare task."""
+    from streamactors import Sink, Source
+    from streamactors.windows.stage import WindowStage
+
+    factory = finals(TimeWindows.of_size("10s").with_grace(GRACE))
+    graph = Source.from_iterable(rows).via(WindowStage(factory)).to_mat(Sink.count(), lambda _, counted: counted)
+    ratios, speeds = [], []
+    for _ in range(REPEATS):
+        alone, results = cpu(lambda: ours(factory, rows))
+        spent, counted = cpu(lambda: graph.run().result(timeout=300))
+        assert counted >= len(results)  # the end of the input flushes the last windows
+        ratios.append(alone / spent)
+        speeds.append(len(rows) / spent)
+    return {
+        "name": f"tumbling 10 s, count + suppress, {len(rows):,} rows, as a stage of a graph beside the task alone",
+        "value": round(statistics.median(speeds)),
+        "unit": "rows/s",
+        "ratio": round(statistics.median(ratios), 2),
+        "spread": f"{min(ratios):.2f}–{max(ratios):.2f}",
+        "target": ">= 250,000 rows/s",
+    }
+
+
+def _process_all(task: WindowTask, chunks: list[list[Record]]) -> None:
+    for chunk in chunks:
+        task.process_chunk(chunk)
 
 
 def until_closed(held: int) -> TaskFactory:
@@ -357,13 +433,16 @@ def run() -> list[Row]:
     sliding = SlidingWindows.of_difference("3s").with_grace(GRACE)
     results = [
         beside_bare_loop("tumbling 10 s", tumbling, bare_time(10_000, 10_000), rows, 0.5, 250_000),
+        in_a_graph(rows),
         beside_bytewax(rows),
+        *beside_kafka_streams(rows),
         beside_bare_loop("hopping 10 s by 2 s", hopping, bare_time(10_000, 2_000), some, 0.3),
         beside_bare_loop("sessions, gap 2 s", sessions, bare_sessions(2_000), some, 0.3),
         beside_bare_loop("sliding 3 s", sliding, bare_sliding(3_000), some, 0.15),
     ]
     results += held_entries("until_window_closes", until_closed)
-    results += held_entries("until_time_limit", until_limit)
+    table = compile(RecordStream().to_table().to_stream().blueprint)
+    results += held_entries("until_time_limit, beyond the table's own", until_limit, apart_from=table)
     return results
 
 

@@ -17,7 +17,7 @@ from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks import EXACT_MEMORY, Assigned, EndOfInput, Idle, Mark, PositionMark, Revoked
 from streamactors.engine.pace import Pace
-from streamactors.engine.stage import FLOW, GraphStage, Shape
+from streamactors.engine.stage import FLOW, Shape, Stage
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.stages.marked_queue import MarkedQueue
 from streamactors.windows.compiler import TaskFactory
@@ -27,7 +27,7 @@ from streamactors.windows.tasks import WindowTasks
 WITH_LATE = Shape(("in",), ("out", "late"))
 
 
-class WindowStage(GraphStage):
+class WindowStage(Stage[Any, Any]):
     """Group, window, aggregate and suppress Records as a blueprint says. With `keep_late` the second outlet gives the
     rows that closed windows refused (LateRecord).
 

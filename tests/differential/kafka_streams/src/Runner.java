@@ -2,6 +2,8 @@ import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.time.Duration;
@@ -40,6 +42,7 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.UnlimitedWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
+import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
@@ -56,7 +59,10 @@ public final class Runner {
         List<String[]> lines = new ArrayList<>();
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             final String[] fields = line.split("\t", -1);
-            if (fields[0].equals("END")) {
+            if (fields[0].equals("BENCH")) {
+                out.println("CPU\t" + bench(fields[1], Long.parseLong(fields[2]), Long.parseLong(fields[3])));
+                out.flush();
+            } else if (fields[0].equals("END")) {
                 run(lines, out);
                 out.println("END");
                 out.flush();
@@ -67,8 +73,36 @@ public final class Runner {
         }
     }
 
-    private static void run(final List<String[]> lines, final PrintStream out) throws Exception {
+    /** CPU nanoseconds of this thread for count + suppress in memory over the rows (key, timestamp) of a file. */
+    private static long bench(final String file, final long size, final long grace) throws Exception {
+        final List<String> rows = Files.readAllLines(new File(file).toPath());
         final File state = Files.createTempDirectory("kstreams").toFile();
+        final StreamsBuilder builder = new StreamsBuilder();
+        builder.stream("input", Consumed.with(Serdes.String(), Serdes.String()))
+            .groupByKey()
+            .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMillis(size), Duration.ofMillis(grace)))
+            .count(Materialized.<String, Long>as(Stores.inMemoryWindowStore(
+                "counts", Duration.ofMillis(size + grace), Duration.ofMillis(size), false)))
+            .suppress(Suppressed.untilWindowCloses(BufferConfig.unbounded()))
+            .toStream()
+            .map((w, v) -> KeyValue.pair(w.key(), String.valueOf(v)))
+            .to("output", Produced.with(Serdes.String(), Serdes.String()));
+        try (TopologyTestDriver driver = new TopologyTestDriver(builder.build(), config(state), Instant.ofEpochMilli(0))) {
+            final TestInputTopic<String, String> input =
+                driver.createInputTopic("input", new StringSerializer(), new StringSerializer());
+            final ThreadMXBean clock = ManagementFactory.getThreadMXBean();
+            final long began = clock.getCurrentThreadCpuTime();
+            for (final String row : rows) {
+                final int tab = row.indexOf('\t');
+                input.pipeInput(row.substring(0, tab), "1", Long.parseLong(row.substring(tab + 1)));
+            }
+            return clock.getCurrentThreadCpuTime() - began;
+        } finally {
+            delete(state);
+        }
+    }
+
+    private static Properties config(final File state) {
         final Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, "differential");
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "unused:9092");
@@ -76,9 +110,16 @@ public final class Runner {
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         config.put(StreamsConfig.DEFAULT_TIMESTAMP_EXTRACTOR_CLASS_CONFIG, LogAndSkipOnInvalidTimestamp.class);
         config.put("__emit.interval.ms.kstreams.windowed.aggregation__", 0L);
+        config.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        return config;
+    }
+
+    private static void run(final List<String[]> lines, final PrintStream out) throws Exception {
+        final File state = Files.createTempDirectory("kstreams").toFile();
         final StreamsBuilder builder = new StreamsBuilder();
         topology(builder, lines);
-        try (TopologyTestDriver driver = new TopologyTestDriver(builder.build(), config, Instant.ofEpochMilli(0))) {
+        try (TopologyTestDriver driver = new TopologyTestDriver(builder.build(), config(state), Instant.ofEpochMilli(0))) {
             final TestInputTopic<String, String> input =
                 driver.createInputTopic("input", new StringSerializer(), new StringSerializer());
             final TestOutputTopic<String, String> output =

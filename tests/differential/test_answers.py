@@ -1,0 +1,96 @@
+"""The same requests to Apache Kafka 4.1.1 and to this broker: every answer is the same, but for those listed and explained.
+
+Left out of the comparison is what cannot be the same: ids, ports, clocks, folders, free space, and the order of lists.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamactors.broker import Cluster
+from streamactors.broker.protocol.decoding import Decoded
+from tests.broker.wire import WireClient
+from tests.differential.apache_kafka import broker as apache
+from tests.differential.known_differences import DIFFERENCES
+from tests.differential.request_script import NOW_MS, SCRIPT
+
+pytestmark = [
+    pytest.mark.differential,
+    pytest.mark.skipif(not apache.found(), reason="Java or Maven is not here"),
+    pytest.mark.timeout(600),
+]
+
+ANY_TIME = ("log_append_time_ms", "last_fetch_timestamp", "last_caught_up_timestamp")
+ANY_VALUE = (
+    *("cluster_id", "port", "log_dir", "total_bytes", "usable_bytes", "partition_size", "topic_id"),
+    *ANY_TIME,
+)
+
+
+def play(address: str) -> dict[str, Any]:
+    """Send the script; return each step's answer, or how the connection ended."""
+    host, port = address.split(":")
+    client = WireClient(host, int(port))
+    seen: dict[str, Any] = {}
+    for step in SCRIPT:
+        body: Mapping[str, Any] | Callable[..., Any] = step.body
+        try:
+            seen[step.name] = client.call(step.key, step.version, body(seen) if callable(body) else body)
+        except ConnectionError:
+            seen[step.name] = "closed the connection"
+            client.close()
+            client = WireClient(host, int(port))
+    client.close()
+    return seen
+
+
+def plain(value: Any, name: str = "") -> Any:
+    """Return an answer as comparable data."""
+    if isinstance(value, Decoded):
+        names = sorted({n for kind in type(value).__mro__ for n in getattr(kind, "__slots__", ())})
+        return {n: plain(getattr(value, n), n) for n in names}
+    if isinstance(value, list | tuple):
+        return sorted((plain(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True, default=str))
+    if name in ANY_VALUE and value not in (None, 0, -1, "", ()):
+        return "<any>"
+    if name in ("high_watermark", "log_end_offset") and isinstance(value, int) and value > 0:
+        return "<offset>"
+    if isinstance(value, int) and value > NOW_MS + 10**10:
+        return "<now>"
+    if isinstance(value, uuid.UUID):
+        return "<id>"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    return value
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Any]]:
+    """Step -> (Apache Kafka's answer, ours)."""
+    kafka = apache.ApacheKafka(Path(tmp_path_factory.mktemp("kafka")) / "data")
+    kafka.start()
+    try:
+        theirs = play(kafka.address)
+    finally:
+        kafka.stop()
+    with Cluster(process=True) as cluster:
+        ours = play(cluster.bootstrap_servers)
+    return {step.name: (plain(theirs[step.name]), plain(ours[step.name])) for step in SCRIPT}
+
+
+@pytest.mark.parametrize("name", [step.name for step in SCRIPT])
+def test_the_answer_is_apache_kafkas(answers: dict[str, tuple[Any, Any]], name: str) -> None:
+    theirs, ours = answers[name]
+    if name in DIFFERENCES:
+        assert ours != theirs, f"it is the same by now: take {name!r} off the list of differences"
+    else:
+        assert ours == theirs
+
+
+def test_every_difference_is_about_a_request() -> None:
+    assert DIFFERENCES.keys() <= {step.name for step in SCRIPT}
