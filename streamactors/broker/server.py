@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from streamactors.actors.cell import Cell
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker import apis
 from streamactors.broker.api import Routes
@@ -31,6 +32,7 @@ from streamactors.broker.log_housekeeping import LogHousekeeping
 from streamactors.broker.metadata_publisher import MetadataPublisher
 from streamactors.broker.network.acceptor import Acceptor
 from streamactors.broker.network.limits import Limits
+from streamactors.broker.network.network_actors import AcceptorActor, Adopt, ProcessorActor, Start, Stop, spawn
 from streamactors.broker.network.processor import Processor
 from streamactors.broker.node import Node
 from streamactors.broker.producer_ids import ProducerIds
@@ -109,8 +111,8 @@ class Broker:
         housekeeping = LogHousekeeping(node)
         self._undo.append(housekeeping.stop)
         housekeeping.start()
-        self._on_data_plane(processor.start)
-        self._on_data_plane(acceptor.start)
+        _ask(processor, Start)
+        _ask(acceptor, Start)
 
     def _open_logs(self) -> LogManager:
         logs = LogManager(
@@ -138,19 +140,23 @@ class Broker:
         except DispatcherStopped:
             pass  # nobody waits for them any more
 
-    def _bind(self) -> tuple[Acceptor, Processor]:
-        node = self.node
-        processor = node.processor = Processor(self._data_plane, Limits.of(self.config), Dispatch(node))
-        acceptor = Acceptor(self._data_plane, processor)
+    def _bind(self) -> tuple[Cell, Cell]:
+        """Bind the listeners; return the acceptor's and the processor's mailboxes."""
+        node, data_plane = self.node, self._data_plane
+        limits = Limits.of(self.config)
+        node.processor = Processor(data_plane, limits, Dispatch(node))
+        processor = spawn(ProcessorActor(node.processor), data_plane, f"{data_plane.name}-processor")
+        acceptor = Acceptor(data_plane, limits, lambda sock, listener: processor.tell(Adopt(sock, listener)))
+        accepting = spawn(AcceptorActor(acceptor), data_plane, f"{data_plane.name}-acceptor")
 
         def close() -> None:
-            self._on_data_plane(acceptor.stop)
-            self._on_data_plane(processor.stop)
+            _ask(accepting, Stop)
+            _ask(processor, Stop)
 
         self._undo.append(close)
         for spec in listener_specs(self.config):
             node.listeners.append(acceptor.bind(spec))
-        return acceptor, processor
+        return accepting, processor
 
     def _end_data_plane(self) -> None:
         self.node.helpers.stop()
@@ -170,3 +176,10 @@ class Broker:
 
         self._data_plane.execute(run)
         return done.result()
+
+
+def _ask(cell: Cell, order: type[Start] | type[Stop]) -> None:
+    """Give an order to an actor of the network and wait until it is carried out."""
+    done: Future[None] = Future()
+    cell.tell(order(done))
+    done.result()

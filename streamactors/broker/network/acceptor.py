@@ -1,4 +1,4 @@
-"""The acceptor: opens the listeners and hands new connections to the processor.
+"""The acceptor: opens the listeners and hands new connections on.
 
 Owner: the data plane. `localhost` means both loopback addresses on one port."""
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+from collections.abc import Callable
 from typing import Final
 
 from streamactors.actors.dispatcher import Dispatcher
@@ -14,7 +15,6 @@ from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.listener import Listener
-from streamactors.broker.network.processor import Processor
 
 _log = logging.getLogger("streamactors.broker.network")
 
@@ -27,15 +27,18 @@ _OUT_OF_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class Acceptor:
     """The listening sockets of a broker."""
 
-    def __init__(self, dispatcher: Dispatcher, processor: Processor) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, limits: Limits, adopt: Callable[[socket.socket, Listener], object]
+    ) -> None:
         self._dispatcher = dispatcher
-        self._processor = processor
+        self._limits = limits
+        self._adopt = adopt
         self._sockets: list[tuple[socket.socket, Listener]] = []
 
     def bind(self, spec: ListenerSpec) -> Listener:
         """Bind and listen, without accepting yet. Raises BrokerStartError naming the address."""
         addresses = _addresses(spec)
-        sockets = _bind_all(addresses, spec, self._processor.limits)
+        sockets = _bind_all(addresses, spec, self._limits)
         port: int = sockets[0].getsockname()[1]
         listener = Listener(spec.name, spec.host, port, spec.advertised_host, spec.advertised_port or port)
         if spec.advertised_port == spec.port == 0:
@@ -54,7 +57,7 @@ class Acceptor:
             try:
                 self._dispatcher.unregister(sock)
             except KeyError:
-                pass
+                pass  # bound, but never started
             sock.close()
         self._sockets.clear()
 
@@ -75,7 +78,7 @@ class Acceptor:
                 self._dispatcher.unregister(sock)
                 self._dispatcher.call_later(_RETRY_MS, lambda: self._watch_again(sock, listener))
                 return
-            self._processor.adopt(connection, listener)
+            self._adopt(connection, listener)
 
     def _watch_again(self, sock: socket.socket, listener: Listener) -> None:
         if sock.fileno() >= 0:

@@ -47,7 +47,7 @@ class Network:
         self.seen: list[FakeRequest] = []
         self.service = service
         self.processor = Processor(self.dispatcher, limits, self._serve)
-        self.acceptor = Acceptor(self.dispatcher, self.processor)
+        self.acceptor = Acceptor(self.dispatcher, limits, self.processor.adopt)
         self.listener = self.acceptor.bind(ListenerSpec("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0))
         self.dispatcher.start()
         self.on_loop(self.acceptor.start)
@@ -401,7 +401,7 @@ def test_a_port_in_use_is_one_line() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        acceptor = Acceptor(dispatcher, Processor(dispatcher, Limits(), lambda connection, frame: None))
+        acceptor = Acceptor(dispatcher, Limits(), lambda sock, listener: sock.close())
         with pytest.raises(BrokerStartError, match=f"port {port} is in use"):
             acceptor.bind(ListenerSpec("PLAINTEXT", "127.0.0.1", port, "127.0.0.1", port))
     dispatcher.stop()
@@ -409,7 +409,7 @@ def test_a_port_in_use_is_one_line() -> None:
 
 def test_localhost_listens_on_both_loopback_addresses() -> None:
     dispatcher = Dispatcher("unused")
-    acceptor = Acceptor(dispatcher, Processor(dispatcher, Limits(), lambda connection, frame: None))
+    acceptor = Acceptor(dispatcher, Limits(), lambda sock, listener: sock.close())
     listener = acceptor.bind(ListenerSpec("PLAINTEXT", "localhost", 0, "localhost", 0))
     assert listener.port == listener.advertised_port > 0
     socket.create_connection(("127.0.0.1", listener.port)).close()
