@@ -5,6 +5,7 @@ that finds nothing buffered polls at once; requests that came in during a poll a
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscriptio
 _log = logging.getLogger("streamactors.kafka")
 
 DRAIN_CHECK_MS = 5.0
+COMMIT_RETRY_MS = 100.0
 
 
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -69,6 +71,13 @@ class RunEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitNow:
+    """Commit what is done; the future ends when the broker has it. Several are served together."""
+
+    reply: StreamFuture[None]
+
+
+@dataclass(frozen=True, slots=True)
 class TakeSnapshot:
     """Answer with what `control.snapshot()` shows."""
 
@@ -83,7 +92,21 @@ class _CommitDue:
     """The commit interval has passed."""
 
 
-_POLL, _COMMIT_DUE = _Poll(), _CommitDue()
+class _Answer:
+    """Serve the CommitNow that have gathered."""
+
+
+_POLL, _COMMIT_DUE, _ANSWER = _Poll(), _CommitDue(), _Answer()
+
+
+class Commits(enum.Enum):
+    """Who commits."""
+
+    NOBODY = "nobody"
+    MARKS = "marks"  # the consumer, what the sinks of the run have done
+    OFFSETS = "offsets"  # the user, offset by offset or through a Committer
+    BEFORE = "before"  # the consumer, before it delivers
+    TRANSACTION = "transaction"  # the producer's transaction
 
 
 class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
@@ -99,6 +122,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         tracker: OffsetTracker | None,
         ended: StreamFuture[None],
         *,
+        commits: Commits,
         until_end: bool,
         call_later: Callable[[float, Callable[[], None]], Any],
         now_ms: Callable[[], float],
@@ -109,7 +133,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._stage = stage
         self._tracker = tracker
         self._ended = ended
+        self._commits = commits
         self._until_end = until_end
+        self._replies: list[StreamFuture[None]] = []
         self._call_later = call_later
         self._now_ms = now_ms
         self._state = ConsumerState(
@@ -133,6 +159,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             ResumePartitions: self._on_resume,
             StageEnded: self._on_stage_ended,
             RunEnded: self._on_run_ended,
+            CommitNow: self._on_commit_now,
+            _Answer: self._on_answer,
             TakeSnapshot: self._on_snapshot,
         }
 
@@ -163,7 +191,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
                 starts.update(client.offsets_at(subscription.times_ms))
             self._on_assigned(list(subscription.partitions))
             client.assign(starts)
-        if self._tracker is not None:
+        if self._commits is Commits.MARKS:
             self._arm_commit()
         self._poll_now()
 
@@ -180,6 +208,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         client, self._client = self._client, None
         if client is not None:
             client.close()
+        self._answer(error)
         if error is None:
             self._ended.try_complete(None)
         else:
@@ -191,6 +220,11 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         """The consumer is closed; the actor stays until the run has ended, so that nothing told to it is a dead letter."""
         if isinstance(message, TakeSnapshot):
             message.reply.try_complete({})
+        elif isinstance(message, CommitNow):
+            self._replies.append(message.reply)
+            left = self._tracker.to_commit() if self._tracker is not None else {}
+            named = ", ".join(f"{key}@{offset}" for key, offset in left.items())
+            self._answer(CommitFailed(f"{named} not committed: the consumer is closed") if left else None)
         elif isinstance(message, RunEnded):
             self.send(self.myAddress, ActorExitRequest())
 
@@ -277,8 +311,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         gone = self._state.revoked(keys)
         tracker = self._tracker
         if tracker is not None:
-            late = tracker.drain(keys, self._settings.revoke_timeout_ms)
-            if late:
+            closing = self._client is None  # what is in flight has been waited for already, or never ends
+            late = tracker.drain(keys, 0 if closing else self._settings.revoke_timeout_ms)
+            if late and not closing:
                 _log.warning(
                     "%s: %s revoked with records still in flight after %d ms; they will be read again by the next owner",
                     self._settings.group_id,
@@ -313,7 +348,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         """Commit; True when the broker has them. Raises CommitTimeout when it has refused for too long."""
         if not offsets or self._client is None or self._tracker is None or self._settings.group_id is None:
             return True
-        if self._client.commit(offsets):
+        if self._commits is Commits.TRANSACTION or self._client.commit(offsets):
             self._tracker.committed(offsets)
             self._retries_since = None
             return True
@@ -321,12 +356,40 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if self._retries_since is None:
             self._retries_since = now
         elif now - self._retries_since > self._settings.commit_timeout_ms:
-            named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
+            self._retries_since = None
+            epochs = {key: progress.epoch for key, progress in self._tracker.snapshot().items()}
+            named = ", ".join(f"{key}@{offset} (epoch {epochs.get(key)})" for key, offset in list(offsets.items())[:5])
             raise CommitTimeout(
                 f"group {self._settings.group_id}: {named} not committed in {self._settings.commit_timeout_ms} ms; "
                 "raise commit_timeout_ms or look at the coordinator"
             )
         return False
+
+    def _on_commit_now(self, message: CommitNow) -> None:
+        self._replies.append(message.reply)
+        if len(self._replies) == 1:
+            self.myAddress.tell(_ANSWER)  # behind what is in the mailbox by now: that is served with it
+
+    def _on_answer(self, _: _Answer) -> None:
+        if not self._replies or self._tracker is None:
+            return
+        try:
+            committed = self._commit(self._tracker.to_commit())
+        except (CommitFailed, CommitTimeout) as error:
+            self._answer(error)
+            return
+        if committed:
+            self._answer(None)
+        else:
+            self._call_later(COMMIT_RETRY_MS, lambda: self.myAddress.tell(_ANSWER))
+
+    def _answer(self, error: BaseException | None) -> None:
+        replies, self._replies = self._replies, []
+        for reply in replies:
+            if error is None:
+                reply.try_complete(None)
+            else:
+                reply.try_fail(error)
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
