@@ -61,7 +61,8 @@ def _result(request: Request, name: str, created: TopicCreated | None) -> dict[s
         return {"name": name, "error_code": code, "error_message": message, "configs": ()}
     return {
         "name": name,
-        "topic_id": None if request.message.validate_only else created.topic_id,
+        "topic_id": created.topic_id,
+        "error_message": None,
         "num_partitions": created.partitions,
         "replication_factor": created.replication_factor,
         "configs": _configs(request, created) if request.version >= 5 else None,
@@ -72,7 +73,7 @@ def _configs(request: Request, created: TopicCreated) -> list[dict[str, Any]]:
     return [
         {
             "name": entry.name,
-            "value": entry.value,
+            "value": created.configs.get(entry.name, entry.value),  # its own as the client wrote them
             "read_only": entry.read_only,
             "config_source": entry.source,
         }

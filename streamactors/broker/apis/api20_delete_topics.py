@@ -7,6 +7,7 @@ Differs from Apache Kafka: the answer comes when the partitions are gone, whatev
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -20,8 +21,9 @@ Asked = tuple[str | None, uuid.UUID | None]
 
 
 def handle(request: Request) -> Later:
-    asked = _asked(request)
-    results = [_refused(request, *topic) for topic in asked]
+    counts = Counter(_asked(request))
+    asked = list(counts)
+    results = [_refused(request, *topic, count=count) for topic, count in counts.items()]
     wanted = [topic for topic, refused in zip(asked, results, strict=True) if refused is None]
 
     def reply(deleted: Sequence[TopicDeleted]) -> None:
@@ -46,13 +48,15 @@ def _asked(request: Request) -> list[Asked]:
     return [(topic.name, topic.topic_id) for topic in request.message.topics]
 
 
-def _refused(request: Request, name: str | None, topic_id: uuid.UUID | None) -> dict[str, Any] | None:
+def _refused(request: Request, name: str | None, topic_id: uuid.UUID | None, *, count: int) -> dict[str, Any] | None:
     """Return the result of a topic that is not even looked for, or None."""
     code, message = ErrorCode.INVALID_REQUEST, None
     if name is not None and topic_id is not None:
         message = "You may not specify both topic name and topic id."
     elif name is None and topic_id is None:
         message = "Neither topic name nor id were specified."
+    elif count > 1:
+        message = f"Duplicate topic {'id' if name is None else 'name'}."
     elif not request.allowed(Operation.DELETE, ResourceType.TOPIC, _name(request, name, topic_id)):
         code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
     if message is None:

@@ -20,6 +20,7 @@ def handle(request: Request) -> Body:
     message = request.message
     return {
         "allow_replication_factor_change": message.allow_replication_factor_change,
+        "error_message": None,
         "responses": [
             {"name": topic.name, "partitions": [_reassign(request, topic.name, each) for each in topic.partitions]}
             for topic in message.topics

@@ -13,7 +13,7 @@ from streamactors.broker.security import describe_cluster
 
 
 def handle(request: Request) -> Body:
-    return {"topics": ()}
+    return {"error_message": None, "topics": ()}
 
 
 API: Final = Api(key=46, versions=(0, 0), authorise=describe_cluster, handle=handle)

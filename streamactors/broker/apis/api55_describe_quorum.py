@@ -26,7 +26,9 @@ def handle(request: Request) -> Body:
         {"topic_name": t.topic_name, "partitions": [_partition(request, t.topic_name, p) for p in t.partitions]}
         for t in request.message.topics
     ]
-    return {"error_message": "", "topics": topics, "nodes": [{"node_id": request.node.node_id, "listeners": ()}]}
+    described = any(t.topic_name == METADATA_TOPIC for t in request.message.topics)
+    nodes = [{"node_id": request.node.node_id, "listeners": ()}] if described else []
+    return {"error_message": "", "topics": topics, "nodes": nodes}
 
 
 def _partition(request: Request, topic: str, asked: Any) -> dict[str, Any]:

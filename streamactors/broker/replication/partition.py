@@ -111,7 +111,7 @@ class Partition:
         """Compare the leader epoch that a client knows (-1: none) with ours."""
         if not self.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if current_leader_epoch == -1 or current_leader_epoch == self.state.leader_epoch:
+        if current_leader_epoch < 0 or current_leader_epoch == self.state.leader_epoch:
             return ErrorCode.NONE
         if current_leader_epoch < self.state.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -127,7 +127,8 @@ class Partition:
         return result
 
     def append_for(self, records: memoryview, now_ms: int, acks: int) -> AppendResult:
-        """Append a client's batch, if this broker leads and, for acks -1, enough replicas are in sync. Raises BrokerError."""
+        """Append a client's batch, if this broker leads and, for acks -1, enough replicas are in sync. Raises
+        BrokerError."""
         state = self.state
         if self.deleted or state.leader != self._node.node_id:
             raise NotLeader
