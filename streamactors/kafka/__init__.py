@@ -6,6 +6,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamactors.kafka.committable import CommittableMessage as CommittableMessage
+    from streamactors.kafka.committable import CommittableOffset as CommittableOffset
+    from streamactors.kafka.committable import CommittableOffsetBatch as CommittableOffsetBatch
+    from streamactors.kafka.committer import Committer as Committer
     from streamactors.kafka.consumer import Consumer as Consumer
     from streamactors.kafka.control import Control as Control
     from streamactors.kafka.control import DrainingControl as DrainingControl
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from streamactors.kafka.subscriptions import TopicPartition as TopicPartition
 
 _HOMES = {
+    "committable": ("CommittableMessage", "CommittableOffset", "CommittableOffsetBatch"),
+    "committer": ("Committer",),
     "consumer": ("Consumer",),
     "control": ("Control", "DrainingControl", "NoopControl"),
     "producer": ("Producer",),

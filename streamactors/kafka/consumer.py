@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from streamactors.dsl.source import Source
+from streamactors.dsl.with_context import SourceWithContext
 from streamactors.engine.blueprint import StageModule
 from streamactors.errors import BuildError
+from streamactors.kafka.committable import CommittableMessage, CommittableOffset, Origin, committable
+from streamactors.kafka.consumer_actor import Commits
 from streamactors.kafka.control import Control
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings
@@ -13,42 +19,87 @@ from streamactors.kafka.subscriptions import AutoSubscription, Subscription
 
 
 class Consumer:
-    """Factories of sources; each materializes a `Control`."""
+    """Factories of sources; each materializes a `Control`.
+
+    `until="end"`: a bounded read that completes at the ends the partitions had when they were assigned."""
 
     @staticmethod
     def source(
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> Source[ConsumerRecord, Control]:
-        """Emit records, and commit an offset when its record is done at every sink of the run: at least once, whatever is between.
-
-        `until="end"`: a bounded read that completes at the ends the partitions had when they were assigned."""
+        """Emit records, and commit an offset when its record is done at every sink of the run: at least once, whatever is between."""
         _needs_group("Consumer.source", settings)
-        return _source("Consumer.source", settings, subscription, until, commits=True)
+        return consumer_source("Consumer.source", settings, subscription, until, commits=Commits.MARKS)
 
     @staticmethod
     def plain_source(
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> Source[ConsumerRecord, Control]:
-        """Emit records and commit nothing. `until="end"` as in `source`."""
+        """Emit records and commit nothing."""
         if isinstance(subscription, AutoSubscription):
             _needs_group("Consumer.plain_source with topics", settings)
-        return _source("Consumer.plain_source", settings, subscription, until, commits=False)
+        return consumer_source("Consumer.plain_source", settings, subscription, until, commits=Commits.NOBODY)
+
+    @staticmethod
+    def committable_source(
+        settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
+    ) -> Source[CommittableMessage, Control]:
+        """Emit records with their offsets in hand (`.record`, `.offset`), to be committed by `offset.commit()` or a Committer.
+
+        Before a Committer an offset counts for itself alone, and what is filtered or grouped on the way counts by its place in the
+        stream: nothing is committed over a record that is still being worked on. Where a stage on the way hides that, and
+        without a Committer, committing an offset commits everything before it."""
+        _needs_group("Consumer.committable_source", settings)
+        name = "Consumer.committable_source"
+        return consumer_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=committable)
+
+    @staticmethod
+    def source_with_offset_context(
+        settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
+    ) -> SourceWithContext[ConsumerRecord, CommittableOffset, Control]:
+        """Emit records with their offsets as context, for `Committer.sink_with_offset_context`."""
+        name = "Consumer.source_with_offset_context"
+        _needs_group(name, settings)
+        source = consumer_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=_pairs)
+        return SourceWithContext(source.module)
+
+    @staticmethod
+    def at_most_once_source(
+        settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
+    ) -> Source[ConsumerRecord, Control]:
+        """Emit records after they were committed, chunk by chunk: what a crash interrupts is not delivered again.
+
+        `.max_chunk(1)` commits record by record."""
+        name = "Consumer.at_most_once_source"
+        _needs_group(name, settings)
+        return consumer_source(name, settings, subscription, until, commits=Commits.BEFORE)
 
 
-def _needs_group(name: str, settings: ConsumerSettings) -> None:
-    if not settings.group_id:
+def _pairs(records: list[ConsumerRecord], origin: Origin) -> list[tuple[ConsumerRecord, CommittableOffset]]:
+    return [(record, CommittableOffset((record[1], origin))) for record in records]
+
+
+def _needs_group(name: str, settings: Any) -> None:
+    if isinstance(settings, ConsumerSettings) and not settings.group_id:
         raise BuildError(f"{name} needs a group_id; give ConsumerSettings(…, group_id='…'), or assign partitions")
 
 
-def _source(
-    name: str, settings: ConsumerSettings, subscription: Subscription, until: str | None, *, commits: bool
-) -> Source[ConsumerRecord, Control]:
+def consumer_source(
+    name: str,
+    settings: Any,
+    subscription: Any,
+    until: str | None,
+    *,
+    commits: Commits,
+    convert: Callable[[list[Any], Origin], list[Any]] | None = None,
+) -> Source[Any, Control]:
+    """Return a source of a checked subscription. Raises BuildError naming what is wrong."""
     if not isinstance(settings, ConsumerSettings):
         raise BuildError(f"{name} expects ConsumerSettings, got {type(settings).__name__}")
     if not isinstance(subscription, Subscription):
         raise BuildError(f"{name} expects a subscription (Subscriptions.topics(…)), got {type(subscription).__name__}")
     if until not in (None, "end"):
         raise BuildError(f"{name}: until must be None or 'end', got {until!r}")
-    stage = ConsumerSourceStage(settings, subscription, commits=commits, until_end=until == "end")
+    stage = ConsumerSourceStage(settings, subscription, commits=commits, until_end=until == "end", convert=convert)
     stage.name = name
     return Source(StageModule(stage))

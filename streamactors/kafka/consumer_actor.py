@@ -147,6 +147,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._polling = False  # a _POLL is on its way
         self._stopping = False
         self._run_ended = False
+        self._closing = False
         self._stop_by = 0.0
         self._assigned_once = False
         self._retries_since: float | None = None
@@ -205,6 +206,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         for timer in (self._tick, self._commit_timer):
             if timer is not None:
                 timer.cancel()
+        self._closing = True
         client, self._client = self._client, None
         if client is not None:
             client.close()

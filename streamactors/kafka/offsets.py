@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -19,10 +19,12 @@ class Progress:
     """One assigned partition. Positions are exclusive: everything before them is delivered, done, committed."""
 
     epoch: int
+    first: int | None = None
     delivered: int | None = None
     done: int | None = None
     committed: int | None = None
     revoking: bool = False
+    acked: set[int] = field(default_factory=set)  # acknowledged one by one, above one that is not
 
     @property
     def in_flight(self) -> bool:
@@ -34,6 +36,8 @@ class OffsetTracker:
     """See the module."""
 
     def __init__(self) -> None:
+        self.gap_aware = False
+        """True when marks tell what was filtered on the way, so that an offset counts for itself alone; else it counts for all before it."""
         self._changed = threading.Condition()
         self._partitions: dict[TopicPartition, Progress] = {}
 
@@ -49,12 +53,14 @@ class OffsetTracker:
             progress = self._partitions.get(key)
             return progress is not None and progress.epoch == epoch and not progress.revoking
 
-    def delivered(self, key: TopicPartition, epoch: int, position: int) -> bool:
-        """Records before `position` go to the stream now. False: the partition is not ours any more, drop them."""
+    def delivered(self, key: TopicPartition, epoch: int, position: int, first: int | None = None) -> bool:
+        """Records from `first` to before `position` go to the stream now. False: the partition is not ours any more, drop them."""
         with self._changed:
             progress = self._partitions.get(key)
             if progress is None or progress.epoch != epoch or progress.revoking:
                 return False
+            if progress.delivered is None and first is not None:
+                progress.first = first
             progress.delivered = position
             return True
 
@@ -64,7 +70,25 @@ class OffsetTracker:
             progress = self._partitions.get(key)
             if progress is not None and progress.epoch == epoch and (progress.done is None or position > progress.done):
                 progress.done = position
+                if progress.acked:
+                    progress.acked = {offset for offset in progress.acked if offset >= position}
+                    _close_gap(progress)
                 self._changed.notify_all()
+
+    def acknowledge(self, key: TopicPartition, epoch: int, offsets: list[int]) -> None:
+        """The user is through with these records. What lies above one that is not acknowledged waits for it, or for a mark."""
+        with self._changed:
+            progress = self._partitions.get(key)
+            if progress is None or progress.epoch != epoch or not offsets:
+                return
+            if self.gap_aware:
+                progress.acked.update(offsets)
+                if progress.done is not None:
+                    progress.acked = {offset for offset in progress.acked if offset >= progress.done}
+                _close_gap(progress)
+            else:
+                progress.done = max(progress.done or 0, max(offsets) + 1)
+            self._changed.notify_all()
 
     def to_commit(self, keys: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Return the positions that are done and not committed."""
@@ -113,6 +137,18 @@ class OffsetTracker:
         """Return a copy of everything."""
         with self._changed:
             return {
-                key: Progress(p.epoch, p.delivered, p.done, p.committed, p.revoking)
+                key: Progress(p.epoch, p.first, p.delivered, p.done, p.committed, p.revoking, set(p.acked))
                 for key, p in self._partitions.items()
             }
+
+
+def _close_gap(progress: Progress) -> None:
+    """Move `done` over what is acknowledged right behind it."""
+    position = progress.done if progress.done is not None else progress.first
+    if position is None or position not in progress.acked:
+        return
+    acked = progress.acked
+    while position in acked:
+        acked.remove(position)
+        position += 1
+    progress.done = position

@@ -12,9 +12,10 @@ from streamactors.engine.blueprint import Joined, StageModule, keep_right
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
 from streamactors.kafka.client_producer import StreamProducer
+from streamactors.kafka.committer import Committer
 from streamactors.kafka.producer_record import Envelope, MultiResult, PassThroughResult, ProducerRecord, Result
 from streamactors.kafka.producer_stage import ProducerStage
-from streamactors.kafka.settings import ProducerSettings
+from streamactors.kafka.settings import CommitterSettings, ProducerSettings
 from streamactors.stages.sinks import Ignore
 
 Results = Result | MultiResult | PassThroughResult
@@ -71,6 +72,20 @@ class Producer:
         inner = _stage("Producer.flow_with_context", settings, producer, envelopes=True, results=True)
         pairs = Flow.map(_carrying).via(Flow(StageModule(inner))).map(_uncarried)
         return FlowWithContext.from_pairs(pairs)
+
+    @staticmethod
+    def committable_sink(
+        settings: ProducerSettings,
+        committer: CommitterSettings | None = None,
+        *,
+        producer: SharedProducer | None = None,
+    ) -> Sink[Envelope, StreamFuture[None]]:
+        """Write the records of each envelope, then commit its pass-through: a CommittableOffset, or several.
+
+        An envelope without records is committed in its turn. Materializes a future that is done when all is committed."""
+        stage = _stage("Producer.committable_sink", settings, producer, envelopes=True, results=True)
+        commit = Committer.sink(committer, offset=lambda result: result.pass_through)
+        return Sink(Joined(StageModule(stage), commit.module, keep_right))
 
 
 def _carrying(pair: tuple[Envelope, Any]) -> Envelope:

@@ -6,12 +6,23 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.actors.futures import StreamFuture
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.marks import Assigned, EndOfInput, Needs, PositionMark, Revoked
 from streamactors.engine.stage import SOURCE, GraphStage
-from streamactors.kafka.consumer_actor import ConsumerActor, RequestRecords, RunEnded, StageEnded, Start
+from streamactors.kafka.commit_routes import routes_of
+from streamactors.kafka.committable import Origin
+from streamactors.kafka.consumer_actor import (
+    CommitNow,
+    Commits,
+    ConsumerActor,
+    RequestRecords,
+    RunEnded,
+    StageEnded,
+    Start,
+)
 from streamactors.kafka.consumer_state import Delivery
 from streamactors.kafka.control import Control
 from streamactors.kafka.offsets import OffsetTracker
@@ -38,17 +49,17 @@ class ConsumerSourceStage(GraphStage):
         settings: ConsumerSettings,
         subscription: Subscription,
         *,
-        commits: bool,
+        commits: Commits,
         until_end: bool,
-        convert: Callable[[list[Any], TopicPartition, int], list[Any]] | None = None,
+        convert: Callable[[list[Any], Origin], list[Any]] | None = None,
     ) -> None:
         self.settings = settings
         self.subscription = subscription
         self.commits = commits
         self.until_end = until_end
         self.convert = convert
-        self.reads_marks = commits
-        self.needs = Needs("Consumer.source, which commits what is done,") if commits else None
+        self.reads_marks = commits in (Commits.MARKS, Commits.TRANSACTION)
+        self.needs = Needs("Consumer.source, which commits what is done,") if self.reads_marks else None
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = _ConsumerSourceLogic(self)
@@ -59,7 +70,10 @@ class _ConsumerSourceLogic(SourceLogic):
     def __init__(self, stage: ConsumerSourceStage) -> None:
         self._stage = stage
         self.control = Control()
-        self._tracker = OffsetTracker() if stage.commits else None
+        self._tracker = OffsetTracker() if stage.commits is not Commits.NOBODY else None
+        self._origins: dict[TopicPartition, Origin] = {}
+        self._ends: list[tuple[TopicPartition, int, int]] | None = None  # a bounded read is over
+        self._committing = False  # at most once: what comes next waits for its commit
         self._asked = 0  # of the actor, and not delivered yet
         self._waiting: deque[Delivery] = deque()
         self._source: int | None = None
@@ -81,7 +95,10 @@ class _ConsumerSourceLogic(SourceLogic):
                 for (_, key), (epoch, position) in moved.items():
                     tracker.done(key, epoch, position)
 
-            run.progress.listen(self._source, listener)
+            if stage.commits is Commits.OFFSETS:
+                routes_of(run).source(self._source, tracker, listener, self._commit)
+            else:
+                run.progress.listen(self._source, listener)
         system = run.system
         actor = ConsumerActor(
             stage.settings,
@@ -89,6 +106,7 @@ class _ConsumerSourceLogic(SourceLogic):
             self,
             tracker,
             self.control.is_shutdown,
+            commits=stage.commits,
             until_end=stage.until_end,
             call_later=system.timers.call_later,
             now_ms=system.clock.now_ms,
@@ -125,9 +143,15 @@ class _ConsumerSourceLogic(SourceLogic):
 
     def on_end(self, ends: list[tuple[TopicPartition, int, int]]) -> None:
         """A bounded read has delivered everything; `ends` are (partition, epoch, position behind its end)."""
+        self._ends = ends
         self._push()
+        self._end_when_drained()
+
+    def _end_when_drained(self) -> None:
+        if self._ends is None or self._waiting or self._committing or self._ending:
+            return
         if self._source is not None:
-            for key, epoch, position in ends:
+            for key, epoch, position in self._ends:
                 if self._tracker is None or self._tracker.delivered(key, epoch, position):
                     self.out.mark({(self._source, key): (epoch, position)})
                     self.out.mark(EndOfInput((self._source, key)))
@@ -141,15 +165,16 @@ class _ConsumerSourceLogic(SourceLogic):
 
     def on_pull(self, out: Connection) -> None:
         self._push()
+        self._end_when_drained()
         wanted = min(out.asked, AHEAD) - self._asked
-        if wanted > 0 and (wanted * 2 >= AHEAD or self._asked * 2 <= wanted):
+        if self._ends is None and wanted > 0 and (wanted * 2 >= AHEAD or self._asked * 2 <= wanted):
             self._asked += wanted
             self._tell(RequestRecords(self, wanted))
 
     def _push(self) -> None:
         out = self.out
         waiting = self._waiting
-        while waiting and out.asked and not out.out_closed:
+        while waiting and out.asked and not out.out_closed and not self._committing:
             delivery = waiting.popleft()
             records, end = delivery.records, delivery.end
             if len(records) > out.asked:
@@ -157,12 +182,45 @@ class _ConsumerSourceLogic(SourceLogic):
                 waiting.appendleft(Delivery(delivery.stage, delivery.key, delivery.epoch, rest, end))
                 records, end = records[: out.asked], rest[0].offset
             tracker = self._tracker
-            if tracker is not None and not tracker.delivered(delivery.key, delivery.epoch, end):
-                continue  # poll returns -> revoked -> this chunk was on its way: its next owner reads it
+            if tracker is not None:
+                if not tracker.delivered(delivery.key, delivery.epoch, end, records[0].offset):
+                    continue  # poll returns -> revoked -> this chunk was on its way: its next owner reads it
+                if self._stage.commits is Commits.BEFORE:
+                    tracker.done(delivery.key, delivery.epoch, end)
+                    self._push_when_committed(records)
+                    return
             convert = self._stage.convert
-            out.push(records if convert is None else convert(records, delivery.key, delivery.epoch))
+            out.push(records if convert is None else convert(records, self._origin(delivery)))
             if self._source is not None:
                 out.mark({(self._source, delivery.key): (delivery.epoch, end)})
+
+    def _origin(self, delivery: Delivery) -> Origin:
+        origin = self._origins.get(delivery.key)
+        if origin is None or origin.epoch != delivery.epoch:
+            assert self._tracker is not None
+            origin = self._origins[delivery.key] = Origin(delivery.key, delivery.epoch, self._tracker, self._commit)
+        return origin
+
+    def _commit(self, reply: StreamFuture[None]) -> None:
+        """Have what is done committed; any thread."""
+        self._tell(CommitNow(reply))
+
+    def _push_when_committed(self, records: list[Any]) -> None:
+        self._committing = True
+
+        def committed(error: BaseException | None) -> None:
+            self._committing = False
+            if error is not None:
+                self.fail_stage(error)
+            elif self.out.can_push:
+                self.out.push(records)
+                self.on_pull(self.out)
+                self._end_when_drained()
+
+        tell = self.async_callback(committed)
+        reply: StreamFuture[None] = StreamFuture("commit before delivery")
+        reply.add_done_callback(lambda future: tell.invoke(future.exception()))
+        self._commit(reply)
 
     def _stopped(self, _: None) -> None:
         self._end()
