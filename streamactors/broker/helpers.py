@@ -41,7 +41,7 @@ class Helpers:
 
         def deliver(future: Future[T]) -> None:
             error = future.exception()
-            outcome = Outcome[T](error=error) if error is not None else Outcome(value=future.result())
+            outcome: Outcome[T] = Outcome(error=error) if error is not None else Outcome(value=future.result())
             try:
                 self._data_plane.execute(lambda: then(outcome))
             except DispatcherStopped:

@@ -11,10 +11,12 @@ a helper thread, so that other clients do not wait for the disk."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from streamactors.broker.api import LATER, Api, Later
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.helpers import Outcome
 from streamactors.broker.log.log_read import LogSlice
 from streamactors.broker.network.output import Part
 from streamactors.broker.protocol.fetch import (
@@ -31,8 +33,7 @@ from streamactors.broker.replication.warming import is_cold, warm
 from streamactors.broker.request import Request
 from streamactors.broker.security import Operation, ResourceType, each
 
-_COPIED_UP_TO: Final = 16 << 10  # below this a read and one send are cheaper than two system calls of their own
-_COPIED_IN_ALL: Final = 256 << 10
+_log = logging.getLogger("streamactors.broker.fetch")
 
 
 def handle(request: Request) -> Any:
@@ -72,7 +73,15 @@ def _answer(request: Request, reading: Reading) -> FetchResponse[LogSlice] | Lat
     cold = [piece for piece in reading.slices if is_cold(piece)]
     if not cold:
         return reading.response
-    request.node.helpers.run(lambda: warm(cold), lambda _: request.answer(reading.response))
+
+    def warmed(outcome: Outcome[None]) -> None:
+        if outcome.error is None:
+            request.answer(reading.response)
+        else:
+            _log.error("%r: reading %d slices failed: %s", request, len(cold), outcome.error)
+            request.answer(reading.without(cold))
+
+    request.node.helpers.run(lambda: warm(cold), warmed)
     return LATER
 
 
@@ -83,16 +92,7 @@ def _answer_later(request: Request, reading: Reading) -> None:
 
 
 def _encode(answer: FetchResponse[LogSlice], version: int, correlation_id: int) -> list[Part]:
-    parts: list[Part] = []
-    copied = 0
-    for part in encode_fetch_response(answer, version, correlation_id):
-        if isinstance(part, LogSlice) and part.length < _COPIED_UP_TO and copied < _COPIED_IN_ALL:
-            copied += part.length
-            parts.append(part.read())
-            part.release()
-        else:
-            parts.append(part)
-    return parts
+    return [*encode_fetch_response(answer, version, correlation_id)]
 
 
 def _refuse(request: Request, code: ErrorCode) -> Any:

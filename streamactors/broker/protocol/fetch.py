@@ -200,7 +200,7 @@ class PartitionFetched(NamedTuple, Generic[R]):
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    records: bytes | R = b""
+    records: bytes | bytearray | R = b""
     aborted: Sequence[tuple[int, int]] | None = None  # (producer id, first offset); None: not asked for
     preferred_replica: int = -1
     diverging: tuple[int, int] | None = None  # (epoch, end offset)
@@ -251,7 +251,7 @@ def encode_fetch_response(response: FetchResponse[R], version: int, correlation_
         for partition in topic.partitions:
             _encode_partition(out, partition, version)
             records = partition.records
-            if isinstance(records, bytes):
+            if isinstance(records, bytes | bytearray):
                 out += uvarint(len(records) + 1) if compact else INT32.pack(len(records))
                 out += records
             else:

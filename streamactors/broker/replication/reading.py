@@ -5,9 +5,9 @@ sent or released. Source: Kafka's ReplicaManager.readFromLog; limits: KIP-74."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.log.log_read import LogSlice
@@ -19,9 +19,13 @@ from streamactors.broker.protocol.fetch import (
     TopicFetched,
 )
 from streamactors.broker.replication.partition import Partition
+from streamactors.broker.replication.warming import read_now
 
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
+
+_COPIED_UP_TO: Final = 16 << 10  # below this a read and one send are cheaper than two system calls of their own
+_COPIED_IN_ALL: Final = 256 << 10
 
 
 @dataclass(slots=True)
@@ -64,6 +68,24 @@ class Reading:
     failed: bool
     slices: list[LogSlice]
 
+    def without(self, lost: Sequence[LogSlice]) -> FetchResponse[LogSlice]:
+        """Return the response with the disk's error in place of some slices, which are let go."""
+        for each in lost:
+            each.release()
+        return self.response._replace(
+            topics=[
+                topic._replace(
+                    partitions=[
+                        PartitionFetched(answer.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+                        if any(answer.records is each for each in lost)
+                        else answer
+                        for answer in topic.partitions
+                    ]
+                )
+                for topic in self.response.topics
+            ]
+        )
+
     def release(self) -> None:
         """Let go of the slices unsent."""
         for each in self.slices:
@@ -76,26 +98,35 @@ def read_all(topics: Iterable[WantedTopic], limits: ReadLimits) -> Reading:
     left = limits.max_bytes
     size = 0
     failed = False
+    copied_left = _COPIED_IN_ALL
     slices: list[LogSlice] = []
     answers = []
     for topic in topics:
         partitions: list[PartitionFetched[LogSlice]] = []
         for wanted in topic.partitions:
-            answer = read_one(wanted, limits, left, min_one=size == 0)
-            if isinstance(answer.records, LogSlice):
-                length = answer.records.length
-                slices.append(answer.records)
-                size += length
-                left = max(0, left - length)
-            elif answer.error_code:
-                failed = True
+            answer = read_one(wanted, limits, left, size == 0, min(_COPIED_UP_TO, copied_left))
+            records = answer.records
+            if isinstance(records, LogSlice):
+                length = records.length
+                slices.append(records)
+            elif records:
+                length = len(records)
+                copied_left -= length
+            else:
+                length = 0
+                if answer.error_code:
+                    failed = True
+            size += length
+            left = max(0, left - length)
             partitions.append(answer)
         answers.append(TopicFetched(topic.name, topic.topic_id, partitions))
     return Reading(FetchResponse(answers), size, failed, slices)
 
 
-def read_one(wanted: Wanted, limits: ReadLimits, left: int, min_one: bool) -> PartitionFetched[LogSlice]:
-    """Read one partition. An error has no records and no offsets."""
+def read_one(
+    wanted: Wanted, limits: ReadLimits, left: int, min_one: bool, copied_below: int
+) -> PartitionFetched[LogSlice]:
+    """Read one partition: few records as bytes, many as a slice. An error has no records and no offsets."""
     asked, partition = wanted.asked, wanted.partition
     error = wanted.error
     if partition is not None and not error:
@@ -124,10 +155,13 @@ def read_one(wanted: Wanted, limits: ReadLimits, left: int, min_one: bool) -> Pa
                 (each.producer_id, each.first_offset)
                 for each in log.aborted_transactions(asked.offset, piece.end_offset)
             ]
-    records: bytes | LogSlice = piece
+    records: bytes | bytearray | LogSlice = piece
     if not piece.length:
-        piece.release()
         records = b""
+    elif piece.length < copied_below:
+        records = read_now(piece) or piece
+    if records is not piece:
+        piece.release()
     return PartitionFetched(asked.partition, 0, *_offsets(partition), records, aborted)
 
 

@@ -20,6 +20,21 @@ _NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 _CANNOT_TELL: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
+def read_now(piece: LogSlice) -> bytearray | None:
+    """Return the slice's bytes if they can be had without waiting for a disk, else None."""
+    content = bytearray(piece.length)
+    try:
+        if _NOWAIT is None:
+            read = os.preadv(piece.fd, [content], piece.position)
+        else:
+            read = os.preadv(piece.fd, [content], piece.position, _NOWAIT)
+    except OSError as error:
+        if error.errno not in _CANNOT_TELL:
+            return None  # cold, or the disk's error, which is for the helper thread to find
+        read = os.preadv(piece.fd, [content], piece.position)
+    return content if read == piece.length else None
+
+
 def is_cold(piece: LogSlice) -> bool:
     """Whether reading the slice would probably wait for a disk. Probes its ends and every 256 KiB between."""
     if _NOWAIT is None:
@@ -30,17 +45,13 @@ def is_cold(piece: LogSlice) -> bool:
         for position in range(piece.position, end, _PROBE_EVERY):
             os.preadv(piece.fd, byte, position, _NOWAIT)
         os.preadv(piece.fd, byte, end, _NOWAIT)
-    except BlockingIOError:
-        return True
     except OSError as error:
-        if error.errno in _CANNOT_TELL:
-            return False
-        raise
+        return error.errno not in _CANNOT_TELL  # EAGAIN, or the disk's error, which is for the helper thread to find
     return False
 
 
 def warm(pieces: Iterable[LogSlice]) -> None:
-    """Read the slices into the page cache. On a helper thread."""
+    """Read the slices into the page cache. On a helper thread. Raises OSError."""
     buffer = bytearray(_READ_AT_ONCE)
     for piece in pieces:
         position, end = piece.position, piece.position + piece.length

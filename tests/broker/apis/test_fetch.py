@@ -347,3 +347,27 @@ def test_cold_pages_are_recognised_and_read_ahead(broker: LiveBroker, client: Wi
         os.posix_fadvise(piece.fd, 0, 0, os.POSIX_FADV_DONTNEED)
     records = fetched(client, topic=topic, partition_max_bytes=100 << 20, max_bytes=50 << 20).records
     assert offsets_of(records) == list(range(20))
+
+
+def test_a_disk_that_fails_is_an_error_of_its_partition(
+    broker: LiveBroker, client: WireClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(client, topic, 5, 100_000)
+    fill(client, topic, 1, 100, partition=1)
+
+    def broken(pieces: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    from streamactors.broker.apis import api01_fetch
+
+    monkeypatch.setattr(api01_fetch, "is_cold", lambda piece: True)
+    monkeypatch.setattr(api01_fetch, "warm", broken)
+    body = fetch_body(topic=topic)
+    body["topics"][0]["partitions"] = [
+        {**body["topics"][0]["partitions"][0], "partition": partition} for partition in range(2)
+    ]
+    first, second = client.call(1, 12, body).responses[0].partitions
+    assert (first.error_code, first.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
+    assert (second.error_code, offsets_of(second.records)) == (0, [0])
+    monkeypatch.undo()
+    assert offsets_of(fetched(client, topic=topic).records) == list(range(5))
