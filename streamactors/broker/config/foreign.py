@@ -13,15 +13,15 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     name: because
     for because, names in {
         "this broker has no such threads or queues": """
-            background.threads controller.socket.timeout.ms group.coordinator.append.linger.ms
-            group.coordinator.threads log.cleaner.threads num.io.threads num.network.threads
-            num.replica.alter.log.dirs.threads num.replica.fetchers queued.max.requests request.timeout.ms
-            server.max.startup.time.ms log.initial.task.delay.ms log.dir.failure.timeout.ms
-            log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second offsets.load.buffer.size
-            transaction.state.log.load.buffer.size offsets.topic.compression.codec
-            max.incremental.fetch.session.cache.slots add.partitions.to.txn.retry.backoff.max.ms
-            add.partitions.to.txn.retry.backoff.ms socket.connection.setup.timeout.max.ms
-            socket.connection.setup.timeout.ms unstable.api.versions.enable unstable.feature.versions.enable""",
+            add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms background.threads
+            controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
+            group.coordinator.append.linger.ms group.coordinator.threads log.cleaner.io.buffer.size
+            log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
+            log.initial.task.delay.ms max.incremental.fetch.session.cache.slots num.io.threads num.network.threads
+            num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
+            offsets.load.buffer.size offsets.topic.compression.codec queued.max.requests request.timeout.ms
+            server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+            transaction.state.log.load.buffer.size unstable.api.versions.enable unstable.feature.versions.enable""",
         "there is no replication and no quorum yet": """
             alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
             auto.leader.rebalance.enable broker.heartbeat.interval.ms broker.session.timeout.ms
@@ -40,8 +40,8 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
             replication.quota.window.num replication.quota.window.size.seconds unclean.leader.election.interval.ms""",
         "there are no quotas yet": """
-            controller.quota.window.num controller.quota.window.size.seconds quota.window.num
-            quota.window.size.seconds max.connection.creation.rate max.connections.per.ip.overrides""",
+            controller.quota.window.num controller.quota.window.size.seconds max.connection.creation.rate
+            max.connections.per.ip.overrides quota.window.num quota.window.size.seconds""",
         "groups use the classic protocol": """
             group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
             group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy

@@ -16,9 +16,6 @@ class NetworkSettings(Settings):
     __slots__ = ()
 
     connections_max_idle_ms = long(600_000, "Close a connection that has been silent for so long.")
-    delete_records_purgatory_purge_interval_requests = integer(
-        1, "Completed delete-records requests that trigger a purge."
-    )
     fetch_max_bytes = integer(57_671_680, "Most bytes of records in one fetch response.", at_least(1024))
     fetch_purgatory_purge_interval_requests = integer(
         1000, "Completed fetch requests that trigger a purge of the purgatory."

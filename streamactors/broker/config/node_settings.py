@@ -53,7 +53,6 @@ class NodeSettings(Settings):
     metadata_log_dir = optional_text("Folder of the metadata log.", only(None, "metadata lives in the data folder"))
     node_id = integer(1, "Id of this node in the cluster. Apache Kafka has no default.", at_least(0))
     num_partitions = integer(1, "Partitions of a topic that is created without saying how many.", at_least(1))
-    num_recovery_threads_per_data_dir = integer(2, "Threads that recover logs after an unclean stop.", at_least(1))
     offsets_topic_num_partitions = integer(50, "Partitions of __consumer_offsets.", at_least(1))
     offsets_topic_replication_factor = short(
         3, "Replicas of __consumer_offsets; fewer while fewer brokers are alive.", at_least(1)

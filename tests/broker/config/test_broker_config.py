@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+import streamactors.broker
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.foreign import WITHOUT_EFFECT, why_refused
 from streamactors.broker.config.setting import InvalidSetting
+from streamactors.broker.config.topic_settings import BROKER_SYNONYMS
 
 
 def test_attributes_are_kafkas_names_with_underscores() -> None:
@@ -24,6 +29,16 @@ def test_every_default_passes_its_own_check() -> None:
 
 def test_every_setting_has_a_documentation_string() -> None:
     assert [name for name, setting in BrokerConfig.declared().items() if len(setting.doc) < 20] == []
+
+
+def test_every_setting_is_honoured_by_someone() -> None:
+    broker = Path(streamactors.broker.__file__).parent
+    files = [file for file in broker.rglob("*.py") if not file.name.endswith("_settings.py")]
+    read = set(re.findall(r"\w+", "".join(file.read_text() for file in files)))
+    fallbacks = {synonym.name for synonyms in BROKER_SYNONYMS.values() for synonym in synonyms}
+    bound = {name for name, setting in BrokerConfig.declared().items() if setting.check.limits.startswith("only ")}
+    unread = {name for name in BrokerConfig.declared() if name.replace(".", "_") not in read}
+    assert unread - fallbacks - bound == set()
 
 
 def test_an_unknown_setting_is_refused_by_name_with_the_nearest_one() -> None:
@@ -82,7 +97,11 @@ def test_kafkas_own_kraft_properties_start() -> None:
     }
     config = BrokerConfig.of(stock)
     assert config.data_folder == "/tmp/kraft-combined-logs"
-    assert set(config.without_effect) == {"num.network.threads", "num.io.threads"}
+    assert set(config.without_effect) == {
+        "num.network.threads",
+        "num.io.threads",
+        "num.recovery.threads.per.data.dir",
+    }
 
 
 @pytest.mark.parametrize(
