@@ -66,7 +66,15 @@ def _make(module: Module) -> Plan:
     nodes, edges = _cut(graph.nodes, graph.edges)
     islands = _number_islands(nodes, edges, graph.inlets + graph.outlets)
     names = [_island_name(nodes, island) for island in range(islands)]
-    return Plan(nodes, edges, graph.inlets, graph.outlets, graph.mat, names, plan_marks(nodes, edges))
+    return Plan(
+        nodes,
+        edges,
+        graph.inlets,
+        graph.outlets,
+        graph.mat,
+        names,
+        plan_marks(nodes, edges, partial=bool(graph.outlets)),
+    )
 
 
 def _island_name(nodes: list[Node], island: int) -> str:

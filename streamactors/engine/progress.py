@@ -58,6 +58,13 @@ class Progress:
             if gone is not None:
                 self._advance(list({key for marks in (*self._done.values(), gone) for key in marks}), gone)
 
+    def forget(self, sink: object) -> None:
+        """A sink is gone with the part of the graph it stood in, which is begun anew: what it has not done comes again."""
+        with self._lock:
+            self._done.pop(sink, None)
+            self._since.pop(sink, None)
+            self._sinks.pop(sink, None)
+
     def position(self, key: tuple[object, object]) -> Position | None:
         """Return the position that is done, None when nothing is."""
         return self._said.get(key)

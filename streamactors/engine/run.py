@@ -64,6 +64,7 @@ class Run:
         self.marks_active = False
         self.source_base = 0  # added to a plan's node numbers, so that attached graphs have sources of their own
         self._source_of: dict[Logic, tuple[int, Any]] = {}
+        self._inside: dict[Logic, list[Logic]] = {}
         self._lock = threading.Lock()
         self._ended: list[Callable[[], None]] = []
 
@@ -86,6 +87,14 @@ class Run:
 
             self.progress.listen(source, tell)
         return marks
+
+    def inside(self, parent: Logic, logics: list[Logic]) -> None:
+        """The stage `parent` has begun an inner graph of these stages; the one it had before is forgotten: its sinks hold
+        nobody back, for the new source gives again what they have not done."""
+        for logic in self._inside.get(parent, ()):
+            self._source_of.pop(logic, None)
+            self.progress.forget(logic)
+        self._inside[parent] = logics
 
     def source_id(self, logic: Logic) -> int | None:
         """Return the number by which marks name a source, None when nobody reads marks in this run."""
@@ -116,24 +125,38 @@ class Run:
             island.abort(error)
 
 
+_UNHEARD = (
+    "a source that reads marks stands inside '{}', where nobody can follow what becomes of its elements; "
+    "let it begin the graph, put it into a RestartSource, or run it apart"
+)
+
+
 def _new_island(run: Run, name: str) -> Island:
     island = Island(run, watch_of(run.system.pool))
     island.start_actor(name)
     return island
 
 
-def _build(run: Run, plan: Plan, home: Island | None) -> tuple[list[Any], list[Logic], list[Island], list[Connection]]:
-    """Make logics and connections of a plan. `home` is the island of its open ports, if it has any."""
-    islands = [
-        home if home is not None and i == 0 else _new_island(run, name) for i, name in enumerate(plan.islands)
-    ]
+def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[Logic], list[Island], list[Connection]]:
+    """Make logics and connections of a plan. A graph with open ports runs inside the stage `parent`, on its island."""
+    home = parent.interpreter.island if parent is not None else None
+    outer = run._source_of.get(parent) if parent is not None else None
+    marks = plan.marks
+    if marks.active:
+        if parent is not None and outer is None:
+            raise BuildError(_UNHEARD.format(parent.name))
+        run.marks_active = True
+    marked = marks.active or outer is not None
+    islands = [home if home is not None and i == 0 else _new_island(run, name) for i, name in enumerate(plan.islands)]
     interpreters = [island.interpreter for island in islands]
     base = run.source_base
     run.source_base += len(plan.nodes)
-    marks = plan.marks
-    if marks.active:
-        run.marks_active = True
     nodes = plan.nodes
+
+    def source_id(node: int) -> int:
+        """The name that marks bear: for the source inside a stage that stands for it, the stage's."""
+        return outer[0] if outer is not None else base + node
+
     logics: list[Logic] = []
     values: list[Any] = []
     inlets: list[list[Any]] = []
@@ -151,17 +174,19 @@ def _build(run: Run, plan: Plan, home: Island | None) -> tuple[list[Any], list[L
     for edge in plan.edges:
         (source, out_port), (target, in_port) = edge
         connection = Connection(interpreters[nodes[source].island])
-        if marks.active:
+        if marked:
             carried = marks.carries.get(edge)
             if carried:
-                connection.carries = frozenset(base + i for i in carried)
+                connection.carries = frozenset(map(source_id, carried))
         outlets[source][out_port] = inlets[target][in_port] = connection
-    if marks.active:
+    if marked:
         for i, node in enumerate(nodes):
             if node.stage.emits_marks:
-                run._source_of[logics[i]] = (base + i, node.attributes.replay)
+                run._source_of[logics[i]] = (source_id(i), node.attributes.replay)
         for i, sources in marks.sinks.items():
-            run.progress.add_sink(logics[i], frozenset(base + s for s in sources))
+            run.progress.add_sink(logics[i], frozenset(map(source_id, sources)))
+        if parent is not None:
+            run.inside(parent, logics)
     for i, node in enumerate(nodes):
         if type(node.stage) is BoundaryIn:
             in_logic, out_logic = logics[i], logics[node.stage.peer_node]
@@ -208,7 +233,7 @@ def attach(parent: Logic, module: Module) -> tuple[list[Connection], list[Connec
     interpreter: Interpreter = parent.interpreter
     run = interpreter.island.run
     plan = plan_of(module)
-    values, logics, islands, opened = _build(run, plan, interpreter.island)
+    values, logics, islands, opened = _build(run, plan, parent)
     outputs = opened[: len(plan.outlets)]
     inputs = opened[len(plan.outlets) :]
     for connection in outputs:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StageSnapshot:
-    """`island` numbers the actors of the run; `state` is what the stage itself has to say, often nothing."""
+    """`island` numbers the actors of the run; `state` is what the stage itself has to say, often nothing. A stage that has ended
+    is shown, as "ended", while something it has sent is not taken yet."""
 
     id: int
     name: str
@@ -106,22 +107,23 @@ def snapshot_of(run: Run) -> GraphSnapshot:
     """Return the snapshot of a run. Any thread."""
     numbers: dict[Logic, int] = {}
     stages: list[StageSnapshot] = []
+
+    def add(logic: Logic, island: int) -> None:
+        if logic not in numbers:
+            numbers[logic] = len(stages)
+            open_in = sum(not c.in_closed for c in list(logic.inlets))
+            open_out = sum(not c.out_closed for c in list(logic.outlets))
+            stages.append(StageSnapshot(len(stages), logic.name, island, _said(logic), open_in, open_out))
+
     with run._lock:
         islands = list(run.islands)
     for number, island in enumerate(islands):
-        for logic in dict.fromkeys([*island.logics, *island.interpreter.logics]):
+        for logic in [*island.logics, *island.interpreter.logics]:
             if not logic.stopped:
-                numbers[logic] = len(stages)
-                stages.append(
-                    StageSnapshot(
-                        len(stages),
-                        logic.name,
-                        number,
-                        _said(logic),
-                        sum(not c.in_closed for c in list(logic.inlets)),
-                        sum(not c.out_closed for c in list(logic.outlets)),
-                    )
-                )
+                for inlet in list(logic.inlets):
+                    if inlet.producer.stopped and not inlet.in_closed:
+                        add(inlet.producer, number)
+                add(logic, number)
     connections: list[ConnectionSnapshot] = []
     waits: list[Wait] = []
     for connection in dict.fromkeys(c for logic in numbers for c in [*logic.inlets, *logic.outlets]):
@@ -143,6 +145,8 @@ def snapshot_of(run: Run) -> GraphSnapshot:
 
 
 def _said(logic: Logic) -> str:
+    if logic.stopped:
+        return "ended"
     try:
         return logic.snapshot_state()
     except Exception as error:  # noqa: BLE001  # the stage goes on working while it is asked

@@ -6,6 +6,7 @@ refuse runs that read marks. A flow that cancels its upstream is given 50 ms to 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,10 @@ from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint import Module
 from streamactors.engine.causes import NO_MORE_ELEMENTS, NonFailureCancellation
 from streamactors.engine.connection import Connection
+from streamactors.engine.graph import Node
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks import Mark
+from streamactors.engine.marks import EndOfInput, Mark, Needs
+from streamactors.engine.plan import plan_of
 from streamactors.engine.run import attach
 from streamactors.engine.stage import FLOW, NOT_USED, SINK, SOURCE, GraphStage
 from streamactors.engine.user_code import blame, shortened
@@ -41,6 +44,9 @@ class _Restarting(GraphStage):
         self._settings = settings
         self._make = plain_function(self.what, make)
         self._only_on_failures = only_on_failures
+        self._lock = threading.Lock()
+        self._nodes: list[Node] | None = None  # of the first inner part
+        self._first: Module | BaseException | None = None
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         return _RestartLogic(self._settings, self._module, self._only_on_failures), NOT_USED
@@ -72,6 +78,51 @@ class RestartingSource(_Restarting):
     name = "restart_source"
     what = "RestartSource"
     ports = (0, 1)
+
+    # What its marks are like has to be known before it runs: then the first source is made already, and kept for the first start.
+
+    @property
+    def emits_marks(self) -> bool:  # type: ignore[override]
+        """True when the source inside does."""
+        return any(node.stage.emits_marks for node in self._inside())
+
+    @property
+    def reads_marks(self) -> bool:  # type: ignore[override]
+        """True when the source inside does."""
+        return any(node.stage.reads_marks or node.attributes.replay is not None for node in self._inside())
+
+    @property
+    def needs(self) -> Needs | None:  # type: ignore[override]
+        """What the source inside needs."""
+        return next((node.stage.needs for node in self._inside() if node.stage.emits_marks), None)
+
+    def _inside(self) -> list[Node]:
+        with self._lock:
+            if self._nodes is None:
+                try:
+                    self._first = module = super()._module()
+                    self._nodes = plan_of(module).nodes
+                except BuildError:
+                    raise
+                except BaseException as error:  # noqa: BLE001  # the user's function: it counts as the first start's failure
+                    self._first = error
+                    self._nodes = []
+                sources = [node.label for node in self._nodes if node.stage.emits_marks]
+                if len(sources) > 1 and any(node.stage.reads_marks for node in self._nodes):
+                    raise BuildError(
+                        f"RestartSource can follow the elements of one source, and there are {' and '.join(sources)} inside; "
+                        "put a RestartSource around each"
+                    )
+            return self._nodes
+
+    def _module(self) -> Module:
+        with self._lock:
+            first, self._first = self._first, None
+        if first is None:
+            return super()._module()
+        if isinstance(first, BaseException):
+            raise first
+        return first
 
 
 class RestartingFlow(_Restarting):
@@ -117,6 +168,7 @@ class _RestartLogic(Logic):
         self._finishing = False  # the end has come from outside: no restart any more
         self._waiting = False
         self._cancelled_with: BaseException | None = None
+        self._ends: list[Mark] = []
 
     def bind(self) -> None:
         """Called when the connections are known."""
@@ -130,6 +182,7 @@ class _RestartLogic(Logic):
 
     def _begin(self) -> None:
         self._waiting = False
+        self._ends.clear()
         self._began_ms = self.interpreter.now_ms()
         try:
             module = self._make()
@@ -154,6 +207,8 @@ class _RestartLogic(Logic):
         enough = settings.max_restarts is not None and self._restarts >= settings.max_restarts
         if error is None:
             if self._finishing or enough or self._only_on_failures:
+                for mark in self._ends if self._out is not None else ():
+                    self._out.mark(mark)  # type: ignore[union-attr]
                 self.complete_stage()
                 return
         elif self._finishing or enough or (settings.restart_on is not None and not settings.restart_on(error)):
@@ -209,7 +264,11 @@ class _RestartLogic(Logic):
             in_.want(target.asked)
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
-        if in_ is self._from and self._out is not None:
+        if in_ is not self._from or self._out is None:
+            return
+        if isinstance(mark, EndOfInput):
+            self._ends.append(mark)  # true only if there is no restart
+        else:
             self._out.mark(mark)
 
     # ── ends ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -102,8 +102,10 @@ class _ZipLogic(FanInLogic):
             for inlet, column in zip(inlets, columns, strict=True):
                 if len(column) > n:
                     inlet.unread(column[n:])
-            if not n:
-                break  # a mark stands in front of one input; it is shown first
+            if not n:  # a mark stands in front of one input; it is shown first, and then the elements again
+                for inlet in inlets:
+                    inlet.want(max(1, out.asked, inlet.due))
+                return
             self._emit([column[:n] for column in columns])
         wanted = max(1, out.asked)
         for inlet in inlets:

@@ -96,6 +96,21 @@ def test_looking_does_not_need_the_stage_to_answer(actor_system):
     assert snapshots(actor_system) == []
 
 
+def test_a_stage_that_has_ended_is_shown_while_what_it_sent_waits(actor_system):
+    source, other = TestSource.probe(), TestSource.probe()
+    (first, second), sink = source.zip_mat(other, Keep.both).to_mat(TestSink.probe(), Keep.both).run(actor_system)
+    sink.request(5)
+    first.send_next(1).send_complete()
+    sink.expect_no_message("20ms")
+    shot = shot_of(actor_system)
+    (ended,) = [stage for stage in shot.stages if stage.state == "ended"]
+    (connection,) = [c for c in shot.connections if c.source == ended.id]
+    assert (connection.state, connection.ready) == ("completing", 1)
+    assert Wait(ended.id, shot.stage("zip").id, "room") in shot.waits
+    second.send_next(2)
+    sink.expect_next((1, 2)).expect_complete()
+
+
 def test_sub_streams_are_shown_too(actor_system):
     sink = Source.range(2).flat_map_merge(2, lambda n: Source.never().named(f"inner {n}")).run_with(
         TestSink.probe(), actor_system
