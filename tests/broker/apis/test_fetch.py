@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,12 +145,21 @@ def test_the_end_of_the_log_is_no_error(client: WireClient, topic: str) -> None:
     assert (partition.error_code, partition.high_watermark, partition.records) == (0, 3, b"")
 
 
-@pytest.mark.parametrize(
-    ("epoch", "error"), [(-1, 0), (0, 0), (7, ErrorCode.UNKNOWN_LEADER_EPOCH), (-3, ErrorCode.FENCED_LEADER_EPOCH)]
-)
-def test_leader_epochs_are_compared(client: WireClient, topic: str, epoch: int, error: int) -> None:
+def test_leader_epochs_are_compared(broker: LiveBroker, client: WireClient, topic: str) -> None:
     fill(client, topic, 1)
-    assert fetched(client, topic=topic, current_leader_epoch=epoch).error_code == error
+    partition = broker.partition(topic)
+    broker.on_data_plane(lambda: partition.become(replace(partition.state, leader_epoch=2)))
+
+    def error_of(epoch: int) -> int:
+        code: int = fetched(client, topic=topic, current_leader_epoch=epoch).error_code
+        return code
+
+    assert [error_of(epoch) for epoch in (-2, -1, 2)] == [0, 0, 0]
+    assert error_of(1) == ErrorCode.FENCED_LEADER_EPOCH
+    assert error_of(3) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    fill(client, topic, 1)
+    epochs = [part.leader_epoch for part in iter_batches(fetched(client, topic=topic).records)]
+    assert epochs == [0, 2]
 
 
 def test_where_the_logs_part_is_told_without_records(broker: LiveBroker, client: WireClient, topic: str) -> None:
