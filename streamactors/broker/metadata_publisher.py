@@ -44,8 +44,10 @@ class MetadataPublisher:
                 settings, _ = self._log_config(config, delta.image, topic)
                 for partition in self._hosted(topic):
                     if logs.get(topic.name, partition.partition) is None:
-                        logs.create(topic.name, partition.partition, topic.topic_id, settings)
+                        log = logs.create(topic.name, partition.partition, topic.topic_id, settings)
                         made.append((topic.name, partition.partition))
+                        if partition.leader == self._node.node_id:  # a file as well: not for the data plane to write
+                            log.assign_leader_epoch(partition.leader_epoch)
         except BrokerError:
             self.withdraw(made)
             raise
