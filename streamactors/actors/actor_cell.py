@@ -50,7 +50,7 @@ class ActorCell(ThespianInterface, FailingCell):
     rules.
     """
 
-    __slots__ = ("_fd_watch", "_watchers", "globalName")
+    __slots__ = ("_fd_watch", "_too_late", "_watchers", "globalName")
 
     def __init__(
         self,
@@ -85,6 +85,8 @@ class ActorCell(ThespianInterface, FailingCell):
         self._held = None
         self._fd_watch: FdWatch | None = None
         self._watchers: list[ActorRef] | None = None
+        # A static function of the actor's class that gets what comes too late, where that is no dead letter.
+        self._too_late: Callable[[Any], None] | None = getattr(instance, "refuse_letter", None)
         instance._myRef = self
 
     # ---- messages ----
@@ -171,7 +173,9 @@ class ActorCell(ThespianInterface, FailingCell):
                 _log.warning("%s: %s while exiting raised %s", self.name, type(message).__name__, error, exc_info=error)
 
     def _refuse_letter(self, message: Any, sender: ActorRef | None) -> None:
-        if not isinstance(message, NEVER_DEAD_LETTERS):
+        if self._too_late is not None:
+            self._too_late(message)
+        elif not isinstance(message, NEVER_DEAD_LETTERS):
             self.base.dead_letter(self.address, message, sender)
 
     def _after_system_message(self, message: ActorSystemMessage) -> None:

@@ -140,8 +140,6 @@ class Interpreter:
             feedback.try_complete(None)
 
         self.island.tell((logic, run, argument, feedback))
-        if self.island.over:  # it may have ended between the two: then nobody has seen the message
-            feedback.try_fail(AbruptTermination(f"stage {logic.name} has stopped"))
         return feedback
 
     def call_later(self, delay_ms: float, logic: Logic, handler: Callable[[Any], None], argument: Any) -> Any:

@@ -14,6 +14,7 @@ from streamactors.actors.messages import Actor, ActorExitRequest
 from streamactors.engine.interpreter import Interpreter
 from streamactors.engine.logic import Logic
 from streamactors.engine.pace import SliceWatch
+from streamactors.errors import AbruptTermination
 
 if TYPE_CHECKING:
     from streamactors.engine.run import Run
@@ -49,6 +50,12 @@ class IslandActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def receiveMessage(self, message: Any, sender: Any) -> None:  # Thespian's name
         self._receive(message)
+
+    @staticmethod
+    def refuse_letter(message: Any) -> None:
+        """What comes after the end (credits, calls, timers) is nobody's loss; only who waits for feedback is told."""
+        if type(message) is tuple and len(message) > 3:
+            message[3].try_fail(AbruptTermination(f"stage {message[0].name} has stopped"))
 
 
 class Island:
@@ -104,7 +111,7 @@ class Island:
                     interpreter.deliver(self._backlog.popleft())
             elif type(message) is _Abort:
                 interpreter.abort(message.error)
-            else:
+            elif type(message) is tuple:  # not the request to exit
                 interpreter.deliver(message)
             if interpreter.run(self._mailbox) and not self._continuing:
                 self._continuing = True
@@ -115,18 +122,7 @@ class Island:
             self._over = True
             self.logics.clear()
             self.run.island_ended(self)
-            self.tell = self._tell_too_late  # credits and calls that come now are nobody's loss, and no dead letters
             self._ref.tell(ActorExitRequest())
-
-    def _tell_too_late(self, message: Any) -> None:
-        """What `tell` is once every stage has stopped: only a caller who waits for feedback is answered."""
-        if type(message) is tuple:
-            self.interpreter.deliver(message)
-
-    @property
-    def over(self) -> bool:
-        """True when every stage has stopped."""
-        return self._over
 
     def abort(self, error: BaseException) -> None:
         """Fail every stage with `error`; any thread."""

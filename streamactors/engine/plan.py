@@ -17,7 +17,6 @@ from streamactors.engine.mark_plan import MarkPlan, plan_marks
 from streamactors.engine.stage import NOT_USED
 from streamactors.errors import BuildError
 
-
 LONGEST_NAME = 80
 
 
