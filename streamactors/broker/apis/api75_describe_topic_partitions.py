@@ -14,6 +14,7 @@ from streamactors.broker.apis.partition_view import partition_view
 from streamactors.broker.controller.image import MetadataImage
 from streamactors.broker.controller.topic_name import INTERNAL_TOPICS, topic_name_complaint
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.protocol.metadata import Partition
 from streamactors.broker.request import Request
 from streamactors.broker.security import Operation, ResourceType, each
 
@@ -67,10 +68,24 @@ def _topic(request: Request, image: MetadataImage, name: str, first: int, room: 
         "topic_id": topic.topic_id,
         "is_internal": name in INTERNAL_TOPICS,
         "partitions": [
-            partition_view(image, partition, listener) | {"eligible_leader_replicas": (), "last_known_elr": ()}
+            _partition(partition_view(image, partition, listener))
             for partition in topic.partitions[first : first + room]
         ],
         "topic_authorized_operations": operations,
+    }
+
+
+def _partition(view: Partition) -> dict[str, Any]:
+    return {
+        "error_code": view.error_code,
+        "partition_index": view.partition,
+        "leader_id": view.leader,
+        "leader_epoch": view.leader_epoch,
+        "replica_nodes": view.replicas,
+        "isr_nodes": view.isr,
+        "offline_replicas": view.offline,
+        "eligible_leader_replicas": (),
+        "last_known_elr": (),
     }
 
 
