@@ -1,0 +1,86 @@
+"""The public API as the README and the design promise it, and what importing it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import reactivex.operators as rx
+import streamactors
+from streamactors import Flow, GraphDSL, Sink, Source
+
+
+def test_a_stream_in_one_expression():
+    n = (
+        Source.range(0, 1_000_000)
+        .map(lambda x: x + 1)
+        .filter(lambda x: x % 2 == 0)
+        .via(Flow.rx(rx.map(str)))  # any RxPY operators, as one stage
+        .async_boundary()  # next stages run in their own actor
+        .run_with(Sink.fold(0, lambda acc, _: acc + 1))
+        .result(timeout=30)
+    )
+    assert n == 500_000
+
+
+def test_a_graph_with_junctions():
+    from streamactors import Balance, Broadcast, Merge, Partition, Zip
+
+    with GraphDSL() as g:
+        source, fan, join = g.add(Source.from_iterable(range(10))), g.add(Broadcast(2)), g.add(Merge(2))
+        source >> fan
+        fan.out(0) >> Flow.map(lambda x: x * 10) >> join.in_(0)
+        fan.out(1) >> join.in_(1)
+        join >> Sink.ignore()
+    assert g.to_runnable().run() is None
+    assert all(isinstance(part, type) for part in (Balance, Partition, Zip))
+
+
+def test_every_name_is_there_and_listed():
+    for name in streamactors.__all__:
+        assert getattr(streamactors, name) is not None
+        assert name in dir(streamactors)
+    with pytest.raises(AttributeError, match="has no attribute 'Sauce'"):
+        streamactors.Sauce
+
+
+def test_what_type_checkers_see_is_what_there_is():
+    import ast
+    import inspect
+
+    tree = ast.parse(inspect.getsource(streamactors))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        (alias.name, node.module) for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert seen == {(name, home) for home, names in streamactors._HOMES.items() for name in names}
+
+
+LOADED = """
+import sys
+{program}
+print(*sorted({{name.split(".")[0] for name in sys.modules}} | {{name for name in sys.modules if name.startswith("streamactors.")}}))
+"""
+
+
+def loaded_by(program: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(program=program)], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_loads_none_of_its_parts():
+    names = loaded_by("import streamactors")
+    assert not {name for name in names if name.startswith("streamactors.")}
+    assert not names & {"thespian", "reactivex", "confluent_kafka", "asyncio"}
+
+
+def test_streams_need_neither_kafka_nor_the_broker_nor_rx():
+    names = loaded_by("from streamactors import Source, Sink; Source.range(3).run_with(Sink.to_list()).result(5)")
+    assert "streamactors.dsl.source" in names
+    assert not {
+        name for name in names if name.startswith(("streamactors.broker", "streamactors.kafka", "streamactors.spark"))
+    }
+    assert not names & {"reactivex", "confluent_kafka", "kio", "pyspark", "numpy", "cramjam", "prometheus_client"}
