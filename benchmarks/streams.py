@@ -101,6 +101,33 @@ def against_a_loop(system: ActorSystem) -> list[Row]:
     return rows
 
 
+def marks(system: ActorSystem) -> list[Row]:
+    """What following the elements costs: chunks of 500 with a mark behind each, beside the same without."""
+    rows = []
+
+    def graphs(boundary: bool) -> tuple[Any, Any]:
+        made = []
+        for replay in (False, True):
+            source: Any = Source.range(0, N)
+            if replay:
+                source = source.with_replay(on_done=lambda position: None)
+            source = source.max_chunk(500).map(first).filter(second)
+            source = source.async_boundary() if boundary else source
+            made.append(source.map(third).to_mat(Sink.ignore(), Keep.right))
+        return made[0], made[1]
+
+    for boundary, target in ((False, "ratio >= 0.91"), (True, "ratio >= 0.8")):
+        without, followed = graphs(boundary)
+        mine, theirs, ratios = pairs(
+            lambda graph=followed: graph.run(system).result(60), lambda graph=without: graph.run(system).result(60)
+        )
+        name = f"chunks of 500 with a mark behind each, {'through a boundary' if boundary else 'in one island'}"
+        rows.append(
+            row(name, N / mine / 1e6, "M elements/CPU-s", f"without marks {N / theirs / 1e6:.1f} M", ratios, target)
+        )
+    return rows
+
+
 def against_libraries(system: ActorSystem) -> list[Row]:
     n = 200_000
     graph = Source.range(0, n).map(first).filter(second).map(third).to_mat(Sink.count(), Keep.right)
@@ -440,7 +467,7 @@ def junctions(system: ActorSystem) -> list[Row]:
 def run() -> list[Row]:
     """Return the rows of every part."""
     with ActorSystem("bench") as system:
-        parts = (against_a_loop, against_libraries, per_element, latency, slices, junctions)
+        parts = (against_a_loop, marks, against_libraries, per_element, latency, slices, junctions)
         return [row for part in parts for row in part(system)]
 
 

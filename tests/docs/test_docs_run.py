@@ -34,3 +34,9 @@ def test_links_between_pages_lead_somewhere():
             if not (page.parent / target).exists():
                 missing.append(f"{page.relative_to(ROOT)} -> {target}")
     assert not missing
+
+
+def test_the_operator_pages_are_up_to_date():
+    from docs.generate import main
+
+    assert main(["--check"]) == 0, "run: make docs"

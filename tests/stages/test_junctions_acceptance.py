@@ -394,7 +394,9 @@ def zip_feedback(seed, system):
     return sink
 
 
-@pytest.mark.parametrize("junction", [MergePreferred(1), Merge(2), Zip(), Concat(2), Interleave(2), OrElse(), ZipLatest()])
+@pytest.mark.parametrize(
+    "junction", [MergePreferred(1), Merge(2), Zip(), Concat(2), Interleave(2), OrElse(), ZipLatest()]
+)
 def test_a_junction_without_demand_rests(junction):
     """A fan-in whose inputs have elements and whose output has no demand must not spin."""
     clock = VirtualClock()
