@@ -7,71 +7,33 @@
     class DuplicateLogic(GraphStageLogic):
         def on_push(self, inlet):
             element = self.grab(inlet)
-            self.emit_multiple(self.outlets[0], [element, element])
+            self.emit_multiple(self.out, [element, element])
         def on_pull(self, outlet):
-            self.pull(self.inlets[0])
+            self.pull(self.in_)
 
-A port is pulled once per element, pushed once per pull. Underneath, elements still arrive and leave in chunks: a pulled inlet is
-fed from the chunk at hand, and what is pushed leaves together when the handlers have run."""
+A port is pulled once per element, pushed once per pull. Underneath, elements still arrive and leave in chunks (element_logic.py): a
+pulled inlet is fed from the chunk at hand, and what is pushed leaves together when the handlers have run."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.causes import NO_MORE_ELEMENTS, STAGE_COMPLETED, propagate_failure
-from streamactors.engine.connection import Connection
+from streamactors.engine.element_logic import ElementLogic
+from streamactors.engine.element_ports import CLOSED, EMPTY, PULLED, Inlet, NotYet, Outlet
 from streamactors.engine.logic import AsyncCallback, Logic, T
 from streamactors.engine.marks import Mark
-from streamactors.engine.pace import Pace
-from streamactors.engine.user_code import blame
 from streamactors.errors import ProtocolError
 
 if TYPE_CHECKING:
     from streamactors.actors.address import ActorRef
     from streamactors.engine.stage_actor import StageActor
 
-_NONE = object()
 
-
-class Inlet:
-    """An input port as a per-element stage sees it."""
-
-    __slots__ = ("connection", "element", "finished", "handler", "name", "pulled", "reader", "stage")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.connection: Connection
-        self.stage: GraphStageLogic
-        self.element: Any = _NONE
-        self.pulled = False
-        self.finished = False
-        self.reader: tuple[Callable[[Any], None], Callable[[], None] | None] | None = None
-        self.handler: Callable[[Inlet], None]
-
-    def __repr__(self) -> str:
-        return f"Inlet({self.name})"
-
-
-class Outlet:
-    """An output port as a per-element stage sees it."""
-
-    __slots__ = ("buffer", "connection", "emitting", "finishing", "handler", "name", "pulled", "stage")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.connection: Connection
-        self.stage: GraphStageLogic
-        self.pulled = False
-        self.buffer: list[Any] = []
-        self.emitting: deque[tuple[Any, Callable[[], None] | None]] = deque()
-        self.finishing = False  # complete once everything emitted has gone
-        self.handler: Callable[[Outlet], None]
-
-    def __repr__(self) -> str:
-        return f"Outlet({self.name})"
+def _not_yet() -> ProtocolError:
+    return ProtocolError("the ports of a stage are not yet initialized in its constructor; use them from pre_start on")
 
 
 class GraphStageLogic:
@@ -81,8 +43,8 @@ class GraphStageLogic:
 
     prefetch: int | None = None
     """Elements asked of upstream while an inlet is pulled; None follows downstream's demand, 1 is Akka's lock-step."""
-    inlets: list[Inlet]
-    outlets: list[Outlet]
+    inlets: list[Inlet] = NotYet(_not_yet)  # type: ignore[assignment]
+    outlets: list[Outlet] = NotYet(_not_yet)  # type: ignore[assignment]
     attributes: Attributes = NONE
     name = "stage"
     _logic: ElementLogic | None = None
@@ -101,7 +63,7 @@ class GraphStageLogic:
 
     def on_pull(self, outlet: Outlet) -> None:
         """Downstream asks for an element: `push` one now or later."""
-        if len(self.inlets) == 1 and not self.has_been_pulled(self.inlets[0]) and not self.is_closed(self.inlets[0]):
+        if len(self.inlets) == 1 and self.inlets[0].state not in (PULLED, CLOSED):
             self.pull(self.inlets[0])
 
     def on_upstream_finish(self, inlet: Inlet) -> None:
@@ -128,52 +90,59 @@ class GraphStageLogic:
 
     @property
     def in_(self) -> Inlet:
+        """The first inlet."""
         return self.inlets[0]
 
     @property
     def out(self) -> Outlet:
+        """The first outlet."""
         return self.outlets[0]
 
     def pull(self, inlet: Inlet) -> None:
         """Ask for one element. Raises ProtocolError when the port is pulled already or closed."""
-        if inlet.pulled or inlet.finished:
-            self._running()
-            if inlet.pulled:
-                raise ProtocolError(f"Cannot pull port ({inlet.name}) twice")
+        if inlet.state:
+            self._pull(inlet)
+        else:  # FED
+            inlet.element = EMPTY
+            inlet.state = PULLED
+
+    def _pull(self, inlet: Inlet) -> None:
+        logic = self._running()
+        if inlet.state == PULLED:
+            raise ProtocolError(f"Cannot pull port ({inlet.name}) twice")
+        if inlet.state == CLOSED:
             raise ProtocolError(f"Cannot pull closed port ({inlet.name})")
-        inlet.element = _NONE
-        inlet.pulled = True
-        logic = self._logic
-        if logic is None:
-            raise ProtocolError(_NOT_YET)
-        if not logic.feeding:
-            logic.ask(inlet)
+        inlet.element = EMPTY
+        inlet.state = PULLED
+        logic.ask(inlet)
 
     def try_pull(self, inlet: Inlet) -> None:
         """As `pull`, but nothing happens when the port is closed."""
-        if not inlet.finished:
+        if inlet.state != CLOSED:
             self.pull(inlet)
 
     def grab(self, inlet: Inlet) -> Any:
         """Take the element that was pushed. Raises ProtocolError when there is none."""
         element = inlet.element
-        if element is _NONE:
-            self._running()
+        if element is EMPTY:
             raise ProtocolError(f"Cannot get element from already empty input port ({inlet.name})")
-        inlet.element = _NONE
+        inlet.element = EMPTY
         return element
 
     def push(self, outlet: Outlet, element: Any) -> None:
         """Send one element. Raises ProtocolError when downstream has not pulled, or the port is closed."""
         if not outlet.pulled:
-            self._running()
-            if outlet.connection.cause is not None:
-                return  # downstream has gone: dropped silently
-            if outlet.connection.terminal is not None:
-                raise ProtocolError(f"Cannot push closed port ({outlet.name})")
-            raise ProtocolError(f"Cannot push port ({outlet.name}) twice, or before it being pulled")
+            self._cannot_push(outlet)
+            return
         outlet.pulled = False
         outlet.buffer.append(element)
+
+    def _cannot_push(self, outlet: Outlet) -> None:
+        if outlet.connection.cause is not None:
+            return  # downstream has gone: dropped silently
+        if outlet.connection.terminal is not None:
+            raise ProtocolError(f"Cannot push closed port ({outlet.name})")
+        raise ProtocolError(f"Cannot push port ({outlet.name}) twice, or before it being pulled")
 
     def mark(self, outlet: Outlet, mark: Mark) -> None:
         """Put a mark behind everything pushed so far."""
@@ -189,38 +158,41 @@ class GraphStageLogic:
         logic.flush()
         outlet.pulled = False
         outlet.connection.complete()
+        logic.end_slice()
 
     def fail(self, outlet: Outlet, error: BaseException) -> None:
         """Fail a port; what is still being emitted is dropped."""
         logic = self._running()
-        outlet.emitting.clear()
+        logic.stop_emitting(outlet)
         logic.flush()
         outlet.pulled = False
         outlet.connection.fail(error)
+        logic.end_slice()
 
     def cancel(self, inlet: Inlet, cause: BaseException = NO_MORE_ELEMENTS) -> None:
         """Refuse everything further from a port; an element not grabbed is lost."""
         self._running()
-        inlet.element = _NONE
-        inlet.pulled = False
-        inlet.finished = True
+        inlet.element = EMPTY
+        inlet.state = CLOSED
         inlet.connection.cancel(cause)
 
     def is_available(self, port: Inlet | Outlet) -> bool:
         """Inlet: an element can be grabbed. Outlet: an element may be pushed."""
-        return port.element is not _NONE if isinstance(port, Inlet) else port.pulled
+        return port.element is not EMPTY if isinstance(port, Inlet) else port.pulled
 
     def has_been_pulled(self, inlet: Inlet) -> bool:
         """True from `pull` until the element arrives."""
-        return inlet.pulled and not inlet.finished
+        return inlet.state == PULLED
 
     def is_closed(self, port: Inlet | Outlet) -> bool:
         """True when nothing can pass the port any more."""
-        return port.finished if isinstance(port, Inlet) else port.connection.out_closed
+        return port.state == CLOSED if isinstance(port, Inlet) else port.connection.out_closed
 
     def set_handler(self, port: Inlet | Outlet, handler: Callable[..., None]) -> None:
         """Have `handler(port)` called instead of `on_push` (inlet) or `on_pull` (outlet)."""
         port.handler = handler
+        if isinstance(port, Outlet):
+            port.passive = False
 
     # ── ending ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -228,9 +200,8 @@ class GraphStageLogic:
         """Cancel all inlets, complete all outlets (those that are emitting: behind that)."""
         logic = self._running()
         for inlet in self.inlets:
-            if not inlet.finished:
-                inlet.finished = True
-                inlet.pulled = False
+            if inlet.state != CLOSED:
+                inlet.state = CLOSED
                 inlet.connection.cancel(STAGE_COMPLETED)
         for outlet in self.outlets:
             self.complete(outlet)
@@ -246,7 +217,7 @@ class GraphStageLogic:
         """End as the cancellation strategy says: a failure fails the stage, anything else completes it."""
         error = (self.attributes.cancellation or propagate_failure)(cause)
         for inlet in self.inlets:
-            if not inlet.finished:
+            if inlet.state != CLOSED:
                 self.cancel(inlet, cause)
         if error is None:
             self.complete_stage()
@@ -261,15 +232,15 @@ class GraphStageLogic:
 
     def emit(self, outlet: Outlet, element: Any, and_then: Callable[[], None] | None = None) -> None:
         """Push an element as soon as there is demand, then call `and_then`; `on_pull` is not called meanwhile."""
-        self._running()
+        logic = self._running()
         if outlet.pulled and not outlet.emitting:
-            self.push(outlet, element)
+            outlet.pulled = False
+            outlet.buffer.append(element)
             if and_then is not None:
                 and_then()
         elif not outlet.connection.out_closed:
+            logic.start_emitting(outlet)
             outlet.emitting.append((element, and_then))
-            for inlet in self.inlets:
-                inlet.connection.hold()
 
     def emit_multiple(
         self, outlet: Outlet, elements: Iterable[Any], and_then: Callable[[], None] | None = None
@@ -280,20 +251,21 @@ class GraphStageLogic:
             if and_then is not None:
                 and_then()
             return
-        for element in items[:-1]:
+        last = items.pop()
+        for element in items:
             self.emit(outlet, element)
-        self.emit(outlet, items[-1], and_then)
+        self.emit(outlet, last, and_then)
 
     def read(self, inlet: Inlet, and_then: Callable[[Any], None], on_close: Callable[[], None] | None = None) -> None:
         """Call `and_then(element)` with the next element, pulling if necessary; `on_close()` if the port ends first."""
-        self._running()
-        if inlet.element is not _NONE:
+        logic = self._running()
+        if inlet.element is not EMPTY:
             and_then(self.grab(inlet))
-        elif inlet.finished:
+        elif inlet.state == CLOSED:
             (on_close or self.complete_stage)()
         else:
-            inlet.reader = (and_then, on_close)
-            if not inlet.pulled:
+            logic.start_reading(inlet, (and_then, on_close))
+            if inlet.state != PULLED:
                 self.pull(inlet)
 
     def read_n(
@@ -387,245 +359,38 @@ class GraphStageLogic:
     def _running(self) -> ElementLogic:
         logic = self._logic
         if logic is None or not logic.started:
-            raise ProtocolError(_NOT_YET)
+            raise _not_yet()
         return logic
 
+    def pulls_only(self) -> bool:
+        """True when `on_pull` does nothing but pull the only inlet; then it need not be called for each element.
 
-_NOT_YET = "the ports of a stage are not yet initialized in its constructor; use them from pre_start on"
+        The default does; one that says so itself is known by its code, which is compared with that of the ways to write it."""
+        own = type(self)
+        if len(self.inlets) != 1 or len(self.outlets) != 1 or "on_pull" in self.__dict__:
+            return False
+        if own.pull is not GraphStageLogic.pull or "pull" in self.__dict__:
+            return False
+        if own.on_pull is GraphStageLogic.on_pull:
+            return True
+        if own.in_ is not GraphStageLogic.in_:
+            return False
+        code = getattr(own.on_pull, "__code__", None)
+        return code is not None and (code.co_code, code.co_names, code.co_consts[1:]) in _PULLING
 
 
-class ElementLogic(Logic):
-    """Drives a per-element stage: feeds pulled inlets from chunks, collects what is pushed into chunks."""
+def _ways_to_pull() -> frozenset[Any]:
+    def by_index(self: GraphStageLogic, outlet: Outlet) -> None:
+        self.pull(self.inlets[0])
 
-    def __init__(self, user: GraphStageLogic) -> None:
-        self.user = user
-        self.actor: StageActor | None = None
-        self.started = False
-        self.feeding = False
-        user._logic = self
+    def by_name(self: GraphStageLogic, outlet: Outlet) -> None:
+        self.pull(self.in_)
 
-    def bind(self) -> None:
-        """Give the user's logic its ports."""
-        user = self.user
-        user.name = self.name
-        user.attributes = self.attributes
-        user.inlets = []
-        for index, connection in enumerate(self.inlets):
-            inlet = Inlet(f"{self.name}.in" if len(self.inlets) == 1 else f"{self.name}.in({index})")
-            inlet.connection = connection
-            inlet.stage = user
-            inlet.handler = user.on_push
-            user.inlets.append(inlet)
-        user.outlets = []
-        for index, out in enumerate(self.outlets):
-            outlet = Outlet(f"{self.name}.out" if len(self.outlets) == 1 else f"{self.name}.out({index})")
-            outlet.connection = out
-            outlet.stage = user
-            outlet.handler = user.on_pull
-            user.outlets.append(outlet)
+    codes = [way.__code__ for way in (by_index, by_name)]
+    return frozenset((code.co_code, code.co_names, code.co_consts[1:]) for code in codes)
 
-    # ── from the interpreter ──────────────────────────────────────────────────────────────────────────────────────
 
-    def on_start(self) -> None:
-        self.started = True
-        self._pace = Pace(self.interpreter, self.attributes.max_chunk)
-        self.user.pre_start()
-        self.settle()
-
-    def on_pull(self, out: Connection) -> None:
-        self._offer(self.user.outlets[out.out_index])
-        self.settle()
-
-    def on_push(self, in_: Connection) -> None:
-        inlet = self.user.inlets[in_.in_index]
-        if inlet.pulled:
-            self._feed(inlet)
-        self.settle()
-
-    def on_mark(self, in_: Connection, mark: Mark) -> None:
-        self.user.on_mark(self.user.inlets[in_.in_index], mark)
-
-    def on_complete(self, in_: Connection) -> None:
-        inlet = self.user.inlets[in_.in_index]
-        inlet.finished = True
-        inlet.pulled = False
-        if inlet.reader is not None:
-            _, on_close = inlet.reader
-            inlet.reader = None
-            if on_close is not None:
-                on_close()
-                self.settle()
-                return
-        self.user.on_upstream_finish(inlet)
-        self.settle()
-
-    def on_fail(self, in_: Connection, error: BaseException) -> None:
-        inlet = self.user.inlets[in_.in_index]
-        inlet.finished = True
-        inlet.pulled = False
-        inlet.reader = None
-        self.user.on_upstream_failure(inlet, error)
-        self.settle()
-
-    def on_cancel(self, out: Connection, cause: BaseException) -> None:
-        outlet = self.user.outlets[out.out_index]
-        outlet.pulled = False
-        outlet.buffer.clear()
-        outlet.emitting.clear()
-        self._release()
-        self.user.on_downstream_finish(outlet, cause)
-        self.settle()
-
-    def on_timer(self, key: object) -> None:
-        self.user.on_timer(key)
-        self.settle()
-
-    def on_stop(self) -> None:
-        if self.actor is not None:
-            self.actor.stop()
-        self.user.post_stop()
-
-    def fail_stage(self, error: BaseException) -> None:
-        for outlet in self.user.outlets if self.started else ():
-            outlet.emitting.clear()
-            self.flush()
-            outlet.pulled = False
-        if self.started:
-            for inlet in self.user.inlets:
-                inlet.finished = True
-                inlet.pulled = False
-        super().fail_stage(error)
-
-    def finish(self) -> None:
-        """All ports have been closed by complete_stage."""
-        self._finish()
-
-    def set_keep_going(self, on: bool) -> None:
-        """See GraphStageLogic.keep_going."""
-        self.keep_going = on
-        if not on and self._open_ports <= 0:
-            self.interpreter.ended(self)
-
-    # ── the work ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def ask(self, inlet: Inlet) -> None:
-        """State the demand of a pulled inlet."""
-        connection = inlet.connection
-        n = self.user.prefetch
-        if n is None:
-            n = 1
-            for out in self.outlets:
-                if out.asked > n:
-                    n = out.asked
-            if len(self.inlets) > 1:
-                n = -(-n // len(self.inlets))
-            window = self._pace.window
-            if n > window:
-                n = window
-        due = connection.due
-        connection.want(n if due * 2 <= n else due)
-
-    def _feed(self, inlet: Inlet) -> None:
-        """Push elements of the chunk at hand as long as the stage pulls."""
-        connection = inlet.connection
-        pace = self._pace
-        chunk = connection.grab(pace.limit)
-        outlets = self.user.outlets
-        out = outlets[0] if len(outlets) == 1 else None
-        stop = pace.begin()
-        self.feeding = True
-        taken = 0
-        element: Any = None
-        try:
-            for element in chunk:
-                if not inlet.pulled:
-                    break
-                taken += 1
-                inlet.element = element
-                inlet.pulled = False
-                if inlet.reader is None:
-                    inlet.handler(inlet)
-                else:
-                    and_then, _ = inlet.reader
-                    inlet.reader = None
-                    inlet.element = _NONE
-                    and_then(element)
-                if out is not None:
-                    if not out.pulled and out.connection.asked > len(out.buffer):
-                        if out.emitting:
-                            self._offer(out)
-                        elif out.connection.terminal is None:
-                            out.pulled = True
-                            out.handler(out)
-                else:
-                    for other in outlets:
-                        self._offer(other)
-                if stop:
-                    break
-        except BaseException as error:
-            blame(error, self.name, element)
-            raise
-        finally:
-            self.feeding = False
-            pace.end(taken)
-            if taken < len(chunk) and not inlet.finished:
-                connection.unread(chunk[taken:])
-
-    def _offer(self, outlet: Outlet) -> None:
-        """Let an outlet with demand emit what waits, or have the stage's handler called."""
-        connection = outlet.connection
-        while connection.asked > len(outlet.buffer) and connection.terminal is None and connection.cause is None:
-            if outlet.emitting:
-                outlet.pulled = True
-                element, and_then = outlet.emitting.popleft()
-                self.user.push(outlet, element)
-                if not outlet.emitting:
-                    self._release()
-                if and_then is not None:
-                    and_then()
-                if outlet.finishing and not outlet.emitting:
-                    self.flush()
-                    connection.complete()
-                    if all(other.out_closed for other in self.outlets) and all(i.finished for i in self.user.inlets):
-                        self.keep_going = False
-                        self._finish()
-            else:
-                if not outlet.pulled:
-                    outlet.pulled = True
-                    outlet.handler(outlet)
-                    if outlet.pulled:
-                        return
-                else:
-                    return
-
-    def _release(self) -> None:
-        if not any(outlet.emitting for outlet in self.user.outlets):
-            for inlet in self.inlets:
-                inlet.release()
-
-    def flush(self) -> None:
-        """Send what was pushed."""
-        for outlet in self.user.outlets:
-            if outlet.buffer:
-                buffer = outlet.buffer
-                outlet.buffer = []
-                outlet.connection.push(buffer)
-
-    def settle(self) -> None:
-        """After the handlers: send what was pushed, offer demand that is left, state the wants."""
-        if self.feeding:
-            return
-        for outlet in self.user.outlets:
-            if not outlet.pulled:
-                self._offer(outlet)
-        self.flush()
-        for inlet in self.user.inlets:
-            if inlet.pulled:
-                self.ask(inlet)
-
-    def snapshot_state(self) -> str:
-        held = sum(len(outlet.emitting) for outlet in self.user.outlets)
-        return f"emitting {held}" if held else ""
+_PULLING = _ways_to_pull()
 
 
 def element_logic(user: GraphStageLogic) -> Logic:

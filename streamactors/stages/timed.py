@@ -138,66 +138,78 @@ class GroupedWithin(Stage[In, list[In]]):
 
 
 class _GroupedWithinLogic(EmittingLogic):
+    """The timer is set when none is, and looks again when it fires: so a stream that flows sets few."""
+
     def __init__(self, n: int, span_ms: float) -> None:
         self._n = n
         self._span_ms = span_ms
         self._group: list[Any] = []
+        self._due_ms = 0.0  # when the time of the group is over
+        self._overdue = False  # it is, and downstream has not asked
         self._held: list[Mark] = []
-        self._overdue = False  # its time is over and downstream has not asked
 
     def on_start(self) -> None:
-        self._since_ms = self.interpreter.now_ms()
+        self._since_ms = self.interpreter.now_ms()  # spans are counted from here
         self._state_want()
 
     def _state_want(self) -> None:
-        room = self._n * max(1, self.out.asked) - len(self._group)
+        room = self._room()
         if room > 0:
             self.in_.want(room)
+
+    def _room(self) -> int:
+        return self._n * max(1, self.out.asked) - len(self._group)
 
     def on_pull(self, out: Connection) -> None:
         if self._end is not None:
             super().on_pull(out)
             return
         if self._group and (self._overdue or len(self._group) >= self._n):
-            self._emit_group()
+            self._emit([self._group], [])
         self._state_want()
 
     def on_push(self, in_: Connection) -> None:
-        n = self._n
-        chunk = in_.grab(n * max(1, self.out.asked) - len(self._group))
-        if not self._group and chunk:
-            self._set_timer()
-        self._group += chunk
-        while len(self._group) >= n:
-            self._since_ms = self.interpreter.now_ms()
-            if not self.out.asked:
-                break  # on_pull emits it
-            rest = self._group[n:]
-            del self._group[n:]
-            self._emit_group()
-            self._group = rest
-            if rest:
-                self._set_timer()
+        n, group = self._n, self._group
+        chunk = in_.grab(self._room())
+        now_ms = self.interpreter.now_ms()
+        if chunk and not group:
+            self._begin_span(now_ms)
+        group += chunk
+        if len(group) >= n:
+            self._since_ms = now_ms
+            whole = len(group) - len(group) % n
+            if self.out.asked:  # else on_pull emits it
+                self._emit([group[i : i + n] for i in range(0, whole, n)], group[whole:])
+                self._begin_span(now_ms)
+        if self._group and not self.is_timer_active("span"):
+            self.schedule_once("span", self._due_ms - now_ms)
         self._state_want()
 
-    def _set_timer(self) -> None:
-        passed_ms = self.interpreter.now_ms() - self._since_ms
-        self.schedule_once("span", self._span_ms - passed_ms % self._span_ms)
+    def _begin_span(self, now_ms: float) -> None:
+        self._due_ms = now_ms + self._span_ms - (now_ms - self._since_ms) % self._span_ms
 
-    def _emit_group(self) -> None:
-        group, self._group = self._group, []
+    def _emit(self, groups: list[list[Any]], rest: list[Any]) -> None:
+        """Push groups, the marks behind the first: they came when it was not full."""
+        self._group = rest
         self._overdue = False
-        self.cancel_timer("span")
-        self.out.push([group])
+        if not self._held:
+            self.out.push(groups)
+            return
+        self.out.push(groups[:1])
         for mark in self._held:
             self.out.mark(mark)
         self._held.clear()
+        if groups[1:]:
+            self.out.push(groups[1:])
 
     def on_timer(self, key: object) -> None:
         if not self._group:
             return
-        if self.out.asked:
-            self._emit_group()
+        left_ms = self._due_ms - self.interpreter.now_ms()
+        if left_ms > 0:
+            self.schedule_once("span", left_ms)
+        elif self.out.asked:
+            self._emit([self._group], [])
             self._state_want()
         else:
             self._overdue = True
