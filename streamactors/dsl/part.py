@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from streamactors.dsl.typevars import Mat
@@ -38,10 +39,11 @@ class Part(Generic[Mat]):
         self.module = module
 
     def named(self, name: str) -> Self:
-        """Return this part under another name, which errors, snapshots and pictures show."""
+        """Return this part with another name for its last operator, or for the whole where it is a graph of its own; errors,
+        snapshots and pictures show it."""
         if not isinstance(name, str) or not name:
             raise BuildError(f"named expects a text that is not empty, got {shortened(name, 60)}")
-        return self._attributed(Attributes(name=name))
+        return type(self)(_renamed(self.module, name))
 
     def with_attributes(
         self,
@@ -76,6 +78,18 @@ class Part(Generic[Mat]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({labels(self.module)})"
+
+
+def _renamed(module: Module, name: str) -> Module:
+    if isinstance(module, Joined):
+        return Joined(module.left, _renamed(module.right, name), module.combine)
+    if isinstance(module, MatMapped):
+        return MatMapped(_renamed(module.inner, name), module.fn)
+    if isinstance(module, Attributed):
+        return Attributed(_renamed(module.inner, name), replace(module.attributes, name=None))
+    if isinstance(module, StageModule):
+        return StageModule(module.stage, module.attributes.merged(Attributes(name=name)))
+    return Attributed(module, Attributes(name=name))
 
 
 def labels(module: Module, limit: int = 200) -> str:

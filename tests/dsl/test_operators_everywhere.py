@@ -105,3 +105,15 @@ def test_a_run_without_a_system_uses_the_default_one():
 def test_from_sink_and_source_has_two_independent_ends(actor_system):
     flow = Flow.from_sink_and_source(Sink.ignore(), Source.from_iterable("ab"))
     assert Source.range(1000).via(flow).run_with(Sink.to_list(), actor_system).result(5) == ["a", "b"]
+
+
+def test_named_names_the_last_operator_and_errors_say_so(actor_system):
+    source = Source.range(3).map(lambda x: x - 1).named("shift").map(lambda x: 1 // x).named("divide")
+    assert repr(source) == "Source(range -> shift -> divide)"
+    error = source.run_with(Sink.ignore(), actor_system).exception(5)
+    assert "in stage divide, element 0" in error.__notes__[0]
+    assert repr(source.named("second")) == "Source(range -> shift -> second)"
+    assert repr(Sink.ignore().named("end")) == "Sink(end)"
+    kept = Source.range(3).map_materialized_value(str).with_attributes(max_chunk=1).named("numbers")
+    assert repr(kept) == "Source(numbers)"
+    assert kept.to(Sink.ignore()).run(actor_system) == "NotUsed"
