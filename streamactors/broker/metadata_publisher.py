@@ -6,8 +6,9 @@ order of the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, ParamSpec
 
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.describe import resolve_topic
@@ -21,6 +22,9 @@ from streamactors.broker.replication.partition import PartitionState
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
 
+_log = logging.getLogger("streamactors.broker.controller")
+
+P = ParamSpec("P")
 Folder = tuple[str, int]  # topic, partition
 
 
@@ -87,13 +91,28 @@ class MetadataPublisher:
             node.config = self.config_under(image)
         for topic in delta.deleted:
             for partition in topic.partitions:
-                node.partitions.delete(topic.name, partition.partition)
+                self._attempt(topic, partition, node.partitions.delete, topic.name, partition.partition)
         for topic in (*delta.created, *delta.changed):
             config, least_in_sync = self._log_config(node.config, image, topic)
             for partition in self._hosted(topic):
-                node.partitions.apply(_state(topic, partition, least_in_sync), config)
+                state = _state(topic, partition, least_in_sync)
+                self._attempt(topic, partition, node.partitions.apply, state, config)
         for topic in self._reconfigured(delta):
             node.partitions.reconfigure(topic.name, *self._log_config(node.config, image, topic))
+
+    def _attempt(
+        self,
+        topic: TopicImage,
+        partition: PartitionImage,
+        follow: Callable[P, object],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """Have one partition follow; a disk that fails one must not keep the others from following."""
+        try:
+            follow(*args, **kwargs)
+        except BrokerError as error:
+            _log.error("%s-%d cannot follow the metadata: %s", topic.name, partition.partition, error)
 
     def _reconfigured(self, delta: ImageDelta) -> Iterator[TopicImage]:
         topics = delta.image.topics

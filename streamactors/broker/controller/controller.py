@@ -156,11 +156,8 @@ class Controller:
             node.data_plane.execute(lambda: reply(refused(command, outcome)))
             return
 
-        def publish() -> None:
-            self._publish(delta)
-            reply(made.answer)
-
-        node.data_plane.execute(publish)
+        # The next command is planned when this one is published: a folder it makes may have the name of one that goes now.
+        self._on_data_plane(delta, lambda: reply(made.answer))
 
     def _commit(self, made: Plan) -> ImageDelta:
         """Make a plan durable; return what it changes. Raises BrokerError, and then nothing has changed."""
@@ -187,19 +184,23 @@ class Controller:
         self._publisher.apply(delta)
         self.image = delta.image
         for subscriber in self._subscribers:
-            subscriber(delta)
+            try:
+                subscriber(delta)
+            except Exception:  # noqa: BLE001 - the change is made; one part that fails keeps nobody else from hearing of it
+                _log.exception("%r did not take a change of the metadata", subscriber)
         for topic in delta.created:
             _log.info("topic %s created: %d partitions", topic.name, len(topic.partitions))
         for topic in delta.deleted:
             _log.info("topic %s deleted", topic.name)
 
-    def _on_data_plane(self, delta: ImageDelta) -> None:
-        """Publish and wait for it; what goes wrong there is raised here."""
+    def _on_data_plane(self, delta: ImageDelta, then: Callable[[], object] = lambda: None) -> None:
+        """Publish, call `then`, and wait for it; what goes wrong there is raised here."""
         done: Future[None] = Future()
 
         def publish() -> None:
             try:
                 self._publish(delta)
+                then()
             except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
                 done.set_exception(error)
             else:

@@ -78,6 +78,7 @@ class MetadataLog:
 
     def _records(self) -> Iterator[tuple[int, MetadataRecord]]:
         for batch in self._log.replay(self._log.log_start_offset, self._log.end_offset):
+            batch.ensure_valid()  # after a clean stop nobody else has looked
             if batch.is_control:  # Kafka's controllers mark their elections in the log
                 continue
             for record in batch.records():
