@@ -8,6 +8,8 @@ from streamactors.errors import BuildError
 from streamactors.stages.queue import ENQUEUED
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
+
 
 def test_the_materialized_value_comes_before_the_elements_are_wanted(actor_system):
     queue, source = Source.queue(10).pre_materialize(actor_system)

@@ -8,6 +8,8 @@ from streamactors.engine.causes import NonFailureCancellation
 from streamactors.errors import AbruptTermination, ProtocolError
 from streamactors.testing import TestSink, TestSource
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
+
 
 def stage_of(logic_class, *arguments):
     """A stage with one inlet and one outlet, whose last logic is `stage.running`."""

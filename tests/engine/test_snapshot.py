@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 from streamactors import Broadcast, Flow, GraphDSL, Keep, Merge, RunnableGraph, Sink, Source
 from streamactors.engine.snapshot import Wait, snapshots
 from streamactors.testing import TestSink, TestSource
+
+pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
 
 
 def run_probes(system, flow):

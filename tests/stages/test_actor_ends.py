@@ -12,6 +12,8 @@ from streamactors.stages.actor_ref import StreamCompleted, StreamFailed
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 from tests.actors.eventually import eventually
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
+
 
 def fed(system, source):
     return source.to_mat(TestSink.probe(), Keep.both).run(system)

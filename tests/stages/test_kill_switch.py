@@ -8,6 +8,8 @@ from streamactors.engine.causes import NonFailureCancellation
 from streamactors.errors import BuildError
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
+
 
 def run(system, flow):
     graph = TestSource.probe().via_mat(flow, Keep.both).to_mat(TestSink.probe(), Keep.both)

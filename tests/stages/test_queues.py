@@ -10,6 +10,8 @@ from streamactors.errors import AbruptTermination, BufferOverflow, NoSuchElement
 from streamactors.stages.queue import DROPPED, ENQUEUED, QUEUE_CLOSED, Failure
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
+
 
 def bounded(system, size):
     return Source.queue(size).to_mat(TestSink.probe(), Keep.both).run(system)

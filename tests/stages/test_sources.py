@@ -17,6 +17,8 @@ from streamactors.errors import AbruptTermination
 from streamactors.stages.tick import Cancellable
 from streamactors.testing import TestSink, assert_all_stages_stopped
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
+
 
 def elements(system, source):
     return source.run_with(Sink.to_list(), system).result(10)

@@ -9,6 +9,8 @@ from streamactors.errors import ProtocolError
 from streamactors.testing import TestSink, TestSource, VirtualClock
 from streamactors.testing.signals import OnComplete
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
+
 
 def probes(system: ActorSystem, flow=None):
     source = TestSource.probe("5s")
@@ -85,7 +87,9 @@ def test_to_strict_returns_everything_or_raises_the_error(actor_system):
 def test_a_stream_without_elements(actor_system):
     Source.empty().run_with(TestSink.probe(), actor_system).expect_subscription_and_complete()
     Source.empty().run_with(TestSink.probe(), actor_system).expect_subscription_and_complete(signal_demand=False)
-    error = Source.failed(KeyError("k")).run_with(TestSink.probe(), actor_system).expect_subscription_and_error(KeyError)
+    error = (
+        Source.failed(KeyError("k")).run_with(TestSink.probe(), actor_system).expect_subscription_and_error(KeyError)
+    )
     assert error.args == ("k",)
 
 
@@ -104,7 +108,9 @@ def test_expect_next_where_and_expect_next_or_error(actor_system):
 def test_a_wrong_expectation_names_both_sides_and_what_came_before(actor_system):
     sink = Source.from_iterable([1, 2]).run_with(TestSink.probe("1s"), actor_system)
     sink.request(2).expect_next(1)
-    with pytest.raises(AssertionError, match=r"expected element 3, got element 2 \(before: the subscription, element 1\)"):
+    with pytest.raises(
+        AssertionError, match=r"expected element 3, got element 2 \(before: the subscription, element 1\)"
+    ):
         sink.expect_next(3)
     with pytest.raises(AssertionError, match="expected a failure, got completion"):
         sink.expect_error()
