@@ -70,6 +70,13 @@ def write_page(results: Results, docs: Path) -> None:
     (docs / "benchmarks.md").write_text("\n".join(lines) + "\n")
 
 
+def _label(name: str, row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    """Return what stands beside a bar; two rows of one name are told apart by their peers."""
+    shared = sum(other["name"] == row["name"] for other in rows) > 1
+    peer = f" ({str(row.get('peer', '')).split(':')[0]})" if shared else ""
+    return f"{name}: {row['name']}{peer}"[:90]
+
+
 def draw(results: Results, images: Path) -> bool:
     """Draw the ratios as bars; return False where matplotlib is missing."""
     try:
@@ -80,7 +87,7 @@ def draw(results: Results, images: Path) -> bool:
     from matplotlib import pyplot
 
     bars = [
-        (f"{name}: {row['name']}"[:90], float(row["ratio"]))
+        (_label(name, row, result["rows"]), float(row["ratio"]))
         for name, result in sorted(results.items())
         for row in result["rows"]
         if isinstance(row.get("ratio"), (int, float))
@@ -90,7 +97,12 @@ def draw(results: Results, images: Path) -> bool:
     images.mkdir(parents=True, exist_ok=True)
     figure, axes = pyplot.subplots(figsize=(11, 0.28 * len(bars) + 1.2))
     labels, ratios = zip(*reversed(bars), strict=True)
-    axes.barh(labels, ratios, color=["#2b7a78" if ratio >= 1 else "#d98e04" for ratio in ratios])
+    axes.barh(
+        labels,
+        [ratio - 1 for ratio in ratios],
+        left=1,
+        color=["#2b7a78" if ratio >= 1 else "#d98e04" for ratio in ratios],
+    )
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_xlabel("ratio to the peer in the same run (right of the line: ahead)")
