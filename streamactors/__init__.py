@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from streamactors.engine.stage import NotUsed as NotUsed
     from streamactors.engine.stage import Stage as Stage
     from streamactors.engine.supervision import Directive as Directive
+    from streamactors.stages.actor_ref import StreamCompleted as StreamCompleted
+    from streamactors.stages.actor_ref import StreamFailed as StreamFailed
     from streamactors.stages.fan_in import Concat as Concat
     from streamactors.stages.fan_in import Interleave as Interleave
     from streamactors.stages.fan_in import Merge as Merge
@@ -45,6 +47,10 @@ if TYPE_CHECKING:
     from streamactors.stages.fan_out import Broadcast as Broadcast
     from streamactors.stages.fan_out import Partition as Partition
     from streamactors.stages.fan_out import WireTap as WireTap
+    from streamactors.stages.queue import DROPPED as DROPPED
+    from streamactors.stages.queue import ENQUEUED as ENQUEUED
+    from streamactors.stages.queue import QUEUE_CLOSED as QUEUE_CLOSED
+    from streamactors.stages.queue import QueueOfferResult as QueueOfferResult
     from streamactors.stages.zipping import Unzip as Unzip
     from streamactors.stages.zipping import UnzipWith as UnzipWith
     from streamactors.stages.zipping import Zip as Zip
@@ -71,6 +77,8 @@ _HOMES = {
     "streamactors.engine.supervision": ("Directive",),
     "streamactors.stages.fan_in": ("Concat", "Interleave", "Merge", "MergePreferred", "OrElse"),
     "streamactors.stages.fan_out": ("Balance", "Broadcast", "Partition", "WireTap"),
+    "streamactors.stages.actor_ref": ("StreamCompleted", "StreamFailed"),
+    "streamactors.stages.queue": ("DROPPED", "ENQUEUED", "QUEUE_CLOSED", "QueueOfferResult"),
     "streamactors.stages.zipping": ("Unzip", "UnzipWith", "Zip", "ZipLatest", "ZipN", "ZipWith"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -9,7 +9,7 @@ import enum
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.attributes import Attributes
@@ -22,38 +22,43 @@ from streamactors.stages.checks import at_least, positive
 T = TypeVar("T")
 
 
-class Enqueued:
-    """The element is in the queue. There is one instance, ENQUEUED."""
+class QueueOfferResult:
+    """How an offer went. True in a condition when the element is in the queue, and only then."""
 
-    def __repr__(self) -> str:
-        return "Enqueued"
+    __slots__ = ()
 
-
-class Dropped:
-    """The queue was full and the element is not in it. There is one instance, DROPPED."""
-
-    def __repr__(self) -> str:
-        return "Dropped"
-
-
-class QueueClosed:
-    """The queue was completed, or downstream has cancelled. There is one instance, QUEUE_CLOSED."""
-
-    def __repr__(self) -> str:
-        return "QueueClosed"
+    def __bool__(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True)
-class Failure:
+class Enqueued(QueueOfferResult):
+    """The element is in the queue."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Dropped(QueueOfferResult):
+    """The queue was full and the element is not in it."""
+
+
+@dataclass(frozen=True)
+class QueueClosed(QueueOfferResult):
+    """The queue was completed, or downstream has cancelled."""
+
+
+@dataclass(frozen=True)
+class Failure(QueueOfferResult):
     """The stream has failed; `cause` is why."""
 
     cause: BaseException
 
 
-QueueOfferResult = Enqueued | Dropped | QueueClosed | Failure
-ENQUEUED = Enqueued()
-DROPPED = Dropped()
-QUEUE_CLOSED = QueueClosed()
+ENQUEUED: Final = Enqueued()
+DROPPED: Final = Dropped()
+QUEUE_CLOSED: Final = QueueClosed()
 
 
 class _State(enum.Enum):

@@ -7,7 +7,7 @@ import threading
 import pytest
 from streamactors import Flow, Keep, Sink, Source
 from streamactors.errors import AbruptTermination, BufferOverflow, NoSuchElement
-from streamactors.stages.queue import DROPPED, ENQUEUED, QUEUE_CLOSED, Failure
+from streamactors.stages.queue import DROPPED, ENQUEUED, QUEUE_CLOSED, Dropped, Enqueued, Failure, QueueClosed
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
@@ -31,6 +31,17 @@ def test_39_a_bounded_queue_enqueues_then_drops_then_is_closed(actor_system):
     sink.request(5).expect_next("a", "b").expect_complete()
     assert queue.offer("e") is QUEUE_CLOSED
     assert queue.watch_completion().result(5) is None
+
+
+def test_an_offers_result_is_true_only_when_the_element_is_in(actor_system):
+    queue, sink = bounded(actor_system, 1)
+    assert queue.offer("a")
+    assert not queue.offer("b")
+    assert [Enqueued() == ENQUEUED, Dropped() == DROPPED, QueueClosed() == DROPPED] == [True, True, False]
+    assert repr(queue.offer("c")) == "Dropped()"
+    queue.complete()
+    assert not queue.offer("d")
+    sink.cancel()
 
 
 def test_room_comes_back_as_elements_are_taken(actor_system, virtual_clock):
