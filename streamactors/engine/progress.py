@@ -69,6 +69,10 @@ class Progress:
         """Return the position that is done, None when nothing is."""
         return self._said.get(key)
 
+    def sources_of(self, sink: object) -> frozenset[object]:
+        """Return the sources whose marks reach a sink; none when it has ended."""
+        return self._sinks.get(sink, frozenset())
+
     def waiting_for(self) -> dict[object, tuple[PositionMark, float]]:
         """Return what each live sink has reported, and how many ms ago it last did, for the snapshot."""
         now = monotonic()

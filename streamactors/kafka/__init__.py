@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamactors.kafka.settings import ProducerSettings as ProducerSettings
     from streamactors.kafka.subscriptions import Subscriptions as Subscriptions
     from streamactors.kafka.subscriptions import TopicPartition as TopicPartition
+    from streamactors.kafka.transactional import Transactional as Transactional
 
 _HOMES = {
     "committable": ("CommittableMessage", "CommittableOffset", "CommittableOffsetBatch"),
@@ -34,6 +35,7 @@ _HOMES = {
     "record": ("ConsumerRecord",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
     "subscriptions": ("Subscriptions", "TopicPartition"),
+    "transactional": ("Transactional",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -211,6 +211,10 @@ class StreamConsumer:
                 return self._judge(answer.error, {TopicPartition(answer.topic, answer.partition): answer.offset})
         return True
 
+    def group_metadata(self) -> Any:
+        """Return what a transactional producer commits under. On the consumer's thread."""
+        return self._client.consumer_group_metadata()
+
     def _judge(self, error: Any, offsets: Mapping[TopicPartition, int]) -> bool:
         if error.code() in _RETRIABLE_COMMIT or error.retriable():
             return False

@@ -98,6 +98,10 @@ class StreamProducer:
             future.set_exception(ProducerFailed(f"the producer of {self.settings.bootstrap_servers} is closed"))
         return future
 
+    def later(self, delay_ms: float, fn: Callable[[], None]) -> Any:
+        """Run `fn` on the producer's thread after a while; returns a timer with cancel()."""
+        return self._dispatcher.call_later(delay_ms, fn)
+
     def close(self, *, drop: bool = False) -> Future[None]:
         """Send what is queued (with `drop`: forget it), within close_timeout_ms, and end the thread. Idempotent."""
         with self._lock:
@@ -190,11 +194,13 @@ class StreamProducer:
         """Begin a transaction."""
         self._transactional(self._client.begin_transaction)
 
-    def commit(self, offsets: Mapping[Any, int], group: Any, timeout_s: float) -> None:
-        """Flush, add the offsets (topic partition -> position) of a group, commit. Raises ProducerFailed."""
-        if offsets:
-            told = [ck.TopicPartition(*key, offset) for key, offset in offsets.items()]
-            self._transactional(lambda: self._client.send_offsets_to_transaction(told, group, timeout_s))
+    def send_offsets(self, offsets: Mapping[Any, int], group: Any, timeout_s: float) -> None:
+        """Add positions (topic partition -> position) of a consumer's group to the transaction. Raises ProducerFailed."""
+        told = [ck.TopicPartition(*key, offset) for key, offset in offsets.items()]
+        self._transactional(lambda: self._client.send_offsets_to_transaction(told, group, timeout_s))
+
+    def commit(self, timeout_s: float) -> None:
+        """Send what is queued, and commit. Raises ProducerFailed."""
         self._transactional(lambda: self._client.commit_transaction(timeout_s))
         self._tell()
 

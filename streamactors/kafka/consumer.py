@@ -28,7 +28,7 @@ class Consumer:
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> Source[ConsumerRecord, Control]:
         """Emit records, and commit an offset when its record is done at every sink of the run: at least once, whatever is between."""
-        _needs_group("Consumer.source", settings)
+        needs_group("Consumer.source", settings)
         return consumer_source("Consumer.source", settings, subscription, until, commits=Commits.MARKS)
 
     @staticmethod
@@ -37,7 +37,7 @@ class Consumer:
     ) -> Source[ConsumerRecord, Control]:
         """Emit records and commit nothing."""
         if isinstance(subscription, AutoSubscription):
-            _needs_group("Consumer.plain_source with topics", settings)
+            needs_group("Consumer.plain_source with topics", settings)
         return consumer_source("Consumer.plain_source", settings, subscription, until, commits=Commits.NOBODY)
 
     @staticmethod
@@ -49,7 +49,7 @@ class Consumer:
         Before a Committer an offset counts for itself alone, and what is filtered or grouped on the way counts by its place in the
         stream: nothing is committed over a record that is still being worked on. Where a stage on the way hides that, and
         without a Committer, committing an offset commits everything before it."""
-        _needs_group("Consumer.committable_source", settings)
+        needs_group("Consumer.committable_source", settings)
         name = "Consumer.committable_source"
         return consumer_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=committable)
 
@@ -59,7 +59,7 @@ class Consumer:
     ) -> SourceWithContext[ConsumerRecord, CommittableOffset, Control]:
         """Emit records with their offsets as context, for `Committer.sink_with_offset_context`."""
         name = "Consumer.source_with_offset_context"
-        _needs_group(name, settings)
+        needs_group(name, settings)
         source = consumer_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=_pairs)
         return SourceWithContext(source.module)
 
@@ -71,7 +71,7 @@ class Consumer:
 
         `.max_chunk(1)` commits record by record."""
         name = "Consumer.at_most_once_source"
-        _needs_group(name, settings)
+        needs_group(name, settings)
         return consumer_source(name, settings, subscription, until, commits=Commits.BEFORE)
 
 
@@ -79,7 +79,8 @@ def _pairs(records: list[ConsumerRecord], origin: Origin) -> list[tuple[Consumer
     return [(record, CommittableOffset((record[1], origin))) for record in records]
 
 
-def _needs_group(name: str, settings: Any) -> None:
+def needs_group(name: str, settings: Any) -> None:
+    """Raise BuildError if the settings have no group."""
     if isinstance(settings, ConsumerSettings) and not settings.group_id:
         raise BuildError(f"{name} needs a group_id; give ConsumerSettings(…, group_id='…'), or assign partitions")
 

@@ -17,7 +17,7 @@ from streamactors.engine.marks import next_epoch
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.client_consumer import StreamConsumer
 from streamactors.kafka.consumer_state import ConsumerState, Limits, Partition
-from streamactors.kafka.errors import CommitFailed, CommitTimeout, KafkaError
+from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed, KafkaError
 from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, TopicPartition
@@ -148,6 +148,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._stopping = False
         self._run_ended = False
         self._closing = False
+        self._membership: Any = None
+        self._membership_changed = True
         self._stop_by = 0.0
         self._assigned_once = False
         self._retries_since: float | None = None
@@ -263,6 +265,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         else:
             batch = client.poll(1, 0)  # serves rebalances; a record goes into its buffer
         state.counts.polls += 1
+        self._look_up_membership()
         for run in batch.runs:
             state.read(*run)
         for key, position in batch.ends:
@@ -278,14 +281,17 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if starving or to_resume or (batch.runs and state.hungry and state.may_read):
             self._poll_now()
         else:
-            self._arm_tick()
+            self._arm_tick(self._settings.poll_interval_ms)
 
-    def _arm_tick(self) -> None:
-        if self._tick is None and not self._polling:
-            self._tick = self._call_later(self._settings.poll_interval_ms, self._poll_now_from_outside)
+    def _arm_tick(self, delay_ms: float) -> None:
+        """Poll once more after a while, unless something has it polled before."""
+        if self._tick is not None:
+            self._tick.cancel()
+        self._tick = self._call_later(delay_ms, self._poll_now_from_outside)
 
     def _poll_now_from_outside(self) -> None:
-        self.myAddress.tell(_POLL)
+        if not self._ended.done():
+            self.myAddress.tell(_POLL)
 
     def _deliver(self) -> None:
         for delivery in self._state.deliveries():
@@ -301,6 +307,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     # ── rebalances; called inside poll, on this thread ────────────────────────────────────────────────────────────
 
     def _on_assigned(self, keys: list[TopicPartition]) -> None:
+        self._membership_changed = True
         epoch = next_epoch()
         stop_at = self._client.stable_ends(keys) if self._until_end and self._client is not None else {}
         self._state.assigned(keys, epoch, self._stage, stop_at)
@@ -310,6 +317,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._stage.post(self._stage.on_assigned, [(key, epoch) for key in keys])
 
     def _on_revoked(self, keys: list[TopicPartition]) -> None:
+        self._membership_changed = True
         gone = self._state.revoked(keys)
         tracker = self._tracker
         if tracker is not None:
@@ -393,6 +401,18 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             else:
                 reply.try_fail(error)
 
+    def group_metadata(self) -> Any:
+        """Return the membership a transaction commits under; any thread. Raises ConsumerFailed when the consumer is closed."""
+        if self._client is None:
+            raise ConsumerFailed("the consumer is closed; its positions cannot be committed")
+        return self._membership
+
+    def _look_up_membership(self) -> None:
+        """Here and not when it is needed: librdkafka's consumer answers no other thread while it is being polled."""
+        if self._commits is Commits.TRANSACTION and self._membership_changed and self._client is not None:
+            self._membership = self._client.group_metadata()
+            self._membership_changed = False
+
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _on_stage_ended(self, message: StageEnded) -> None:
@@ -414,13 +434,13 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             if tracker is not None:
                 try:
                     if not self._commit(tracker.to_commit()) and not self._now_ms() > self._stop_by:
-                        self._call_later(DRAIN_CHECK_MS, self._poll_now_from_outside)
+                        self._arm_tick(DRAIN_CHECK_MS)
                         return
                 except (CommitFailed, CommitTimeout) as raised:
                     error = raised
             self._finish(error)
         else:
-            self._call_later(DRAIN_CHECK_MS, self._poll_now_from_outside)
+            self._arm_tick(DRAIN_CHECK_MS)
 
     # ── the user ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -53,6 +53,12 @@ class OffsetTracker:
             progress = self._partitions.get(key)
             return progress is not None and progress.epoch == epoch and not progress.revoking
 
+    def is_ours(self, key: TopicPartition, epoch: int) -> bool:
+        """True while this assignment of the partition lasts."""
+        with self._changed:
+            progress = self._partitions.get(key)
+            return progress is not None and progress.epoch == epoch
+
     def delivered(self, key: TopicPartition, epoch: int, position: int, first: int | None = None) -> bool:
         """Records from `first` to before `position` go to the stream now. False: the partition is not ours any more, drop them."""
         with self._changed:

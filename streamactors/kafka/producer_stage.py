@@ -190,10 +190,14 @@ class ProducerLogic(FlowLogic):
         self._emit()
         if self._failure is not None:
             self.fail_stage(self._failure)
-        elif self._completing and not self._queue:
+        elif self._completing and not self._queue and self.may_complete():
             self.complete_stage()
         elif not self._unsent and not self._completing:
             self.in_.want(self._stage.settings.parallelism - self._inside)
+
+    def may_complete(self) -> bool:
+        """True unless there is more to do than wait for acknowledgements."""
+        return True
 
     def _emit(self) -> None:
         out, queue = self.out, self._queue

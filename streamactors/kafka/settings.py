@@ -132,10 +132,14 @@ class ConsumerSettings(ClientSettings):
 
 @dataclass(frozen=True)
 class ProducerSettings(ClientSettings):
-    """How a producer writes. `parallelism`: records on their way at most; more turn into back-pressure."""
+    """How a producer writes.
+
+    `parallelism`: elements on their way at most; more turn into back-pressure. For transactions: `commit_interval_ms` is the time between
+    commits, `transaction_timeout_ms` how long one step of a commit may take."""
 
     parallelism: int = field(default=10_000, kw_only=True)
     commit_interval_ms: int = field(default=100, kw_only=True)
+    transaction_timeout_ms: int = field(default=10_000, kw_only=True)
     transactional_id: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -28,6 +28,7 @@ from streamactors.kafka.control import Control
 from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
+from streamactors.kafka.transaction import transaction_of
 
 AHEAD = 2_048
 """Records asked of the actor at most: enough that the next chunk is on its way while this one is worked on."""
@@ -111,6 +112,9 @@ class _ConsumerSourceLogic(SourceLogic):
             call_later=system.timers.call_later,
             now_ms=system.clock.now_ms,
         )
+        if stage.commits is Commits.TRANSACTION:
+            assert tracker is not None
+            transaction_of(run).source(self._source, tracker, actor.group_metadata)
         ref = system.spawn(actor, f"consumer {stage.settings.group_id or ''}".strip())
         self._tell = ref.tell
         stop = self.async_callback(self._stopped)

@@ -1,0 +1,243 @@
+"""The transaction of a run: one producer, shared by all transactional sinks of the run, and the cuts at which it commits.
+
+At each commit interval every sink is told to stop at its next mark. Sinks that stopped at different marks are sent on to the furthest, so
+that each has written everything before the cut and nothing behind it; when the other sinks of the run have done it too, the cut's
+positions are added and the transaction commits.
+
+    writing ──interval──► cutting ──all at one mark──► waiting for other sinks ──► committing ──► writing
+       └──── any failure, at any time ────► aborted (the run fails; the next one fences this producer)
+
+Owner: the producer's thread; sinks post to it, and it posts to them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from streamactors.engine.marks import Key, Position, PositionMark, merge_newer
+from streamactors.engine.run import Run
+from streamactors.errors import BuildError
+from streamactors.kafka.client_producer import StreamProducer
+from streamactors.kafka.errors import ProducerFailed
+from streamactors.kafka.offsets import OffsetTracker
+from streamactors.kafka.settings import ProducerSettings
+
+OTHERS_CHECK_MS = 5.0
+NOWHERE: Position = (0, -1)
+
+
+class Participant(Protocol):
+    """A transactional sink, as the transaction sees it. The methods post to its island."""
+
+    carried: frozenset[Any]
+
+    def cut(self, target: PositionMark) -> None: ...
+    def committed(self) -> None: ...
+    def failed(self, error: BaseException) -> None: ...
+    def sinks_behind(self) -> set[object]: ...
+
+
+class RunTransaction:
+    """See the module."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._settings: ProducerSettings | None = None
+        self.producer: StreamProducer | None = None
+        self._participants: list[Participant] = []
+        self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any]]] = {}
+        self._reached: dict[Participant, PositionMark] = {}
+        self._ended: set[Participant] = set()
+        self._left: set[Participant] = set()
+        self._cutting = False
+        self._over = False
+        self._sent: dict[Key, Position] = {}
+        self._timer: Any = None
+        self._lock = threading.Lock()
+
+    # ── before it starts ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def join(self, participant: Participant, settings: ProducerSettings) -> None:
+        """A sink takes part. Raises BuildError when another one names another transactional id."""
+        if self._settings is not None and self._settings.transactional_id != settings.transactional_id:
+            raise BuildError(
+                f"one run has one transaction: transactional_id {settings.transactional_id!r} beside "
+                f"{self._settings.transactional_id!r}; give both sinks the same settings, or use two graphs"
+            )
+        self._settings = settings
+        self._participants.append(participant)
+
+    def source(self, source: object, tracker: OffsetTracker, group: Callable[[], Any]) -> None:
+        """A source whose positions the transaction commits; `group()` gives the consumer's membership."""
+        if not self._participants:
+            raise BuildError(
+                "Transactional.source needs a Transactional.sink or .flow in its run, which commits its positions"
+            )
+        self._sources[source] = (tracker, group)
+
+    def start(self, started: Callable[[BaseException | None], None]) -> StreamProducer:
+        """Connect, fence whoever had the transactional id before, begin; called by each sink. Returns the producer."""
+        assert self._settings is not None
+        with self._lock:
+            first = self.producer is None
+            if self.producer is None:
+                self.producer = StreamProducer(self._settings)
+        producer = self.producer
+        producer.start()
+        if first:
+            begun = producer.call(self._begin)
+            begun.add_done_callback(lambda future: None)
+        ready = producer.call(lambda: None)
+        ready.add_done_callback(lambda _: started(producer.start().exception()))
+        return producer
+
+    def _begin(self) -> None:
+        assert self.producer is not None
+        if self.producer.start().exception() is None:
+            self.producer.begin()
+            self._arm()
+
+    def _arm(self) -> None:
+        assert self.producer is not None
+        assert self._settings is not None
+        self._timer = self.producer.later(self._settings.commit_interval_ms, self._due)
+
+    # ── cutting; on the producer's thread ─────────────────────────────────────────────────────────────────────────
+
+    def _due(self) -> None:
+        if self._cutting or self._over:
+            return
+        self._cutting = True
+        for participant in self._participants:
+            if participant not in self._ended:
+                participant.cut({})
+
+    def reached(self, participant: Participant, at: PositionMark, *, ended: bool) -> None:
+        """A sink has stopped at a mark, or its stream has ended; any thread."""
+        assert self.producer is not None
+        self.producer.call(self._guarded, lambda: self._on_reached(participant, at, ended))
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Whatever goes wrong on this thread, the sinks must hear of it."""
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001
+            self._abort(error)
+
+    def _on_reached(self, participant: Participant, at: PositionMark, ended: bool) -> None:
+        if self._over:
+            return
+        self._reached[participant] = at
+        if ended:
+            self._ended.add(participant)
+            if self._timer is not None:
+                self._timer.cancel()
+            self._due()  # nobody waits for the interval at the end
+        if any(each not in self._reached for each in self._participants):
+            return
+        target: PositionMark = {}
+        for state in self._reached.values():
+            merge_newer(target, state)
+        behind = [each for each in self._participants if each not in self._ended and self._is_behind(each, target)]
+        if behind:
+            for each in behind:
+                del self._reached[each]
+                each.cut(target)
+        else:
+            self._commit_when_others_are_done(target)
+
+    def _is_behind(self, participant: Participant, target: PositionMark) -> bool:
+        at = self._reached[participant]
+        return any(at.get(key, NOWHERE) < place for key, place in target.items() if key[0] in participant.carried)
+
+    def _commit_when_others_are_done(self, target: PositionMark) -> None:
+        """A sink beside this transaction must have done the cut: a crash right after the commit would lose its part."""
+        if self._over:
+            return
+        behind: set[object] = set()
+        for participant in self._participants:
+            behind |= participant.sinks_behind()
+        for sink, (done, _) in self._run.progress.waiting_for().items():
+            if sink in behind:
+                continue
+            carried = self._run.progress.sources_of(sink)
+            if any(done.get(key, NOWHERE) < place for key, place in target.items() if key[0] in carried):
+                assert self.producer is not None
+                self.producer.later(
+                    OTHERS_CHECK_MS, lambda: self._guarded(lambda: self._commit_when_others_are_done(target))
+                )
+                return
+        self._commit(target)
+
+    def _commit(self, target: PositionMark) -> None:
+        producer, settings = self.producer, self._settings
+        assert producer is not None
+        assert settings is not None
+        for source, (tracker, group) in self._sources.items():
+            offsets = {
+                key[1]: place[1]
+                for key, place in target.items()
+                if key[0] == source and place > self._sent.get(key, NOWHERE) and tracker.is_ours(key[1], place[0])
+            }
+            if offsets:
+                producer.send_offsets(offsets, group(), settings.transaction_timeout_ms / 1_000)
+        producer.commit(settings.transaction_timeout_ms / 1_000)
+        self._sent.update(target)
+        if len(self._ended) < len(self._participants):
+            producer.begin()
+            self._arm()
+        else:
+            self._over = True
+        self._cutting = False
+        for participant in self._participants:
+            if participant not in self._ended:
+                del self._reached[participant]
+            participant.committed()
+
+    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def leave(self, participant: Participant, error: BaseException | None) -> None:
+        """A sink has stopped; any thread. If the transaction is not over, it is aborted and the others fail."""
+        producer = self.producer
+        if producer is not None:
+            producer.call(self._on_left, participant, error)
+
+    def _on_left(self, participant: Participant, error: BaseException | None) -> None:
+        self._left.add(participant)
+        if not self._over:
+            self._abort(
+                error or ProducerFailed("a transactional sink of the run was cancelled; the transaction is aborted")
+            )
+        if len(self._left) == len(self._participants):
+            assert self.producer is not None
+            self.producer.close(drop=True)
+
+    def _abort(self, error: BaseException) -> None:
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        assert self.producer is not None
+        assert self._settings is not None
+        if self.producer.start().exception() is None:
+            try:
+                self.producer.abort(self._settings.transaction_timeout_ms / 1_000)
+            except ProducerFailed:
+                pass  # fenced, or gone: the broker aborts it
+        for participant in self._participants:
+            if participant not in self._left:
+                participant.failed(error)
+
+
+_transactions: weakref.WeakKeyDictionary[Run, RunTransaction] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def transaction_of(run: Run) -> RunTransaction:
+    """Return the transaction of a run."""
+    with _lock:
+        transaction = _transactions.get(run)
+        if transaction is None:
+            transaction = _transactions[run] = RunTransaction(run)
+        return transaction

@@ -1,0 +1,228 @@
+"""Transactional sources, sinks and flows: exactly once, on the real broker."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from streamactors import Keep, Sink, Source
+from streamactors.errors import BuildError
+from streamactors.kafka import (
+    Consumer,
+    ProducerMessage,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+    Transactional,
+)
+from streamactors.kafka.errors import ProducerFailed
+
+
+@pytest.fixture
+def transactional(cluster, request):
+    return ProducerSettings(cluster.bootstrap_servers, transactional_id=request.node.name, commit_interval_ms=20)
+
+
+def numbers(n):
+    return [b"%d" % i for i in range(n)]
+
+
+def values(messages):
+    return [int(m.value()) for m in messages]
+
+
+def to(topic):
+    return lambda record: ProducerRecord(topic, record.value, partition=record.partition)
+
+
+def test_a_copy_commits_records_and_positions_together(
+    cluster, settings, transactional, system, topic_with, committed, read_all
+):
+    topic = topic_with("in", numbers(2_000), 2)
+    cluster.create_topic("out", partitions=2)
+    control, done = (
+        Transactional.source(settings, Subscriptions.topics(topic), until="end")
+        .map(to("out"))
+        .to_mat(Transactional.sink(transactional), Keep.both)
+        .run(system)
+    )
+    done.result(30)
+    control.is_shutdown.result(30)
+    assert values(read_all("out", 2)) == [*range(0, 2_000, 2), *range(1, 2_000, 2)]
+    assert committed(topic, 2) == {0: 1_000, 1: 1_000}
+
+
+def test_a_failure_aborts_what_is_not_committed(
+    cluster, settings, transactional, system, topic_with, committed, read_all
+):
+    topic = topic_with("in-fail", numbers(500))
+    cluster.create_topic("out-fail", partitions=1)
+    copied = Transactional.source(settings, Subscriptions.topics(topic), until="end")
+
+    def fails(record):
+        if record.offset == 300:
+            raise ValueError("300")
+        return to("out-fail")(record)
+
+    control, done = copied.map(fails).to_mat(Transactional.sink(transactional), Keep.both).run(system)
+    assert isinstance(done.exception(30), ValueError)
+    control.is_shutdown.exception(30)
+    position = max(committed(topic)[0], 0)
+    assert values(read_all("out-fail")) == list(range(position)), "what is visible is what is committed"
+    copied.map(to("out-fail")).run_with(Transactional.sink(transactional), system).result(30)
+    assert values(read_all("out-fail")) == list(range(500))
+
+
+def test_a_flow_emits_results_in_order_and_ends_with_the_commit(cluster, transactional, system, read_all):
+    cluster.create_topic("flow", partitions=1)
+    envelopes = [ProducerMessage.message(ProducerRecord("flow", b"%d" % i), i) for i in range(500)]
+    results = Source.from_iterable(envelopes).via(Transactional.flow(transactional)).run_with(Sink.to_list(), system)
+    assert [result.pass_through for result in results.result(30)] == list(range(500))
+    assert values(read_all("flow")) == list(range(500))
+
+
+def test_K_16_two_sinks_of_a_run_commit_together(
+    cluster, settings, transactional, system, topic_with, committed, read_all
+):
+    topic = topic_with("in-two", numbers(1_000), 2)
+    cluster.create_topic("even", partitions=2)
+    cluster.create_topic("all", partitions=2)
+    sink = Transactional.sink(transactional)
+
+    def fails(record):
+        if record.offset == 350:
+            raise ValueError("350")
+        return record
+
+    def graph(check):
+        return (
+            Transactional.source(settings, Subscriptions.topics(topic), until="end")
+            .map(check)
+            .also_to(_evens("even", sink))
+            .map(to("all"))
+            .to_mat(sink, Keep.both)
+        )
+
+    control, done = graph(fails).run(system)
+    assert isinstance(done.exception(30), ValueError)
+    control.is_shutdown.exception(30)
+    positions = committed(topic, 2)
+    assert len(read_all("all", 2)) == sum(max(p, 0) for p in positions.values())
+    assert len(read_all("even", 2)) == max(positions[0], 0)
+    control, done = graph(lambda record: record).run(system)
+    done.result(30)
+    control.is_shutdown.result(30)
+    assert sorted(values(read_all("all", 2))) == list(range(1_000))
+    assert values(read_all("even", 2)) == list(range(0, 1_000, 2))
+
+
+def _evens(topic, sink):
+    from streamactors import Flow
+
+    return Flow.filter(lambda record: int(record.value) % 2 == 0).map(to(topic)).to(sink)
+
+
+def test_K_14_a_cut_waits_for_the_other_sinks_of_the_run(
+    cluster, settings, transactional, system, topic_with, committed, wait_for, read_all
+):
+    import threading
+
+    topic = topic_with("in-side", numbers(100))
+    cluster.create_topic("out-side", partitions=1)
+    go, stored = threading.Event(), []
+
+    def store(record):
+        if record.offset == 0:
+            go.wait(30)
+        stored.append(record.offset)
+
+    control, done = (
+        Transactional.source(settings, Subscriptions.topics(topic), until="end")
+        .also_to(_own(Sink.foreach(store)))
+        .map(to("out-side"))
+        .to_mat(Transactional.sink(transactional), Keep.both)
+        .run(system)
+    )
+    wait_for(lambda: len(read_all("out-side", isolation="read_uncommitted")) > 0)
+    assert committed(topic) == {0: -1001}
+    assert read_all("out-side") == []
+    go.set()
+    done.result(30)
+    control.is_shutdown.result(30)
+    assert committed(topic) == {0: 100}
+    assert stored == list(range(100))
+
+
+def _own(sink):
+    from streamactors import Flow
+
+    return Flow.identity().async_boundary().to(sink)
+
+
+def test_a_second_producer_of_the_same_id_fences_the_first(
+    cluster, settings, transactional, system, topic_with, wait_for, read_all
+):
+    topic = topic_with("in-fence", numbers(10))
+    cluster.create_topic("out-fence", partitions=1)
+    graph = (
+        Transactional.source(settings, Subscriptions.topics(topic))
+        .map(to("out-fence"))
+        .to_mat(Transactional.sink(transactional), Keep.both)
+    )
+    _, first = graph.run(system)
+    wait_for(lambda: len(read_all("out-fence")) == 10)
+    Source.from_iterable([ProducerRecord("out-fence", b"10")]).run_with(
+        Transactional.sink(transactional), system
+    ).result(30)
+    topic_more(cluster, topic, b"11")
+    assert isinstance(first.exception(30), ProducerFailed)
+    assert values(read_all("out-fence")) == list(range(11))
+
+
+def topic_more(cluster, topic, value):
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer.produce(topic, value)
+    producer.flush(10)
+
+
+def test_what_cannot_be_exact_is_refused(settings, transactional, system, producer_settings):
+    source = Transactional.source(settings, Subscriptions.topics("x"))
+    with pytest.raises(BuildError, match="map_async for map_async_unordered"):
+        source.map_async_unordered(2, lambda x: x).run_with(Transactional.sink(transactional), system)
+    with pytest.raises(BuildError, match="needs a transactional_id"):
+        Transactional.sink(producer_settings)
+    error = source.run_with(Sink.ignore(), system).exception(30)
+    assert "needs a Transactional.sink" in str(error)
+    sinks = Transactional.sink(transactional), Transactional.sink(transactional.with_transactional_id("other"))
+    with pytest.raises(BuildError, match="one run has one transaction"):
+        Consumer.source(settings, Subscriptions.topics("x")).also_to(sinks[0]).run_with(sinks[1], system)
+
+
+def test_a_copy_killed_at_random_writes_everything_exactly_once_and_in_order(cluster, topic_with, read_all):
+    n, topic = 3_000, topic_with("in-killed", numbers(3_000), 2)
+    cluster.create_topic("out-killed", partitions=2)
+    dice = random.Random(7)
+    child = Path(__file__).with_name("_transactional_copy.py")
+    command = [sys.executable, str(child), cluster.bootstrap_servers, topic, "out-killed"]
+    kills = 0
+    while True:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        lifetime = dice.randrange(100, 1_200) if kills < 3 else n + 1
+        ended = False
+        for count, line in enumerate(process.stdout, 1):
+            ended = line.strip() == "end"
+            if count == lifetime:
+                process.kill()
+                kills += 1
+                break
+        process.stdout.close()
+        process.wait(30)
+        if ended:
+            break
+    assert kills >= 2
+    assert values(read_all("out-killed", 2)) == [*range(0, n, 2), *range(1, n, 2)]
