@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "topics": ("streamactors.cli.topics", "List, create, describe, alter and delete topics."),
     "groups": ("streamactors.cli.groups", "List, describe, reset and delete consumer groups."),
     "transactions": ("streamactors.cli.transactions", "List and describe transactions."),
+    "shims": ("streamactors.cli.shims", "Write scripts named like Apache Kafka's."),
     "produce": ("streamactors.cli.produce", "Produce lines from standard input to a topic."),
     "consume": ("streamactors.cli.consume", "Print the records of a topic."),
 }
