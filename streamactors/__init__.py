@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from streamactors.stages.fan_out import Broadcast as Broadcast
     from streamactors.stages.fan_out import Partition as Partition
     from streamactors.stages.fan_out import WireTap as WireTap
-    from streamactors.stages.queue import DROPPED as DROPPED
-    from streamactors.stages.queue import ENQUEUED as ENQUEUED
-    from streamactors.stages.queue import QUEUE_CLOSED as QUEUE_CLOSED
-    from streamactors.stages.queue import QueueOfferResult as QueueOfferResult
+    from streamactors.stages.queue_results import DROPPED as DROPPED
+    from streamactors.stages.queue_results import ENQUEUED as ENQUEUED
+    from streamactors.stages.queue_results import QUEUE_CLOSED as QUEUE_CLOSED
+    from streamactors.stages.queue_results import QueueOfferResult as QueueOfferResult
     from streamactors.stages.zipping import Unzip as Unzip
     from streamactors.stages.zipping import UnzipWith as UnzipWith
     from streamactors.stages.zipping import Zip as Zip
@@ -78,7 +78,7 @@ _HOMES = {
     "streamactors.stages.fan_in": ("Concat", "Interleave", "Merge", "MergePreferred", "OrElse"),
     "streamactors.stages.fan_out": ("Balance", "Broadcast", "Partition", "WireTap"),
     "streamactors.stages.actor_ref": ("StreamCompleted", "StreamFailed"),
-    "streamactors.stages.queue": ("DROPPED", "ENQUEUED", "QUEUE_CLOSED", "QueueOfferResult"),
+    "streamactors.stages.queue_results": ("DROPPED", "ENQUEUED", "QUEUE_CLOSED", "QueueOfferResult"),
     "streamactors.stages.zipping": ("Unzip", "UnzipWith", "Zip", "ZipLatest", "ZipN", "ZipWith"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -8,8 +8,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.attributes import Attributes
@@ -18,47 +17,9 @@ from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.errors import BufferOverflow
 from streamactors.stages.checks import at_least, positive
+from streamactors.stages.queue_results import DROPPED, ENQUEUED, QUEUE_CLOSED, Failure, QueueOfferResult
 
 T = TypeVar("T")
-
-
-class QueueOfferResult:
-    """How an offer went. True in a condition when the element is in the queue, and only then."""
-
-    __slots__ = ()
-
-    def __bool__(self) -> bool:
-        return False
-
-
-@dataclass(frozen=True)
-class Enqueued(QueueOfferResult):
-    """The element is in the queue."""
-
-    def __bool__(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True)
-class Dropped(QueueOfferResult):
-    """The queue was full and the element is not in it."""
-
-
-@dataclass(frozen=True)
-class QueueClosed(QueueOfferResult):
-    """The queue was completed, or downstream has cancelled."""
-
-
-@dataclass(frozen=True)
-class Failure(QueueOfferResult):
-    """The stream has failed; `cause` is why."""
-
-    cause: BaseException
-
-
-ENQUEUED: Final = Enqueued()
-DROPPED: Final = Dropped()
-QUEUE_CLOSED: Final = QueueClosed()
 
 
 class _State(enum.Enum):

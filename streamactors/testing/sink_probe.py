@@ -9,14 +9,11 @@ from typing import Any
 
 from streamactors.clock import Duration, duration_ms
 from streamactors.dsl.sink import Sink
-from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint import StageModule
-from streamactors.engine.causes import NO_MORE_ELEMENTS, NonFailureCancellation
-from streamactors.engine.connection import Connection
-from streamactors.engine.logic import AsyncCallback, Logic
-from streamactors.engine.marks import EXACT, Mark
-from streamactors.engine.stage import SINK, GraphStage
-from streamactors.errors import AbruptTermination
+from streamactors.engine.causes import NO_MORE_ELEMENTS
+from streamactors.engine.logic import AsyncCallback
+from streamactors.engine.marks import Mark
+from streamactors.testing.probe_stages import ProbeSink
 from streamactors.testing.signals import (
     DEFAULT_TIMEOUT,
     OnComplete,
@@ -38,7 +35,8 @@ class TestSink:
     @staticmethod
     def probe(timeout: Duration = DEFAULT_TIMEOUT) -> Sink[Any, TestSinkProbe]:
         """Return a sink that materializes a TestSinkProbe. Its `expect_…` calls wait up to `timeout` of real time."""
-        return Sink(StageModule(_ProbeSink(timeout)))
+        duration_ms(timeout)  # a mistake is an error here
+        return Sink(StageModule(ProbeSink(lambda: TestSinkProbe(timeout))))
 
 
 class TestSinkProbe:
@@ -260,69 +258,3 @@ class TestSinkProbe:
 def _equal(got: Any, expected: Any) -> bool:
     same = got == expected
     return bool(same) if isinstance(same, bool) else bool(getattr(same, "all", lambda: same)())
-
-
-class _ProbeSink(GraphStage):
-    shape = SINK
-    name = "test_sink_probe"
-    handling = EXACT
-
-    def __init__(self, timeout: Duration) -> None:
-        duration_ms(timeout)
-        self._timeout = timeout
-
-    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        probe = TestSinkProbe(self._timeout)
-        return _ProbeSinkLogic(probe), probe
-
-
-class _ProbeSinkLogic(Logic):
-    passes_marks = True
-
-    def __init__(self, probe: TestSinkProbe) -> None:
-        self._probe = probe
-        self._signals = probe._signals
-        self._asked = 0
-        self._over = False
-        probe._request = self.async_callback(self._requested)
-        probe._cancel = self.async_callback(self._cancelled)
-
-    def on_start(self) -> None:
-        self._signals.clock = self.interpreter.island.run.system.clock
-        self._signals.put(OnSubscribe())
-
-    def _requested(self, n: int) -> None:
-        self._asked += n
-        self.inlets[0].want(self._asked)
-
-    def _cancelled(self, cause: BaseException) -> None:
-        self._over = True
-        if isinstance(cause, NonFailureCancellation):
-            self.interpreter.island.run.progress.sink_ended(self)
-        self.inlets[0].cancel(cause)
-
-    def on_push(self, in_: Connection) -> None:
-        chunk = in_.grab(self._asked)
-        self._asked -= len(chunk)
-        for element in chunk:
-            self._signals.put(OnNext(element))
-        in_.want(self._asked)
-
-    def on_mark(self, in_: Connection, mark: Mark) -> None:
-        self._probe.marks.append(mark)
-        self.interpreter.island.run.progress.done(self, mark)
-
-    def on_complete(self, in_: Connection) -> None:
-        self._over = True
-        self.interpreter.island.run.progress.sink_ended(self)
-        self._signals.put(OnComplete())
-
-    def fail_stage(self, error: BaseException) -> None:
-        if not self._over:
-            self._over = True
-            self._signals.put(OnError(error))
-        super().fail_stage(error)
-
-    def on_stop(self) -> None:
-        if not self._over:
-            self._signals.put(OnError(AbruptTermination("the probe's stream was stopped")))

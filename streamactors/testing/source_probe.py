@@ -7,11 +7,9 @@ from typing import Any
 
 from streamactors.clock import Duration, duration_ms
 from streamactors.dsl.source import Source
-from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint import StageModule
-from streamactors.engine.connection import Connection
-from streamactors.engine.logic import AsyncCallback, Logic, SourceLogic
-from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.logic import AsyncCallback
+from streamactors.testing.probe_stages import ProbeSource
 from streamactors.testing.signals import DEFAULT_TIMEOUT, OnCancel, OnRequest, OnSubscribe, Signal, Signals
 
 
@@ -23,7 +21,8 @@ class TestSource:
     @staticmethod
     def probe(timeout: Duration = DEFAULT_TIMEOUT) -> Source[Any, TestSourceProbe]:
         """Return a source that materializes a TestSourceProbe. Its calls wait up to `timeout` of real time."""
-        return Source(StageModule(_ProbeSource(timeout)))
+        duration_ms(timeout)  # a mistake is an error here
+        return Source(StageModule(ProbeSource(lambda: TestSourceProbe(timeout))))
 
 
 class TestSourceProbe:
@@ -133,43 +132,3 @@ class TestSourceProbe:
             if not isinstance(signal, OnRequest):
                 raise self._signals.unexpected("cancellation", signal)
             self._pending += signal.n
-
-
-class _ProbeSource(GraphStage):
-    shape = SOURCE
-    name = "test_source_probe"
-
-    def __init__(self, timeout: Duration) -> None:
-        duration_ms(timeout)
-        self._timeout = timeout
-
-    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        probe = TestSourceProbe(self._timeout)
-        return _ProbeSourceLogic(probe), probe
-
-
-class _ProbeSourceLogic(SourceLogic):
-    def __init__(self, probe: TestSourceProbe) -> None:
-        self._signals = probe._signals
-        self._told = 0  # of what is asked for, announced to the test
-        probe._push = self.async_callback(self._pushed)
-        probe._complete = self.async_callback(lambda _: self.complete_stage())
-        probe._fail = self.async_callback(self.fail_stage)
-
-    def on_start(self) -> None:
-        self._signals.clock = self.interpreter.island.run.system.clock
-        self._signals.put(OnSubscribe())
-
-    def on_pull(self, out: Connection) -> None:
-        more = out.asked - self._told
-        if more > 0:
-            self._told += more
-            self._signals.put(OnRequest(more))
-
-    def _pushed(self, chunk: list[Any]) -> None:
-        self._told = max(0, self._told - len(chunk))
-        self.out.push(chunk)
-
-    def on_cancel(self, out: Connection, cause: BaseException) -> None:
-        self._signals.put(OnCancel(cause))
-        super().on_cancel(out, cause)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamactors import Keep, Sink, Source
 from streamactors.errors import BuildError
-from streamactors.stages.queue import ENQUEUED
+from streamactors.stages.queue_results import ENQUEUED
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
