@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from streamactors.kafka.control import Control as Control
     from streamactors.kafka.control import DrainingControl as DrainingControl
     from streamactors.kafka.control import NoopControl as NoopControl
+    from streamactors.kafka.dead_letters import DeadLetter as DeadLetter
+    from streamactors.kafka.dead_letters import DeadLetters as DeadLetters
     from streamactors.kafka.producer import Producer as Producer
     from streamactors.kafka.producer_record import ProducerMessage as ProducerMessage
     from streamactors.kafka.producer_record import ProducerRecord as ProducerRecord
     from streamactors.kafka.record import ConsumerRecord as ConsumerRecord
+    from streamactors.kafka.serdes import Serde as Serde
     from streamactors.kafka.settings import CommitterSettings as CommitterSettings
     from streamactors.kafka.settings import ConsumerSettings as ConsumerSettings
     from streamactors.kafka.settings import ProducerSettings as ProducerSettings
@@ -30,9 +33,11 @@ _HOMES = {
     "committer": ("Committer",),
     "consumer": ("Consumer",),
     "control": ("Control", "DrainingControl", "NoopControl"),
+    "dead_letters": ("DeadLetter", "DeadLetters"),
     "producer": ("Producer",),
     "producer_record": ("ProducerMessage", "ProducerRecord"),
     "record": ("ConsumerRecord",),
+    "serdes": ("Serde",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
     "subscriptions": ("Subscriptions", "TopicPartition"),
     "transactional": ("Transactional",),

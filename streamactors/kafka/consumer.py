@@ -16,6 +16,7 @@ from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.source_stage import ConsumerSourceStage
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription
+from streamactors.windows.record import Record
 
 
 class Consumer:
@@ -30,6 +31,30 @@ class Consumer:
         """Emit records, and commit an offset when its record is done at every sink of the run: at least once, whatever is between."""
         needs_group("Consumer.source", settings)
         return consumer_source("Consumer.source", settings, subscription, until, commits=Commits.MARKS)
+
+    @staticmethod
+    def records(
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        *,
+        key: Any = "bytes",
+        value: Any = "bytes",
+        timestamp: Callable[[Record], int] | None = None,
+        dead_letters: Any = None,
+        until: str | None = None,
+    ) -> Source[Record, Control]:
+        """As `source`, with the records' own keys and values deserialised: Record(key, value, timestamp), with `.context` telling
+        topic, partition, offset and headers. What windows take.
+
+        `key`, `value`: a Serde, its name (bytes, string, integer, json, msgpack) or a function from bytes. `timestamp`: from the Record to ms
+        since 1970; default the record's own. `dead_letters`: a topic for records that cannot be read, whose offsets are committed
+        when they are stored there; without it the first one fails the stream."""
+        from streamactors.kafka.records import records
+
+        source = Consumer.source(settings, subscription, until=until)
+        return records(
+            "Consumer.records", source, settings, key=key, value=value, timestamp=timestamp, dead_letters=dead_letters
+        )
 
     @staticmethod
     def plain_source(

@@ -25,6 +25,7 @@ from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscriptio
 _log = logging.getLogger("streamactors.kafka")
 
 DRAIN_CHECK_MS = 5.0
+IDLE_EVERY_MS = 500.0
 COMMIT_RETRY_MS = 100.0
 
 
@@ -276,6 +277,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             client.pause(to_pause)
         if to_resume:
             client.resume(to_resume)
+        silent = state.idle(self._now_ms(), IDLE_EVERY_MS)
+        if silent:
+            self._stage.post(self._stage.on_idle, [(p.key, p.epoch, silent_ms) for p, silent_ms in silent])
         if self._until_end:
             self._check_ends()
         if starving or to_resume or (batch.runs and state.hungry and state.may_read):

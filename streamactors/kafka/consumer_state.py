@@ -64,6 +64,8 @@ class Partition:
     paused: bool = False  # as told to the client
     over_since: float | None = None
     at_end: bool = False
+    silent_since: float | None = None  # at its end, with demand, since
+    idle_said: float | None = None
     stop_at: int | None = None  # a bounded read ends here
 
 
@@ -210,6 +212,22 @@ class ConsumerState:
         self.counts.pauses += len(to_pause)
         self.counts.resumes += len(to_resume)
         return to_pause, to_resume
+
+    def idle(self, now_ms: float, every_ms: float) -> list[tuple[Partition, float]]:
+        """Return the partitions whose end is reached while there is demand, with how long they have been silent (ms); each at most
+        every so often. Never one that is paused."""
+        found = []
+        for partition in self.partitions.values():
+            waiting = partition.at_end and not partition.chunks and not partition.paused
+            if not waiting or partition.key in self.user_paused or not self.demand.get(partition.stage):
+                partition.silent_since = None
+                continue
+            if partition.silent_since is None:
+                partition.silent_since, partition.idle_said = now_ms, None
+            if partition.idle_said is None or now_ms - partition.idle_said >= every_ms:
+                partition.idle_said = now_ms
+                found.append((partition, now_ms - partition.silent_since))
+        return found
 
     @property
     def starving(self) -> bool:

@@ -10,7 +10,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
-from streamactors.engine.marks import Assigned, EndOfInput, Needs, PositionMark, Revoked
+from streamactors.engine.marks import Assigned, EndOfInput, Idle, Needs, PositionMark, Revoked
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.kafka.commit_routes import routes_of
 from streamactors.kafka.committable import Origin
@@ -144,6 +144,15 @@ class _ConsumerSourceLogic(SourceLogic):
             for key, epoch in keys:
                 self.out.mark(Revoked((self._source, key), epoch))
         self.on_pull(self.out)
+
+    def on_idle(self, silent: list[tuple[TopicPartition, int, float]]) -> None:
+        """Partitions have nothing behind what was delivered, though there is demand."""
+        if self._source is not None and self.out.asked:
+            late = {delivery.key for delivery in self._waiting}
+            wall_ms = self.interpreter.island.run.system.clock.wall_ms()
+            for key, _, silent_ms in silent:
+                if key not in late:
+                    self.out.mark(Idle((self._source, key), int(silent_ms), wall_ms))
 
     def on_end(self, ends: list[tuple[TopicPartition, int, int]]) -> None:
         """A bounded read has delivered everything; `ends` are (partition, epoch, position behind its end)."""

@@ -1,0 +1,63 @@
+"""Records: what windows take, read from topics: keys and values deserialised in the stream, with where they come from beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.dsl.flow import Flow
+from streamactors.dsl.sink import Sink
+from streamactors.dsl.source import Source
+from streamactors.engine.user_code import blame
+from streamactors.kafka.control import Control
+from streamactors.kafka.dead_letters import DeadLetter, dead_letters_of
+from streamactors.kafka.producer import Producer
+from streamactors.kafka.record import ConsumerRecord
+from streamactors.kafka.serdes import deserializer
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.stages.checks import plain_function
+from streamactors.windows.record import Record, RecordContext
+
+
+def records(
+    name: str,
+    source: Source[ConsumerRecord, Control],
+    settings: ConsumerSettings,
+    *,
+    key: Any,
+    value: Any,
+    timestamp: Callable[[Record], int] | None,
+    dead_letters: Any,
+) -> Source[Record, Control]:
+    """Return `source` with its records deserialised; see Consumer.records."""
+    key_of, value_of = deserializer(f"{name}: key", key), deserializer(f"{name}: value", value)
+    time_of = None if timestamp is None else plain_function(f"{name}: timestamp", timestamp)
+    letters = dead_letters_of(name, dead_letters)
+
+    def read(found: ConsumerRecord) -> Record:
+        raw_key, raw_value = found.key, found.value
+        record = Record(
+            None if raw_key is None else key_of(raw_key),
+            None if raw_value is None else value_of(raw_value),
+            found.timestamp or 0,
+            RecordContext(found.topic, found.partition, found.offset, found.headers),
+        )
+        return record if time_of is None else record.replace(timestamp=time_of(record))
+
+    if letters is None:
+        return source.map(read)
+
+    def read_or_bury(found: ConsumerRecord) -> Record | DeadLetter:
+        try:
+            return read(found)
+        except Exception as error:  # noqa: BLE001  # that is what dead letters are for
+            return DeadLetter(found, blame(error, name, found), name)
+
+    topic = letters.topic
+    burial: Sink[DeadLetter, Any] = (
+        Flow.of(DeadLetter)
+        .map(lambda letter: letter.to_record(topic))
+        .to(Producer.plain_sink(letters.settings(settings)))
+    )
+    read_source: Source[Any, Control] = source.map(read_or_bury)
+    return read_source.divert_to(burial, lambda element: type(element) is DeadLetter)
