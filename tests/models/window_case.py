@@ -87,6 +87,26 @@ _final = st.tuples(st.just("final"), _bound, _bytes)
 _stateless = st.sampled_from([("filter",), ("map",)])
 
 
+class By(int):
+    """A distance in time from the row before, not a time."""
+
+
+def _steps_of_time(windows: tuple[Any, ...]) -> list[By]:
+    """Distances that make a difference: a size, gap or grace, sums of two, and one more or less."""
+    spans = [part for part in windows[1:] if isinstance(part, int)]
+    sums = {0, *spans, *(left + right for left in spans for right in spans)}
+    return [By(sign * (total + near)) for total in sorted(sums) for near in (-1, 0, 1) for sign in (1, -1)]
+
+
+def _walk(times: list[int]) -> list[int]:
+    """Times and distances as times."""
+    at, walked = 0, []
+    for time in times:
+        at = max(0, at + time) if isinstance(time, By) else time
+        walked.append(int(at))
+    return walked
+
+
 @st.composite
 def cases(draw: st.DrawFn, semantics: str | None = None, max_rows: int = 25) -> Case:
     """Small numbers, so that every boundary is met; now and then scaled up to hours and years."""
@@ -110,7 +130,11 @@ def cases(draw: st.DrawFn, semantics: str | None = None, max_rows: int = 25) -> 
     values = st.sampled_from(["x", "yy", "zzz", "x", "x", "!", None])
     stretch = draw(st.sampled_from([10, 40, 40, 100]))
     few = draw(st.sampled_from([1, 1, 8, 16]))
-    rows = draw(st.lists(st.tuples(keys, values, st.integers(0, stretch)), min_size=few, max_size=max_rows))
+    times = st.one_of(st.integers(0, stretch), st.sampled_from(_steps_of_time(windows)))
+    drawn = draw(st.lists(st.tuples(keys, values, times), min_size=few, max_size=max_rows))
+    rows = list(
+        zip([row[0] for row in drawn], [row[1] for row in drawn], _walk([row[2] for row in drawn]), strict=True)
+    )
     scale, base = draw(
         st.sampled_from([(1, 0), (1, 0), (1, 0), (1, 1_000_003), (7, 0), (10_000, 0), (60_000, 1_700_000_000_000)])
     )

@@ -86,6 +86,12 @@ def test_B_4_time_and_sliding_windows_go_by_start_then_key() -> None:
     assert [(each.key, each.start) for each in driver.pipe("y", 1, 500)] == [("c", 89), ("b", 90), ("a", 91)]
 
 
+def test_B_4_a_key_comes_before_one_that_it_begins() -> None:
+    driver = emitted(TEN)
+    pipe_all(driver, [("a\x00", 1, 11), ("a", 1, 11), ("é", 1, 11)])
+    assert [each.key for each in driver.pipe("z", 1, 20)] == ["a", "a\x00", "é"]
+
+
 def test_B_4_what_was_deleted_is_not_emitted() -> None:
     def build(records: Any) -> Any:
         windowed = records.group_by_key().windowed_by(TEN)

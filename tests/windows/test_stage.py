@@ -50,6 +50,11 @@ def finals(records: Any) -> Any:
     return counts(records).suppress(CLOSED)
 
 
+def put(bench: Bench, signal: Any) -> None:
+    """Send a signal, or any other mark, behind everything sent so far."""
+    bench._on(bench.source, lambda logic: logic.put(signal))
+
+
 def row(key: str, timestamp: int, partition: int | None = None) -> Record:
     return Record(key, 1, timestamp, None if partition is None else RecordContext("input", partition, timestamp))
 
@@ -145,10 +150,8 @@ def test_the_end_of_an_input_comes_behind_its_last_results_with_the_last_positio
         bench.request(100)
         bench.send(row("a", 5))
         bench.mark()
-        bench.put(EndOfInput(KEY))
-        assert bench.seen == [
-            ("mark", 1), ("element", W("a", 0, 10, 1, 5)), ("mark", 1), ("mark", EndOfInput(KEY)),
-        ]  # fmt: skip
+        put(bench, EndOfInput(KEY))
+        assert [what for _, what in bench.seen] == [1, W("a", 0, 10, 1, 5), 1, EndOfInput(KEY)]
         bench.complete()
         assert bench.end == "completed"
         assert len(bench.received) == 1
@@ -212,9 +215,9 @@ def test_partitions_are_tasks_and_revoking_one_flushes_nothing(timeless: ActorSy
     with Bench(timeless, stage(finals)) as bench:
         bench.request(100)
         for partition in (0, 1):
-            bench.put(Assigned(key(partition)))
+            put(bench, Assigned(key(partition)))
         bench.send(row("a", 5, 0), row("b", 500, 1))
-        bench.put(Revoked(key(0)))
+        put(bench, Revoked(key(0)))
         assert bench.received == []
         assert list(bench.logic.tasks.tasks) == [1]
         bench.send(row("a", 5, 0))
@@ -225,11 +228,11 @@ def test_a_task_of_two_topics_ends_and_falls_silent_with_both(timeless: ActorSys
     with Bench(timeless, stage(lambda r: finals(r), changelog=False)) as bench:
         bench.request(100)
         for topic in ("left", "right"):
-            bench.put(Assigned(key(0, topic)))
+            put(bench, Assigned(key(0, topic)))
         bench.send(row("a", 5, 0))
-        bench.put(EndOfInput(key(0, "left")))
+        put(bench, EndOfInput(key(0, "left")))
         assert bench.received == []
-        bench.put(EndOfInput(key(0, "right")))
+        put(bench, EndOfInput(key(0, "right")))
         assert bench.received == [W("a", 0, 10, 1, 5)]
         bench.cancel()
 
@@ -242,16 +245,16 @@ def test_the_idle_signal_of_all_inputs_of_a_partition_closes_its_windows(timeles
     with Bench(timeless, stage(idle)) as bench:
         bench.request(100)
         for topic in ("left", "right"):
-            bench.put(Assigned(key(0, topic)))
+            put(bench, Assigned(key(0, topic)))
         bench.send(row("a", 5, 0))
-        bench.put(Idle(key(0, "left"), silent_ms=1_000))
+        put(bench, Idle(key(0, "left"), silent_ms=1_000))
         assert bench.received == []
-        bench.put(Idle(key(0, "right"), silent_ms=104))
+        put(bench, Idle(key(0, "right"), silent_ms=104))
         assert bench.received == []  # as silent as the least silent: 4 ms beyond the timeout
-        bench.put(Idle(key(0, "right"), silent_ms=105))
+        put(bench, Idle(key(0, "right"), silent_ms=105))
         assert bench.received == [W("a", 0, 10, 1, 5)]
         bench.send(row("b", 11, 0))
-        bench.put(Idle(key(0, "left"), silent_ms=1_000))
+        put(bench, Idle(key(0, "left"), silent_ms=1_000))
         assert len(bench.received) == 1  # the row ended the silence of both
         bench.cancel()
 

@@ -136,9 +136,10 @@ def test_S_6_ties_compare_unsigned_bytes_of_key_and_window(build: Any) -> None:
     driver = build(TEN)
     keys = ["😀", "\uffff", "é", "a\x00", "ab", "a", "b"]
     for key in keys:
-        driver.pipe(key, 1, 1)
-    by_bytes = sorted(keys, key=lambda key: key.encode() + bytes(8))
-    assert [each.key for each in driver.pipe("x", 1, 10)] == by_bytes
+        driver.pipe(key, 1, 11)
+    by_bytes = sorted(keys, key=lambda key: key.encode() + (10).to_bytes(8, "big"))
+    assert by_bytes.index("a\x00") < by_bytes.index("a")  # the window decides between a key and its prefix
+    assert [each.key for each in driver.pipe("x", 1, 20)] == by_bytes
 
 
 @pytest.mark.parametrize("build", [finals, buffered_apart])

@@ -164,6 +164,18 @@ def test_W_11_the_window_right_after_the_previous_row_comes_before_the_left_wind
     assert driver.pipe("a", "y", 108) == [W("a", 101, 111, "y", 108), W("a", 98, 108, "xy", 108)]
 
 
+def test_W_11_the_window_right_after_the_previous_row_may_be_the_left_window_and_is_updated_twice() -> None:
+    driver = joined(SlidingWindows.of_difference(10).with_grace(1_000))
+    pipe_all(driver, [("a", "x", 95), ("a", "y", 100)])
+    assert driver.pipe("a", "z", 111) == [W("a", 101, 111, "z", 111), W("a", 101, 111, "z", 111)]
+
+
+def test_W_11_the_left_window_is_a_copy_when_the_previous_row_lies_on_its_very_start() -> None:
+    driver = joined(SlidingWindows.of_difference(10).with_grace(1_000))
+    driver.pipe("a", "x", 100)
+    assert driver.pipe("a", "y", 110) == [W("a", 101, 111, "y", 110), W("a", 100, 110, "xy", 110)]
+
+
 def test_W_11_a_second_row_of_the_same_instant_only_updates() -> None:
     driver = joined(SlidingWindows.of_difference(10).with_grace(1_000))
     driver.pipe("a", "x", 100)
