@@ -37,22 +37,23 @@ class Dispatch:
         except MalformedMessage as error:
             connection.close(f"not a Kafka request: {error}")
             return
-        api = self._get_api(header.api_key)
+        key, version, _, _, body = header
+        api = self._get_api(key)
         if api is None:
-            connection.close(f"unknown API key {header.api_key} ({NAMES.get(header.api_key, 'no such API')})")
+            connection.close(f"unknown API key {key} ({NAMES.get(key, 'no such API')})")
             return
         low, high = api.versions
         request = Request(self._node, connection, header, api, len(frame), connection.last_active_ms)
-        if not low <= header.api_version <= high:
+        if not low <= version <= high:
             self._refuse_version(request)
             return
         try:
             if api.decode is not None:
-                request.message = api.decode(frame, header.end, header.api_version)
+                request.message = api.decode(frame, body, version)
             else:
-                request.message = messages().decode_request(header.api_key, header.api_version, frame, header.end)
+                request.message = messages().decode_request(key, version, frame, body)
         except MalformedMessage as error:
-            connection.close(f"bad {_name(header)} request: {error}")
+            connection.close(f"bad {_name(request.header)} request: {error}")
             return
         connection.begin(request)
         self._serve(request, api)

@@ -36,10 +36,11 @@ class Request:
     """What a handler gets. `message` is the decoded request; everything else says where it came from."""
 
     __slots__ = (
+        "_header",
         "answered",
         "api",
         "connection",
-        "header",
+        "correlation_id",
         "message",
         "node",
         "parts",
@@ -50,12 +51,19 @@ class Request:
     )
 
     def __init__(
-        self, node: Node, connection: Connection, header: RequestHeader, api: Api, size: int, received_at_ms: float
+        self,
+        node: Node,
+        connection: Connection,
+        header: tuple[int, int, int, str | None, int],
+        api: Api,
+        size: int,
+        received_at_ms: float,
     ) -> None:
         self.node = node
         self.connection = connection
-        self.header = header
-        self.version = header.api_version
+        self._header = header
+        self.version = header[1]
+        self.correlation_id = header[2]
         self.api = api
         self.message: Any = None
         self.size = size
@@ -63,6 +71,11 @@ class Request:
         self.throttle_ms = 0
         self.answered = False
         self.parts: list[Part] | None = None
+
+    @property
+    def header(self) -> RequestHeader:
+        """What the request began with."""
+        return RequestHeader._make(self._header)
 
     @property
     def listener(self) -> Listener:
@@ -99,13 +112,13 @@ class Request:
     def answer_here(self, answer: Any) -> None:
         """As `answer`, on the data plane's thread."""
         encode = self.api.encode
-        header = self.header
         try:
             if encode is not None:
-                parts = encode(answer, self.version, header.correlation_id)
+                parts = encode(answer, self.version, self.correlation_id)
             else:
-                body = messages().encode_response(header.api_key, self.version, answer)
-                parts = [response_frame(header.api_key, self.version, header.correlation_id, body)]
+                key = self.api.key
+                body = messages().encode_response(key, self.version, answer)
+                parts = [response_frame(key, self.version, self.correlation_id, body)]
         except Exception as error:  # noqa: BLE001 - a bug of the handler must not leave the client waiting
             _log.exception("%r: its answer cannot be encoded", self)
             self.connection.close(f"the answer cannot be encoded: {error}")

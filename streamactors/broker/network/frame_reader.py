@@ -19,6 +19,9 @@ _SIZE_BYTES: Final = 4
 _FIRST_BUFFER: Final = 16 << 10
 _GROWTH: Final = 4
 
+_SMALL: Final = 64 << 10  # requests up to here come by way of the shared buffer
+_read_size: Final = _SIZE.unpack_from
+
 ReceiveInto = Callable[[memoryview], int]
 
 
@@ -48,7 +51,7 @@ class FrameReader:
         self._view = scratch
         self._start = 0
         self._end = 0
-        self._largest = 0  # the largest request so far, with its size
+        self._largest = 0  # the largest request so far
         self._next_size = 0  # what the next one probably takes, if it is large
 
     @property
@@ -72,18 +75,21 @@ class FrameReader:
     def next_frame(self) -> memoryview | None:
         """Take the next complete frame, without its size. Raises BadFrame."""
         start = self._start
-        if self._end - start < _SIZE_BYTES:
+        begin = start + _SIZE_BYTES
+        if self._end < begin:
             return None
-        size = self._claimed_size()
-        frame_end = start + _SIZE_BYTES + size
-        if frame_end > self._end:
+        view = self._view
+        (size,) = _read_size(view, start)
+        frame_end = begin + size
+        if frame_end > self._end or size < 0:
+            self._claimed_size()
             return None
+        if size > self._largest:
+            self._claimed_size()
+            self._largest = size
         self._start = frame_end
-        total = _SIZE_BYTES + size
-        if total > self._largest:
-            self._largest = total
-        self._next_size = total if total > len(self._scratch) else 0
-        return self._view[start + _SIZE_BYTES : frame_end]
+        self._next_size = size + _SIZE_BYTES if size > _SMALL else 0
+        return view[begin:frame_end]
 
     @property
     def holds_buffer(self) -> bool:

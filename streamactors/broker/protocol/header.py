@@ -28,8 +28,8 @@ class RequestHeader(NamedTuple):
     end: int
 
 
-def read_request_header(frame: memoryview) -> RequestHeader:
-    """Read the header of a frame (without its size). Raises MalformedMessage."""
+def read_request_header(frame: memoryview) -> tuple[int, int, int, str | None, int]:
+    """Read the header of a frame (without its size) into the fields of a RequestHeader. Raises MalformedMessage."""
     try:
         key, version, correlation_id, client_length = _START.unpack_from(frame, 0)
     except error:
@@ -53,7 +53,7 @@ def read_request_header(frame: memoryview) -> RequestHeader:
             position += 1
         else:
             position = skip_tagged_fields(frame, position)
-    return RequestHeader(key, version, correlation_id, client_id, position)
+    return key, version, correlation_id, client_id, position
 
 
 def request_frame(key: int, version: int, correlation_id: int, client_id: str | None, body: bytes) -> bytes:
