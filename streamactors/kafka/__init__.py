@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from streamactors.kafka.control import NoopControl as NoopControl
     from streamactors.kafka.dead_letters import DeadLetter as DeadLetter
     from streamactors.kafka.dead_letters import DeadLetters as DeadLetters
+    from streamactors.kafka.metadata_client import MetadataClient as MetadataClient
     from streamactors.kafka.producer import Producer as Producer
     from streamactors.kafka.producer_record import ProducerMessage as ProducerMessage
     from streamactors.kafka.producer_record import ProducerRecord as ProducerRecord
     from streamactors.kafka.record import ConsumerRecord as ConsumerRecord
+    from streamactors.kafka.send_producer import SendProducer as SendProducer
     from streamactors.kafka.serdes import Serde as Serde
     from streamactors.kafka.settings import CommitterSettings as CommitterSettings
     from streamactors.kafka.settings import ConsumerSettings as ConsumerSettings
@@ -34,9 +36,11 @@ _HOMES = {
     "consumer": ("Consumer",),
     "control": ("Control", "DrainingControl", "NoopControl"),
     "dead_letters": ("DeadLetter", "DeadLetters"),
+    "metadata_client": ("MetadataClient",),
     "producer": ("Producer",),
     "producer_record": ("ProducerMessage", "ProducerRecord"),
     "record": ("ConsumerRecord",),
+    "send_producer": ("SendProducer",),
     "serdes": ("Serde",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
     "subscriptions": ("Subscriptions", "TopicPartition"),

@@ -131,7 +131,12 @@ class StreamConsumer:
         if not wanted:
             return {}
         admin = ck_admin.AdminClient(
-            {"bootstrap.servers": self._settings.bootstrap_servers, **_security(self._settings)}
+            {
+                "bootstrap.servers": self._settings.bootstrap_servers,
+                "logger": logging.getLogger("streamactors.kafka.librdkafka"),
+                "log_level": 4,  # its farewell comes when the logger is gone, and would go to the terminal
+                **_security(self._settings),
+            }
         )
         asked = {ck.TopicPartition(*key): ck_admin.OffsetSpec.latest() for key in wanted}
         futures = admin.list_offsets(
@@ -144,6 +149,26 @@ class StreamConsumer:
             }
         except ck.KafkaException as error:
             raise KafkaError(f"the ends of {', '.join(map(str, wanted))}: {error.args[0].str()}") from None
+
+    def topics(self) -> dict[str, int]:
+        """Return the topics with their numbers of partitions."""
+        try:
+            known = self._client.list_topics(timeout=REQUEST_TIMEOUT_MS / 1_000).topics
+        except ck.KafkaException as error:
+            raise KafkaError(f"topics: {error.args[0].str()}") from None
+        return {name: len(topic.partitions) for name, topic in known.items()}
+
+    def watermarks(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """Return (first offset that is there, offset behind the last)."""
+        found = {}
+        for key in keys:
+            try:
+                found[key] = self._client.get_watermark_offsets(
+                    ck.TopicPartition(*key), timeout=REQUEST_TIMEOUT_MS / 1_000
+                )
+            except ck.KafkaException as error:
+                raise KafkaError(f"offsets of {key}: {error.args[0].str()}") from None
+        return found
 
     def positions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets that will be read next, for partitions whose position is known."""
@@ -224,6 +249,11 @@ class StreamConsumer:
     def close(self) -> None:
         """Leave the group and the broker."""
         self._client.close()
+
+
+def offsets_of(messages: Iterable[Any]) -> list[int]:
+    """Return the offsets of librdkafka's messages."""
+    return list(map(ck.Message.offset, messages))
 
 
 def _security(settings: ConsumerSettings) -> dict[str, Any]:

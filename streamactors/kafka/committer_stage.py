@@ -14,6 +14,7 @@ from streamactors.engine.logic import FlowLogic, Logic
 from streamactors.engine.marks import BLURS, Mark, merge_newer
 from streamactors.engine.stage import NOT_USED, Stage
 from streamactors.engine.supervision import Directive, directive_for
+from streamactors.errors import BuildError
 from streamactors.kafka.commit_routes import CommitRoutes, routes_of
 from streamactors.kafka.committable import CommittableOffsetBatch, all_committed
 from streamactors.kafka.settings import CommitterSettings
@@ -84,18 +85,32 @@ class CommitterLogic(FlowLogic):
         batch = self._batch
         limit = self._stage.settings.max_batch
         offset = self._stage.offset
-        for element in in_.grab(max(1, limit - batch.size)):
+        chunk = in_.grab(max(1, limit - batch.size))
+        found = []
+        for element in chunk:
             try:
-                batch.add(element if offset is None else offset(element))
-            except BaseException as error:  # the user's function, or what is no offset
+                found.append(element if offset is None else offset(element))
+            except BaseException as error:  # the user's function
                 if directive_for(self, error, element, offset) is Directive.STOP:
+                    self._add(found)
                     self._flush()
                     raise
+        self._add(found)
         if batch.size >= limit:
             self._flush()
         else:
             self._arm()
         self._move_on()
+
+    def _add(self, found: list[Any]) -> None:
+        if not found:
+            return
+        try:
+            self._batch.add_all(found)
+        except BuildError as error:
+            if directive_for(self, error, found[0], self._stage.offset) is Directive.STOP:
+                self._flush()
+                raise
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
         if type(mark) is dict:

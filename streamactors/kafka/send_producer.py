@@ -1,0 +1,89 @@
+"""SendProducer: write records outside of a stream, each with a future."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.kafka.client_producer import Slot, StreamProducer, not_delivered
+from streamactors.kafka.errors import ProducerFailed
+from streamactors.kafka.producer_record import ProducerRecord, RecordMetadata, checked_record
+from streamactors.kafka.settings import ProducerSettings
+
+Waiting = tuple[ProducerRecord, Slot, StreamFuture[RecordMetadata]]
+
+
+class SendProducer:
+    """A producer for single records. `send` never waits: while the queue is full, records wait here in order. Thread-safe.
+
+    A context manager; `close` sends what is left."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self._client = StreamProducer(settings)
+        self._lock = threading.Lock()
+        self._unsent: deque[Waiting] = deque()
+        self._sent: deque[Waiting] = deque()
+        self._closed = False
+        self._client.listen(self._on_reports)
+
+    def send(self, record: ProducerRecord) -> StreamFuture[RecordMetadata]:
+        """Write a record; the future has its place when the broker has acknowledged it, RecordError when it could not be delivered."""
+        checked_record(record)
+        future: StreamFuture[RecordMetadata] = StreamFuture("send")
+        with self._lock:
+            if self._closed:
+                future.try_fail(ProducerFailed("the SendProducer is closed"))
+                return future
+            self._unsent.append((record, {}, future))
+        self._move_on()
+        return future
+
+    def _move_on(self) -> None:
+        failed: list[tuple[StreamFuture[RecordMetadata], BaseException]] = []
+        with self._lock:
+            while self._unsent:
+                record, slot, future = self._unsent[0]
+                try:
+                    self._client.send(record, slot)
+                except BufferError:
+                    break
+                except Exception as raised:  # noqa: BLE001  # the future's
+                    failed.append((future, raised))
+                else:
+                    self._sent.append((record, slot, future))
+                self._unsent.popleft()
+        for future, error in failed:
+            future.try_fail(error)
+        self._client.wake()
+
+    def _on_reports(self) -> None:
+        with self._lock:
+            ended = [waiting for waiting in self._sent if waiting[1]]
+            self._sent = deque(waiting for waiting in self._sent if not waiting[1])
+        for record, slot, future in ended:
+            if None in slot:
+                future.try_complete(RecordMetadata((slot[None],)))
+            else:
+                future.try_fail(not_delivered(record, next(iter(slot))))
+        if self._unsent:
+            self._move_on()
+
+    def close(self) -> None:
+        """Send what is left within close_timeout_ms, and disconnect. Futures that have not ended by then fail. Idempotent."""
+        with self._lock:
+            self._closed = True
+        self._client.close().result()
+        self._on_reports()
+        with self._lock:
+            left = [*self._sent, *self._unsent]
+            self._sent.clear()
+            self._unsent.clear()
+        for record, _, future in left:
+            future.try_fail(ProducerFailed(f"topic {record.topic}: not acknowledged when the producer was closed"))
+
+    def __enter__(self) -> SendProducer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
