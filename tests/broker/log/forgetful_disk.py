@@ -46,15 +46,15 @@ class ForgetfulDisk(Disk):
         self.syncs = 0
         self._contents: dict[int, bytes] = {}  # inode -> content as of its last sync
         self._entries: dict[Path, dict[str, int]] = {}  # folder -> name -> inode, as of the folder's last sync
-        self._failures: list[tuple[str, str, int]] = []
+        self.failures: list[tuple[str, str, int]] = []
 
     def fail_next(self, doing: str, suffix: str = ".log", number: int = errno.EIO) -> None:
-        self._failures.append((doing, suffix, number))
+        self.failures.append((doing, suffix, number))
 
     def before(self, doing: str, path: Path) -> None:
-        for failure in self._failures:
+        for failure in self.failures:
             if failure[0] == doing and path.name.endswith(failure[1]):
-                self._failures.remove(failure)
+                self.failures.remove(failure)
                 raise OSError(failure[2], os.strerror(failure[2]), str(path))
 
     def create(self, path: Path) -> LogFile:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from streamactors.broker.errors import (
+    CorruptMessage,
     FencedLeaderEpoch,
     InvalidRecord,
     InvalidRequest,
@@ -94,7 +96,7 @@ def test_nothing_at_or_beyond_the_bound_is_read(make_log: MakeLog) -> None:
             with log.read(offset, 1 << 20, up_to) as piece:
                 batches = list(iter_batches(piece.read()))
             assert batches
-            assert piece.end_offset >= batches[-1].next_offset
+            assert piece.end_offset == min(up_to, batches[-1].next_offset)
             seen += [record.value for batch in batches for record in batch.records()]
             offset = batches[-1].next_offset
         assert len(seen) == up_to
@@ -169,6 +171,22 @@ def test_a_tailing_reader_gets_every_record_once_over_rolls_and_truncations(make
                         seen += [record.value for record in batch.records()]
     expected = [b"again %d" % n if n % 11 == 10 else b"%d" % n * 20 for n in range(58)]
     assert seen == expected
+
+
+def test_a_reader_below_the_end_goes_on_where_it_was(make_log: MakeLog) -> None:
+    log = make_log(index_interval_bytes=0)
+    for number in range(300):
+        append(log, b"%d" % number)
+    seen: list[bytes | None] = []
+    offset = 0
+    for up_to in (*range(1, 300), 300, 300):
+        with log.read(offset, 1 << 20, up_to) as piece:
+            for batch in iter_batches(piece.read()):
+                offset = batch.next_offset
+                seen += [record.value for record in batch.records()]
+        assert offset == up_to
+    assert seen == [b"%d" % number for number in range(300)]
+    assert len(log._boundaries) <= 64
 
 
 def test_more_logs_than_descriptors_work_on(tmp_path: Path) -> None:
@@ -371,3 +389,33 @@ def test_a_follower_keeps_offsets_and_epochs(make_log: MakeLog) -> None:
     assert follower.epochs.entries == leader.epochs.entries
     with pytest.raises(UnexpectedAppendOffset, match="the log ends at 5"):
         follower.append_as_follower(memoryview(fetched), NOW_MS)
+
+
+def test_a_follower_takes_no_damaged_and_no_partial_batch(make_log: MakeLog) -> None:
+    leader, follower = make_log(topic="leader"), make_log(topic="follower")
+    for number in range(3):
+        append(leader, b"v%d" % number)
+    with leader.read(0, 1 << 20, 3) as piece:
+        fetched = bytearray(piece.read())
+    follower.append_as_follower(memoryview(fetched)[:-5], NOW_MS)
+    assert follower.end_offset == 2
+    rest = fetched[len(fetched) // 3 * 2 :]
+    with pytest.raises(CorruptMessage, match="without a whole batch"):
+        follower.append_as_follower(memoryview(rest)[:-1], NOW_MS)
+    rest[-1] ^= 1
+    with pytest.raises(CorruptMessage, match="CRC"):
+        follower.append_as_follower(memoryview(rest), NOW_MS)
+    assert follower.end_offset == 2
+
+
+def test_closing_writes_the_indexes(make_log: MakeLog) -> None:
+    log = make_log(index_interval_bytes=200)
+    for number in range(6):
+        append(log, b"v" * 60, timestamp=NOW_MS + number)
+    log.close()
+    size = (log.directory / f"{0:020d}.log").stat().st_size // 6
+    index = (log.directory / f"{0:020d}.index").read_bytes()
+    times = (log.directory / f"{0:020d}.timeindex").read_bytes()
+    entries = [(2 * number, 2 * number * size) for number in (1, 2)]
+    assert index == b"".join(struct.pack(">II", *entry) for entry in entries)
+    assert times == b"".join(struct.pack(">qI", NOW_MS + number, number) for number in (2, 4, 5))

@@ -82,6 +82,33 @@ def test_the_active_segment_and_what_is_not_stable_stay_as_they_are(compacted: P
     assert [value for _, key, value in records(log) if key == b"a"] == [b"2", b"3"]
 
 
+def test_a_segment_that_is_stable_only_in_part_waits_as_a_whole(compacted: PartitionLog) -> None:
+    log = compacted
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    Writer(log, 9).write(b"x")
+    log.roll(NOW_MS)
+    assert log.last_stable_offset == 2
+    assert not clean(log)
+    assert [value for _, key, value in records(log) if key == b"a"] == [b"1", b"2"]
+
+
+def test_the_end_survives_a_restart_even_where_compaction_left_nothing_before_it(
+    compacted: PartitionLog, reopen: Callable[..., PartitionLog]
+) -> None:
+    log = compacted
+    put(log, (b"a", b"1"))
+    put(log, (b"b", b"1"))
+    put(log, (b"b", b"2"))
+    log.roll(NOW_MS)
+    assert clean(log)
+    assert [offset for offset, _, _ in records(log)] == [0, 2]
+    assert log.truncate_to(2, NOW_MS) == 2
+    again = reopen(log)
+    assert again.end_offset == 2
+    assert put(again, (b"c", b"1")) == 2
+
+
 def test_what_is_not_below_the_high_watermark_is_not_compacted(compacted: PartitionLog) -> None:
     log = compacted
     put(log, (b"a", b"1"))

@@ -70,6 +70,19 @@ class PoweredBroker:
     def flush(self) -> None:
         self.pool.run()
 
+    def failed_flush(self) -> None:
+        """A sync of the segment, of the small files or of a folder fails; what waited for it is taken back."""
+        self.disk.fail_next("sync", self.rng.choice([".log", "leader-epoch-checkpoint", "t-0", "data"]))
+        self.pool.run()
+        self.disk.failures.clear()
+        if self.log.offline is not None:
+            self.shut_down()
+        self.look_up_sequence()
+
+    def look_up_sequence(self) -> None:
+        entries = self.log.producers(NOW_MS)
+        self.sequence = (entries[0].last_sequence + 1) if entries else self.sequence
+
     def new_epoch(self) -> None:
         self.log.assign_leader_epoch(self.log.latest_epoch + 1)
 
@@ -95,14 +108,14 @@ class PoweredBroker:
             assert there.get(offset) == value, f"acknowledged record {value!r} at offset {offset} is lost"
         assert sorted(there) == list(range(start, end)), "no holes"
         assert len(set(there.values())) == len(there), "nothing twice"
-        entries = self.log.producers(NOW_MS)
-        self.sequence = (entries[0].last_sequence + 1) if entries else self.sequence
-        assert len(entries) == (1 if there else 0)
+        assert len(self.log.producers(NOW_MS)) == (1 if there else 0)
+        self.look_up_sequence()
 
 
 STEPS = {
     "append": PoweredBroker.append,
     "flush": PoweredBroker.flush,
+    "failed flush": PoweredBroker.failed_flush,
     "epoch": PoweredBroker.new_epoch,
     "checkpoint": PoweredBroker.checkpoint,
     "cut": PoweredBroker.cut_power,
@@ -126,7 +139,8 @@ def play(steps: list[str], seed: int) -> None:
 
 
 MANY = st.lists(
-    st.sampled_from(["append"] * 6 + ["flush"] * 3 + ["epoch", "checkpoint", "cut", "shut down"]), max_size=40
+    st.sampled_from(["append"] * 6 + ["flush"] * 3 + ["failed flush", "epoch", "checkpoint", "cut", "shut down"]),
+    max_size=40,
 )
 
 
@@ -141,6 +155,11 @@ def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(steps: list[st
 @settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 def test_what_was_acknowledged_survives_a_power_cut_at_any_moment_for_long(steps: list[str], seed: int) -> None:
     play(steps, seed)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_what_a_failed_flush_left_undone_is_done_by_the_next_one(seed: int) -> None:
+    play(["append", "failed flush", "append", "flush", "cut"], seed)
 
 
 def test_the_disk_of_these_tests_forgets_what_was_not_synced(tmp_path: Path) -> None:

@@ -123,6 +123,19 @@ def test_records_outside_a_transaction_are_stable_beside_an_open_one(make_log: M
     assert committed_values(log) == [b"plain"]
 
 
+def test_nothing_beyond_the_high_watermark_is_stable(make_log: MakeLog) -> None:
+    log = make_log()
+    for visible in (True, False):
+        log.append_as_leader(memoryview(build_batch([NewRecord(None, b"plain", NOW_MS)])), 0, NOW_MS)
+        if visible:
+            log.advance_high_watermark(1)
+    batch = build_batch(
+        [NewRecord(b"k", b"v", NOW_MS)], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    log.append_as_leader(memoryview(batch), 0, NOW_MS)
+    assert (log.first_unstable, log.high_watermark, log.last_stable_offset) == (2, 1, 1)
+
+
 def test_an_aborted_range_says_where_it_was_and_what_was_stable_then(make_log: MakeLog) -> None:
     log = make_log()
     one, two = Writer(log, 1), Writer(log, 2)
