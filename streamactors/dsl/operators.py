@@ -19,6 +19,7 @@ from streamactors.dsl.ops_rx import RxOps
 from streamactors.dsl.ops_timed import TimedOps
 from streamactors.dsl.ops_transform import TransformOps
 from streamactors.dsl.ops_watch import WatchOps
+from streamactors.dsl.ops_windows import WindowOps
 from streamactors.dsl.typevars import In, Mat, Out
 
 
@@ -35,6 +36,7 @@ class Operators(
     JunctionOps[Out, Mat],
     FlattenOps[Out, Mat],
     RxOps[Out, Mat],
+    WindowOps[Out, Mat],
 ):
     """The operators of Source, Flow and sub-flows."""
 

@@ -18,6 +18,9 @@ from streamactors.engine.stage import NotUsed, Stage
 from streamactors.stages.buffer import BACKPRESSURE
 from streamactors.stages.emitting import NOT_GIVEN
 from streamactors.stages.errors import On
+from streamactors.windows.fluent import Grouped as GroupedRecords
+from streamactors.windows.fluent import Table
+from streamactors.windows.record import Record, WindowedRecord
 
 class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     def via(self, flow: Flow[Out, U, Any] | Stage[Any, U]) -> Source[U, Mat]:
@@ -590,6 +593,26 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         One element may expand to many results at once; more than `max_buffer` waiting fail the stream, or are dropped with
         `overflow="drop_head"`, "drop_tail" or "drop_new". Time operators follow the system's clock. `holds=False` says that
         operators which could hold elements (flat_map, for instance) hold none, so that progress can be followed through them.
+        """
+    def group_by_key(self) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]:
+        """Aggregate Records by the key they have, in windows or without; records whose key is None are dropped and counted.
+
+        Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
+        Completes when: upstream completes and all results are out; the end of an input gives out what is held.
+        Cancels when: downstream cancels.
+        Supervision: resume and restart drop the row whose function raised; the windows keep their state.
+        """
+    def key_by(self, fn: Callable[[Out], Any]) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]:
+        """Aggregate Records by a new key, `fn(record)`; a key of None drops the record, counted.
+
+        Fails when: the rows come from several partitions, since one new key would lie in several.
+        Else as group_by_key.
+        """
+    def to_table(self, *, name: str | None = None) -> Table[Source[Record, Mat]]:
+        """Take Records as the latest value of each key; a value of None deletes.
+
+        Emits when: an update is due.   Backpressures when: downstream does.
+        Completes when: upstream completes and all results are out.   Cancels when: downstream cancels.
         """
 
 class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
@@ -1452,3 +1475,36 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     def rx(
         *operators: Callable[[Any], Any], holds: bool | None = None, max_buffer: int = 100000, overflow: str = "fail"
     ) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def group_by_key(self) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]:
+        """Aggregate Records by the key they have, in windows or without; records whose key is None are dropped and counted.
+
+        Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
+        Completes when: upstream completes and all results are out; the end of an input gives out what is held.
+        Cancels when: downstream cancels.
+        Supervision: resume and restart drop the row whose function raised; the windows keep their state.
+        """
+    @overload
+    def group_by_key(
+        *nothing: Never,
+    ) -> GroupedRecords[Flow[Any, Record, NotUsed], Flow[Any, WindowedRecord, NotUsed]]: ...
+    @overload
+    def key_by(self, fn: Callable[[Out], Any]) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]:
+        """Aggregate Records by a new key, `fn(record)`; a key of None drops the record, counted.
+
+        Fails when: the rows come from several partitions, since one new key would lie in several.
+        Else as group_by_key.
+        """
+    @overload
+    def key_by(
+        fn: Callable[[T], Any],
+    ) -> GroupedRecords[Flow[T, Record, NotUsed], Flow[T, WindowedRecord, NotUsed]]: ...
+    @overload
+    def to_table(self, *, name: str | None = None) -> Table[Flow[In, Record, Mat]]:
+        """Take Records as the latest value of each key; a value of None deletes.
+
+        Emits when: an update is due.   Backpressures when: downstream does.
+        Completes when: upstream completes and all results are out.   Cancels when: downstream cancels.
+        """
+    @overload
+    def to_table(*nothing: Never, name: str | None = None) -> Table[Flow[Any, Record, NotUsed]]: ...

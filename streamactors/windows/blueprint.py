@@ -171,6 +171,11 @@ class Blueprint:
         return WindowingStep()
 
     @property
+    def changes_keys(self) -> bool:
+        """Whether rows are aggregated by other keys than those their partitions were chosen by."""
+        return any(isinstance(step, KeyByStep) for step in self.steps)
+
+    @property
     def late(self) -> Any:
         """What was given as `late=`, None if nothing was."""
         return next(

@@ -39,6 +39,7 @@ class WindowTasks:
     def assigned(self, partition: int, changes: Iterable[Change] = ()) -> WindowTask:
         """A partition is ours: make its task from its changelog. Raises RestoreError."""
         self._assigns = True
+        self._check_keys(partition)
         task = self._factory(TaskIdentity(self._application, partition, self._partitions))
         task.restore(changes)
         self._tasks[partition] = task
@@ -93,9 +94,18 @@ class WindowTasks:
                 f"{row!r} belongs to partition {partition}, which is not assigned here (there are: "
                 f"{sorted(self._tasks)}); it would have no state"
             )
+        self._check_keys(partition)
         task = self._factory(TaskIdentity(self._application, max(partition, 0), self._partitions))
         self._tasks[partition] = task
         return task
+
+    def _check_keys(self, partition: int) -> None:
+        if self._factory.blueprint.changes_keys and self._tasks.keys() - {partition}:
+            raise InvalidRecord(
+                f"key_by on a stream of several partitions ({sorted({*self._tasks, partition})}): rows of one new key lie "
+                "in different partitions and would not be counted together; write the stream to a topic by its new key, "
+                "read that topic, and use group_by_key()"
+            )
 
 
 def _partition_of(row: Any) -> int:

@@ -1,0 +1,64 @@
+"""Operators that begin event-time windows and tables on a stream of Records.
+
+The words between are those of `streamactors.windows` (windowed_by, count, reduce, aggregate, suppress …); `to_stream()` ends them
+and gives the stream of results. Everything from here to there is one stage. docs/windows.md explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.dsl.ops import Ops
+from streamactors.dsl.typevars import Mat, Out
+from streamactors.windows import fluent
+from streamactors.windows.blueprint import Blueprint
+from streamactors.windows.compiler import compile
+from streamactors.windows.fluent import Grouped as GroupedRecords
+from streamactors.windows.fluent import Table
+from streamactors.windows.record import Record, WindowedRecord
+from streamactors.windows.stage import WindowStage
+
+
+class WindowOps(Ops[Out, Mat]):
+    """See the module."""
+
+    __slots__ = ()
+
+    def group_by_key(self) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
+        """Aggregate Records by the key they have, in windows or without; records whose key is None are dropped and counted.
+
+        Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
+        Completes when: upstream completes and all results are out; the end of an input gives out what is held.
+        Cancels when: downstream cancels.
+        Supervision: resume and restart drop the row whose function raised; the windows keep their state.
+        """
+        return _Continued(self).group_by_key()
+
+    def key_by(self, fn: Callable[[Out], Any]) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
+        """Aggregate Records by a new key, `fn(record)`; a key of None drops the record, counted.
+
+        Fails when: the rows come from several partitions, since one new key would lie in several.
+        Else as group_by_key.
+        """
+        return _Continued(self).key_by(fn)
+
+    def to_table(self, *, name: str | None = None) -> Table[Ops[Record, Mat]]:
+        """Take Records as the latest value of each key; a value of None deletes.
+
+        Emits when: an update is due.   Backpressures when: downstream does.
+        Completes when: upstream completes and all results are out.   Cancels when: downstream cancels.
+        """
+        return _Continued(self).to_table(name=name)
+
+
+class _Continued(fluent.WindowOps[Any, Any]):
+    """A part, to be continued behind a finished blueprint."""
+
+    def __init__(self, part: Ops[Any, Any]) -> None:
+        self._part = part
+
+    def via_windows(self, blueprint: Blueprint) -> Any:
+        stage = WindowStage(compile(blueprint))
+        if blueprint.late is None:
+            return self._part._via(stage)
+        return self._part._fan_out(stage, blueprint.late)
