@@ -174,6 +174,8 @@ class _KeepAliveLogic(PassingLogic):
 
     def on_push(self, in_: Connection) -> None:
         self._last_ms = self.interpreter.now_ms()
+        if not self.is_timer_active("idle"):
+            self.schedule_once("idle", self._max_idle_ms)  # it fired while downstream was silent
         if self.out.asked:
             super().on_push(in_)
             if not self.out.asked:

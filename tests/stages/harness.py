@@ -20,7 +20,7 @@ from streamactors.engine.blueprint import Joined, Module, StageModule, keep_both
 from streamactors.engine.causes import NO_MORE_ELEMENTS
 from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks import EXACT
+from streamactors.engine.marks import EXACT, Idle
 from streamactors.engine.run import materialize
 from streamactors.engine.stage import NOT_USED, SINK, SOURCE, GraphStage
 from streamactors.errors import ProtocolError
@@ -176,6 +176,7 @@ class Bench:
         self.source, self.value = left if self.watched else (left, NOT_USED)
         self.sent: list[Any] = []
         self.marked: list[int] = []
+        self.signalled: list[tuple[Idle, int]] = []  # (signal, position)
         self.requested = 0
         self.ended_by: Any = None
         self.settle()
@@ -220,8 +221,14 @@ class Bench:
         self._on(self.source, lambda logic: logic.put({KEY: (1, at)}))
 
     def put(self, item: Any) -> None:
-        """Put a signal, or any other mark, behind everything sent so far."""
+        """Put any mark or signal behind everything sent so far."""
         self._on(self.source, lambda logic: logic.put(item))
+
+    def signal(self) -> None:
+        """Put a lifecycle signal behind everything sent so far."""
+        signal = Idle(KEY, silent_ms=len(self.signalled))
+        self.signalled.append((signal, len(self.sent)))
+        self._on(self.source, lambda logic: logic.put(signal))
 
     def complete(self) -> None:
         """Complete behind everything sent."""
@@ -264,9 +271,10 @@ class Bench:
 
     @property
     def seen(self) -> list[Any]:
-        """Elements and marks in order; a mark shows as ("mark", position)."""
+        """Elements and marks in order; a mark shows as ("mark", position), a signal as ("signal", signal)."""
         return [
-            ("mark", x[KEY][1]) if kind == "mark" and isinstance(x, dict) else (kind, x) for kind, x in self.sink.seen
+            (kind, x) if kind == "element" else ("mark", x[KEY][1]) if isinstance(x, dict) else ("signal", x)
+            for kind, x in self.sink.seen
         ]
 
     @property

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
+
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.stage import GraphStage
@@ -64,6 +65,7 @@ STEPS = st.one_of(
     st.tuples(st.just("send"), st.integers(1, 5)),
     st.tuples(st.just("request"), st.integers(1, 6)),
     st.tuples(st.just("mark"), st.just(0)),
+    st.tuples(st.just("signal"), st.just(0)),
     st.tuples(st.just("wait"), st.integers(1, 30)),
 )
 RUNS = st.tuples(
@@ -87,6 +89,8 @@ def perform(bench: Bench, steps: list[Action]) -> None:
             bench.request(n)
         elif what == "mark":
             bench.mark()
+        elif what == "signal":
+            bench.signal()
         else:
             bench.advance(n)
 
@@ -140,10 +144,15 @@ def check_marks(case: Case, bench: Bench, completed: bool) -> None:
     assert set(marks) <= set(bench.marked), "a mark that nobody sent"
     if not handling.passes:
         assert not marks
+        assert not any(kind == "signal" for kind, _ in seen)
         return
-    for i, (kind, position) in enumerate(seen):
-        if kind != "mark":
+    arrived = [x for kind, x in seen if kind == "signal"]
+    known = dict(bench.signalled)
+    assert arrived == list(known)[: len(arrived)], "a signal was dropped or has changed places"
+    for i, (kind, x) in enumerate(seen):
+        if kind == "element":
             continue
+        position = known[x] if kind == "signal" else x
         before = [x for what, x in seen[:i] if what == "element"]
         after = [x for what, x in seen[i:] if what == "element"]
         assert all(min(case.origins(x), default=position) >= position for x in after), (
@@ -153,16 +162,16 @@ def check_marks(case: Case, bench: Bench, completed: bool) -> None:
             assert all(max(case.origins(x), default=-1) < position for x in before), (
                 f"something from behind mark {position} came out before it: {seen}"
             )
-        if completed and not handling.remembers:
+        if completed and not case.early and not handling.remembers:
             again = case.model(bench.sent[position:])
             if handling.exact:
                 assert after == again, f"a run from mark {position} would give something else"
             else:
                 behind = [x for x in before + after if min(case.origins(x), default=position) >= position]
                 assert sorted(behind) == sorted(again), f"a run from mark {position} would give something else"
-    if completed and not case.early and bench.marked:
-        assert marks, "the last mark must arrive when the stream completes"
-        assert marks[-1] == bench.marked[-1]
+    if completed and not case.early:
+        assert arrived == list(known), "every signal must arrive when the stream completes"
+        assert marks[-1:] == bench.marked[-1:], "the last mark must arrive when the stream completes"
 
 
 def check_user_error(case: Case, system: ActorSystem, sizes: list[int], at: int, kind: type[Exception]) -> None:

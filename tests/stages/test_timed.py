@@ -1,0 +1,302 @@
+"""What operators do at which moment of virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamactors.engine.marks import EXACT, EXACT_MEMORY
+from streamactors.errors import StreamTimeout
+from streamactors.stages.buffer import Buffer
+from streamactors.stages.delay import Delay
+from streamactors.stages.throttle import Throttle
+from streamactors.stages.timed import DropWithin, GroupedWithin, InitialDelay, TakeWithin
+from streamactors.stages.timeouts import BackpressureTimeout, CompletionTimeout, IdleTimeout, InitialTimeout, KeepAlive
+from streamactors.stages.token_bucket import TokenBucket
+from tests.stages.harness import Bench
+
+
+def test_grouped_within_emits_what_came_in_each_span_and_no_empty_list(timeless):
+    with Bench(timeless, GroupedWithin(10, 100)) as bench:
+        bench.request(10)
+        bench.send(1)
+        bench.advance(50)
+        bench.send(2)
+        bench.advance(49)
+        assert bench.received == []
+        bench.advance(1)
+        assert bench.received == [[1, 2]]
+        bench.advance(300)
+        assert bench.received == [[1, 2]], "an empty span gives no list"
+        bench.advance(50)
+        bench.send(3)
+        bench.advance(50)
+        assert bench.received == [[1, 2], [3]], "spans are counted from the start"
+
+
+def test_grouped_within_begins_a_new_span_with_each_full_list(timeless):
+    with Bench(timeless, GroupedWithin(2, 100)) as bench:
+        bench.request(10)
+        bench.advance(60)
+        bench.send(1, 2, 3)
+        assert bench.received == [[1, 2]]
+        bench.advance(99)
+        assert bench.received == [[1, 2]]
+        bench.advance(1)
+        assert bench.received == [[1, 2], [3]]
+        bench.send(4)
+        bench.complete()
+        assert bench.received[-1] == [4]
+        assert bench.end == "completed"
+
+
+def test_grouped_within_waits_for_demand_with_a_full_or_overdue_list(timeless):
+    with Bench(timeless, GroupedWithin(3, 100)) as bench:
+        bench.send(1, 2, 3, 4)
+        assert bench.source.pushed == 3, "one list ahead"
+        bench.request(1)
+        assert bench.received == [[1, 2, 3]]
+        bench.advance(100)
+        bench.send(5)
+        assert bench.received == [[1, 2, 3]]
+        bench.request(1)
+        assert bench.received == [[1, 2, 3], [4, 5]], "overdue: at the first demand, with what has come meanwhile"
+
+
+def test_delay_emits_each_element_that_long_after_it_came(timeless):
+    with Bench(timeless, Delay(100)) as bench:
+        bench.request(10)
+        bench.send(1, 2)
+        bench.advance(30)
+        bench.send(3)
+        bench.advance(69)
+        assert bench.received == []
+        bench.advance(1)
+        assert bench.received == [1, 2]
+        bench.complete()
+        assert bench.end is None
+        bench.advance(30)
+        assert bench.received == [1, 2, 3]
+        assert bench.end == "completed"
+
+
+def test_delay_back_pressures_at_its_buffer_or_drops_as_told(timeless):
+    for strategy, kept in (
+        ("backpressure", [1, 2, 3]),
+        ("drop_head", [3, 4, 5]),
+        ("drop_tail", [1, 2, 5]),
+        ("drop_new", [1, 2, 3]),
+        ("drop_buffer", [4, 5]),
+    ):
+        with Bench(timeless, Delay(100, buffer=3, strategy=strategy)) as bench:
+            bench.request(10)
+            for x in range(1, 6):
+                bench.send(x)
+            bench.advance(100)
+            assert bench.received == kept
+            assert bench.source.pushed == (3 if strategy == "backpressure" else 5) + (
+                2 if strategy == "backpressure" else 0
+            )
+
+
+def test_a_delayed_element_waits_for_demand_too(timeless):
+    with Bench(timeless, Delay(10)) as bench:
+        bench.send(1)
+        bench.advance(100)
+        bench.request(1)
+        assert bench.received == [1]
+
+
+def test_initial_delay_asks_for_nothing_until_it_is_over(timeless):
+    with Bench(timeless, InitialDelay(100)) as bench:
+        bench.request(3)
+        bench.send(1)
+        bench.advance(99)
+        assert (bench.asked, bench.received) == (0, [])
+        bench.advance(1)
+        assert bench.received == [1]
+
+
+def test_take_within_completes_when_the_time_is_over(timeless):
+    with Bench(timeless, TakeWithin(100)) as bench:
+        bench.request(10)
+        bench.send(1)
+        bench.advance(99)
+        bench.send(2)
+        assert bench.end is None
+        bench.advance(1)
+        assert (bench.received, bench.end) == ([1, 2], "completed")
+        assert bench.cancelled is not None
+
+
+def test_drop_within_passes_what_comes_once_the_time_is_over(timeless):
+    with Bench(timeless, DropWithin(100)) as bench:
+        bench.request(10)
+        bench.send(1, 2)
+        bench.advance(99)
+        bench.send(3)
+        bench.advance(1)
+        bench.send(4, 5)
+        assert bench.received == [4, 5]
+
+
+def test_idle_timeout_counts_from_the_last_element(timeless):
+    with Bench(timeless, IdleTimeout(100)) as bench:
+        bench.request(10)
+        bench.advance(90)
+        bench.send(1)
+        bench.advance(90)
+        bench.send(2)
+        bench.advance(99)
+        assert bench.end is None
+        bench.advance(1)
+        assert isinstance(bench.end, StreamTimeout)
+        assert str(bench.end) == "idle_timeout: no element within 100 ms"
+        assert bench.cancelled is bench.end
+
+
+def test_initial_timeout_looks_at_the_first_element_only(timeless):
+    with Bench(timeless, InitialTimeout(100)) as bench:
+        bench.request(10)
+        bench.send(1)
+        bench.advance("1h")
+        assert bench.end is None
+    with Bench(timeless, InitialTimeout(100)) as bench:
+        bench.request(1)
+        bench.advance(100)
+        assert isinstance(bench.end, StreamTimeout)
+
+
+def test_completion_timeout_does_not_care_for_elements(timeless):
+    with Bench(timeless, CompletionTimeout(100)) as bench:
+        bench.request(10)
+        bench.advance(99)
+        bench.send(1)
+        bench.advance(1)
+        assert bench.received == [1]
+        assert isinstance(bench.end, StreamTimeout)
+
+
+def test_backpressure_timeout_counts_from_the_element_that_used_up_the_demand(timeless):
+    with Bench(timeless, BackpressureTimeout(100)) as bench:
+        bench.advance(99)
+        bench.request(1)
+        bench.advance("1h")
+        assert bench.end is None, "demand is open"
+        bench.send(1)
+        bench.advance(99)
+        assert bench.end is None
+        bench.advance(1)
+        assert isinstance(bench.end, StreamTimeout)
+    with Bench(timeless, BackpressureTimeout(100)) as bench:
+        bench.advance(100)
+        assert isinstance(bench.end, StreamTimeout), "nobody ever asked"
+
+
+def test_keep_alive_fills_silence_and_counts_anew_from_each_element(timeless):
+    made = iter(range(-1, -100, -1))
+    with Bench(timeless, KeepAlive(100, lambda: next(made))) as bench:
+        bench.request(10)
+        bench.advance(99)
+        bench.send(1)
+        bench.advance(99)
+        assert bench.received == [1]
+        bench.advance(1)
+        assert bench.received == [1, -1]
+        bench.advance(200)
+        assert bench.received == [1, -1, -2, -3]
+
+
+def test_keep_alive_without_demand_fills_in_once_when_it_comes_unless_an_element_waits(timeless):
+    with Bench(timeless, KeepAlive(100, lambda: "filled")) as bench:
+        bench.advance(1_000)
+        bench.request(1)
+        assert bench.received == ["filled"]
+        bench.advance(1_000)
+        bench.send(1)
+        bench.request(2)
+        assert bench.received == ["filled", 1], "an element that waits goes first"
+        bench.advance(100)
+        assert bench.received == ["filled", 1, "filled"]
+
+
+def test_throttle_lets_a_burst_through_and_then_keeps_the_rate(timeless):
+    with Bench(timeless, Throttle(10, "1s", burst=3)) as bench:
+        bench.request(100)
+        bench.send(*range(10))
+        assert len(bench.received) == 3
+        bench.advance(250)
+        assert len(bench.received) == 5
+        bench.advance(750)
+        assert len(bench.received) == 10
+        bench.advance("1h")
+        bench.send(*range(10))
+        assert len(bench.received) == 13, "no more than the burst is saved up"
+
+
+def test_throttle_without_burst_lets_not_even_the_first_through_at_once(timeless):
+    with Bench(timeless, Throttle(1, 100, burst=0)) as bench:
+        bench.request(5)
+        bench.send(1, 2)
+        bench.advance(99)
+        assert bench.received == []
+        bench.advance(1)
+        assert bench.received == [1]
+        bench.advance(100)
+        assert bench.received == [1, 2]
+
+
+def test_throttle_by_cost_waits_for_the_whole_cost_of_an_element(timeless):
+    calls = []
+
+    def cost(x: int) -> int:
+        calls.append(x)
+        return x
+
+    with Bench(timeless, Throttle(1, 100, burst=2, cost=cost)) as bench:
+        bench.request(10)
+        bench.send(1, 5, 1)
+        assert bench.received == [1]
+        bench.advance(399)
+        assert bench.received == [1]
+        bench.advance(1)
+        assert bench.received == [1, 5], "one token was left, four had to come"
+        bench.advance(100)
+        assert bench.received == [1, 5, 1]
+        assert sorted(calls) == [1, 1, 5], "each element is asked for its cost once"
+
+
+def test_a_failure_overtakes_what_throttle_and_delay_hold(timeless):
+    for stage in (Throttle(1, "1s"), Delay("1s")):
+        with Bench(timeless, stage) as bench:
+            bench.request(10)
+            bench.send(1, 2, 3)
+            bench.fail(error := ValueError("upstream"))
+            assert bench.end is error
+
+
+def test_demand_does_not_run_ahead_of_a_throttle(timeless):
+    with Bench(timeless, Throttle(1, "200ms")) as bench:
+        bench.request(100)
+        bench.send(*range(50))
+        assert bench.source.peak <= 2
+        bench.advance("2s")
+        assert len(bench.received) == 11
+        assert bench.source.peak <= 13
+
+
+def test_a_token_bucket_never_gives_more_than_rate_and_capacity():
+    bucket = TokenBucket(5, 10.0, now_ms=0.0)
+    now = 0.0
+    for given in range(1, 1_001):
+        now += bucket.offer(1, now)
+        assert given <= 5 + now / 10.0 + 1e-6
+    assert now == pytest.approx((1_000 - 5) * 10.0)
+    with pytest.raises(ValueError, match="must not be negative"):
+        bucket.offer(-1, now)
+
+
+def test_strategies_that_drop_say_that_they_remember():
+    assert Buffer(1).handling == EXACT
+    assert Buffer(1, "fail").handling == EXACT
+    assert Buffer(1, "drop_head").handling == EXACT_MEMORY
+    assert Delay(1, strategy="drop_new").handling == EXACT_MEMORY
