@@ -15,7 +15,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
 from streamactors.broker.protocol.header import request_frame
+from streamactors.broker.protocol.messages import encode_request
 from streamactors.broker.protocol.produce import ProduceRequest, encode_produce_request
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
@@ -162,6 +164,18 @@ def produce_frame(topic: str, size: int, partitions: int = 1, acks: int = 1) -> 
     return request_frame(0, 9, 7, "raw", body)
 
 
+def fetch_frame(topic: str) -> bytes:
+    """Return a Fetch request for the first records of partition 0."""
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    body = {
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "topics": [{"topic": topic, "partitions": [partition]}],
+    }
+    return request_frame(1, 12, 7, "raw", encode_request(1, 12, {"replica_id": -1, **body}))
+
+
 def connect(servers: str) -> socket.socket:
     """Return a connection to the first server."""
     host, _, port = servers.split(",")[0].rpartition(":")
@@ -188,7 +202,7 @@ def _read_exactly(sock: socket.socket, size: int) -> bytes:
 
 def first_produce(sock: socket.socket, frame: bytes) -> int:
     """Send a request until it succeeds (a new topic may take a moment); return the size of the response's frame."""
-    give_up = time.perf_counter() + 10
+    give_up = time.perf_counter() + 60
     while True:
         sock.sendall(frame)
         answer = read_frame(sock)
@@ -204,10 +218,13 @@ def first_produce(sock: socket.socket, frame: bytes) -> int:
         time.sleep(0.05)
 
 
-def pipelined(servers: str, frame: bytes, depth: int, seconds: float) -> tuple[float, list[float]]:
+def pipelined(
+    servers: str, frame: bytes, depth: int, seconds: float, *, produces: bool = True
+) -> tuple[float, list[float]]:
     """Keep `depth` requests in flight; return (requests per second, their latencies in ms)."""
     sock = connect(servers)
-    first_produce(sock, frame)
+    if produces:
+        first_produce(sock, frame)
     sent_at: list[float] = []
     found: list[float] = []
     end = time.perf_counter() + seconds

@@ -14,9 +14,10 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
+from thespian.actors import Actor, ActorExitRequest, ActorSystem, ActorTypeDispatcher
+
 from streamactors.actors.elastic_pool import ElasticPool
 from streamactors.actors.local_system import LocalSystemBase
-from thespian.actors import Actor, ActorExitRequest, ActorSystem, ActorTypeDispatcher
 
 ROUNDS = 3
 Row = dict[str, object]

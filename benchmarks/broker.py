@@ -16,14 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from streamactors.broker.cluster import Cluster
-
 from benchmarks import _apache_kafka
 from benchmarks._apache_kafka import ApacheKafka
 from benchmarks._broker_clients import (
     consume,
     cpu_seconds,
     delete_topic,
+    fetch_frame,
     flood,
     fresh_topic,
     in_turns,
@@ -36,6 +35,7 @@ from benchmarks._broker_clients import (
     produce_frame,
     resident_mb,
 )
+from streamactors.broker.cluster import Cluster
 
 Row = dict[str, Any]
 
@@ -304,12 +304,15 @@ def _beside_user_code() -> Iterator[Row]:
             stop.clear()
             thread = threading.Thread(target=burn)
             thread.start()
+            servers = cluster.bootstrap_servers
             with context.Pool(1) as pool:  # the client must not wait for the burning thread itself
-                _, found = pool.apply(pipelined, (cluster.bootstrap_servers, produce_frame(topic, 1_000), 1, 3.0))
+                produced = pool.apply(pipelined, (servers, produce_frame(topic, 1_000), 1, 3.0))[1]
+                fetched = pool.apply(pipelined, (servers, fetch_frame(topic), 1, 3.0), {"produces": False})[1]
             stop.set()
             thread.join()
         where = "in the same process" if in_process else "with process=True"
-        yield _row(f"Produce P99 while user code burns the CPU, {where}", percentile(found, 99), "ms")
+        for what, found in (("Produce", produced), ("Fetch", fetched)):
+            yield _row(f"{what} P99 while user code burns the CPU, {where}", percentile(found, 99), "ms")
 
 
 if __name__ == "__main__":

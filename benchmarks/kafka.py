@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer as BareConsumer
 from confluent_kafka import Message, TopicPartition
 from confluent_kafka import Producer as BareProducer
+
 from streamactors import ActorSystem, Keep, Sink, Source
 from streamactors.broker import Cluster
 from streamactors.kafka import (

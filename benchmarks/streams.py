@@ -14,6 +14,7 @@ from typing import Any
 
 import reactivex
 import reactivex.operators as rx
+
 from streamactors import ActorSystem, Broadcast, Flow, GraphDSL, Keep, Merge, Sink, Source, Zip
 from streamactors.engine.element import GraphStageLogic
 from streamactors.engine.stage import Stage

@@ -54,7 +54,9 @@ By API:
 def text() -> str:
     """Return the page."""
     lines = [INTRODUCTION]
-    lines += [f"- **{name}**: {parts[LABELS[3]]}" for _, name, parts in _apis() if not parts[LABELS[3]].startswith("nothing")]
+    lines += [
+        f"- **{name}**: {parts[LABELS[3]]}" for _, name, parts in _apis() if not parts[LABELS[3]].startswith("nothing")
+    ]
     lines += ["", "## APIs", "", "| key | API | versions | remarks | authorised |", "|---|---|---|---|---|"]
     for key, name, parts in _apis():
         low_high, _, remarks = parts["Versions"].partition(" ")

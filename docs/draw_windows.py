@@ -14,6 +14,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
+
 from streamactors.testing import WindowTestDriver
 from streamactors.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import streamactors.dsl
+from docs import broker_page
 from streamactors.engine.marks import OPAQUE, Handling
 from streamactors.engine.stage import GraphStage
-
-from docs import broker_page
 
 PAGES = Path(__file__).parent / "operators"
 TITLES = {"ops": "Operators", "sources": "Sources", "sinks": "Sinks"}
@@ -126,7 +125,9 @@ def main(arguments: list[str]) -> int:
     wanted[broker_page.PAGE] = broker_page.text().rstrip() + "\n"
     if "--check" in arguments:
         stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
-        print("".join(f"docs/{path.relative_to(PAGES.parent)} is out of date; run: make docs\n" for path in stale), end="")
+        print(
+            "".join(f"docs/{path.relative_to(PAGES.parent)} is out of date; run: make docs\n" for path in stale), end=""
+        )
         return 1 if stale else 0
     PAGES.mkdir(parents=True, exist_ok=True)
     for old in PAGES.glob("*.md"):

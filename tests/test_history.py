@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.history import Anomaly, Event, Outcome, Poll, Read, Repositioned, Send, Transaction, Write, check
 
 OK, FAIL, UNKNOWN = Outcome.OK, Outcome.FAIL, Outcome.UNKNOWN

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import thespian.actors
+from thespian.system.messages.status import Thespian_StatusReq
+
 from streamactors.actors.external import AskTimeout
 from streamactors.actors.futures import WouldBlock
 from streamactors.actors.local_system import LocalSystemBase, SystemStopped
@@ -32,7 +34,6 @@ from streamactors.clock import VirtualClock
 from streamactors.errors import ActorError
 from tests.actors.actor_classes import Alarm, Echo, Failing, Worker
 from tests.actors.eventually import eventually
-from thespian.system.messages.status import Thespian_StatusReq
 
 
 class Owner(Actor):

@@ -7,6 +7,7 @@ import threading
 from datetime import timedelta
 
 import pytest
+
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.timing_wheel import TimingWheel
 from streamactors.clock import NotQuiescent, SystemClock, VirtualClock, duration_ms

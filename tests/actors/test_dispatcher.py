@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+
 from streamactors.actors import poller
 from streamactors.actors.descriptors import Descriptors
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped

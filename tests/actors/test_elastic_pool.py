@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from streamactors.actors.cell import MESSAGES_PER_TURN, Cell
 from streamactors.actors.elastic_pool import ElasticPool, PoolStopped
 from streamactors.actors.threads import current_owner

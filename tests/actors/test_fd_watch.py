@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.fd_watch import FdWatch
 from streamactors.actors.messages import ActorExitRequest, ActorTypeDispatcher, ThespianWatch, WatchMessage

@@ -7,6 +7,7 @@ import concurrent.futures
 import threading
 
 import pytest
+
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.elastic_pool import ElasticPool
 from streamactors.actors.futures import StreamFuture, WouldBlock

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thespian.actors import Actor, ActorTypeDispatcher
+
 from streamactors.actors import handlers
 from streamactors.actors.handlers import behaviour_of
-from thespian.actors import Actor, ActorTypeDispatcher
 
 
 class M0: ...

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+
 from streamactors.actors.system import ActorSystem
 from tests.actors.actor_classes import Echo
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from thespian.actors import ActorExitRequest, ActorSystem, PoisonMessage
+
 from streamactors.actors.local_system import LocalSystemBase
 from tests.actors import actor_classes as actors
-from thespian.actors import ActorExitRequest, ActorSystem, PoisonMessage
 
 PATIENCE_S = 20
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from streamactors.actors.actor_cell import unwatch_actor, watch_actor
 from streamactors.actors.address import ActorRef
 from streamactors.actors.messages import Actor, ActorExitRequest, ActorTypeDispatcher, ChildActorExited, PoisonMessage

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from streamactors.broker.api import LATER, Api, ApiError
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.protocol.api_keys import NAMES

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
 from streamactors.broker import Cluster
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.errors import BrokerError, BrokerStartError

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
 from streamactors.broker import Cluster
 
 _names = (f"topic-{number}" for number in itertools.count())

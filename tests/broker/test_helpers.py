@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.broker.helpers import Helpers, Outcome
 

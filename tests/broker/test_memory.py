@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from streamactors.broker import Cluster
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.protocol.messages import encode_request

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from streamactors.broker import Cluster
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord

@@ -13,6 +13,7 @@ from io import BytesIO, TextIOWrapper
 from typing import Any, NamedTuple
 
 import pytest
+
 from streamactors.broker import Cluster
 from streamactors.cli.main import COMMANDS, run
 from streamactors.kafka import client

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+
 from streamactors.broker import Cluster
 from streamactors.cli.main import run
 from tests.broker.apis.test_group_apis import join, sync

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+
 from streamactors.cli.main import run
 
 # As kafka-python's fixtures render it, an authorizer that allows everybody included.

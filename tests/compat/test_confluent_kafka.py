@@ -10,6 +10,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 from confluent_kafka import admin
+
 from streamactors.broker import Cluster
 
 ck: Any = confluent_kafka

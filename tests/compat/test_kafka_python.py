@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
 from streamactors.broker import Cluster
 from tests.compat.support import HERE, allowed, python_packages, python_source, run
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from streamactors.broker import Cluster
 from tests.compat.support import debian_program
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
 from streamactors.broker import Cluster
 from tests.compat.support import HERE, allowed, debian_source, must_run, run
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from streamactors.broker import Cluster
 from streamactors.broker.protocol.decoding import Decoded
 from tests.broker.wire import WireClient

@@ -13,6 +13,7 @@ from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
+
 from tests.models.window_case import Case, Outcome, cases
 from tests.windows.run_case import run
 

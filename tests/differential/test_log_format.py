@@ -13,6 +13,7 @@ from pathlib import Path
 import confluent_kafka
 import confluent_kafka.admin
 import pytest
+
 from streamactors.broker.log.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk

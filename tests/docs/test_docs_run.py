@@ -28,11 +28,12 @@ def test_the_code_of_a_page_runs_as_written(page, tmp_path, monkeypatch):
 
 
 def test_links_between_pages_lead_somewhere():
-    missing = []
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            if not (page.parent / target).exists():
-                missing.append(f"{page.relative_to(ROOT)} -> {target}")
+    missing = [
+        f"{page.relative_to(ROOT)} -> {target}"
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
     assert not missing
 
 

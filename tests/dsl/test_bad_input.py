@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors import Broadcast, Flow, Keep, Merge, Sink, Source
 from streamactors.errors import BuildError
 

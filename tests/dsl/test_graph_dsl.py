@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors import Balance, Broadcast, Flow, GraphDSL, Keep, Merge, Partition, RunnableGraph, Sink, Source, Zip
 from streamactors.dsl.component import BidiFlow
 from streamactors.errors import BuildError

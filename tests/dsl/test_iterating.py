@@ -9,6 +9,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from streamactors import Flow, Source
 from streamactors.actors.futures import WouldBlock
 from streamactors.errors import AbruptTermination, BuildError

@@ -7,6 +7,7 @@ import io
 import pydoc
 
 import pytest
+
 from streamactors import Flow, Keep, NotUsed, Sink, Source
 from streamactors.dsl.operators import Operators
 from streamactors.dsl.ops import Ops

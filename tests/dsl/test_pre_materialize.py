@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors import Keep, Sink, Source
 from streamactors.errors import BuildError
 from streamactors.stages.queue_results import ENQUEUED

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import reactivex.operators as rx
+
 import streamactors
 from streamactors import Flow, GraphDSL, Sink, Source
 

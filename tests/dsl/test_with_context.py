@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 
 import pytest
+
 from streamactors import Flow, FlowWithContext, Keep, Sink, Source
 from streamactors.engine.supervision import resuming
 from streamactors.errors import BuildError

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
+
 from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.blueprint import AsyncBoundary, Attributed, Joined, Module, StageModule, Wired, keep_right
 from streamactors.engine.replay import Replay

@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+
 from streamactors import ActorSystem
 from streamactors.engine.coroutines import loop_of, run_coroutine
 from streamactors.errors import AbruptTermination

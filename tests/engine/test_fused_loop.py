@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint import Attributed, StageModule

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from streamactors import ActorSystem, Keep, Sink, Source
 from streamactors.errors import AbruptTermination
 from streamactors.testing import TestSink

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+
 from streamactors import Broadcast, Flow, GraphDSL, Keep, Merge, RunnableGraph, Sink, Source
 from streamactors.engine.snapshot import Wait, snapshots
 from streamactors.testing import TestSink, TestSource

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.wire_request import create_topic
 from tests.broker.apis.test_group_apis import join, sync

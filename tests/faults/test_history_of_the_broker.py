@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from streamactors.broker import Cluster
 from streamactors.broker.log import partition_log
 from streamactors.broker.log.log_append import AppendResult

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
 from tests.history import Event, Outcome, Partition, Poll, Read, Repositioned, Send, Transaction, Write
 
 TOPIC = "history"

@@ -7,6 +7,7 @@ import sys
 import threading
 
 import reactivex.operators as rx
+
 from streamactors import ActorSystem, Flow, Keep, Sink
 from streamactors.kafka import Committer, CommitterSettings, Consumer, ConsumerSettings, Subscriptions
 

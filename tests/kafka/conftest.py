@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer as BareConsumer
 from confluent_kafka import Producer as BareProducer
 from confluent_kafka import TopicPartition
+
 from streamactors import ActorSystem
 from streamactors.broker import Cluster
 from streamactors.kafka import ConsumerSettings, ProducerSettings

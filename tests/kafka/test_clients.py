@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors.kafka import MetadataClient, ProducerRecord, SendProducer
 from streamactors.kafka.errors import NoBroker, ProducerFailed, RecordError, TopicNotFound
 

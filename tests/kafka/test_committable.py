@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import reactivex.operators as rx
+
 from streamactors import Flow, Keep, Sink
 from streamactors.engine.supervision import resuming
 from streamactors.kafka import (

@@ -8,6 +8,7 @@ import pytest
 import reactivex.operators as rx
 from confluent_kafka import Consumer as BareConsumer
 from confluent_kafka import Producer, TopicPartition
+
 from streamactors import ActorSystem, Flow, Keep, Sink
 from streamactors.broker import Cluster
 from streamactors.errors import BuildError

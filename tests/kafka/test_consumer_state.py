@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from streamactors.kafka.consumer_state import ConsumerState, Limits
 from streamactors.kafka.subscriptions import TopicPartition
 

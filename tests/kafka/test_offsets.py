@@ -6,6 +6,7 @@ import threading
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.subscriptions import TopicPartition
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors import FlowWithContext, Sink, Source
 from streamactors.engine.supervision import resuming
 from streamactors.errors import BuildError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors import Keep, Sink
 from streamactors.engine.marks import Assigned, EndOfInput, Idle
 from streamactors.engine.sink import SinkLogic

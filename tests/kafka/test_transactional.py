@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from streamactors import Keep, Sink, Source
 from streamactors.errors import BuildError
 from streamactors.kafka import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
 from streamactors.engine.run import runs_of

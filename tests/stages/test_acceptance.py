@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.causes import NonFailureCancellation
 from streamactors.engine.run import materialize

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors import Keep, Sink, Source
 from streamactors.actors.actor_cell import watch_actor
 from streamactors.actors.messages import Actor, ActorExitRequest

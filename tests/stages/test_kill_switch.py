@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors import Flow, GraphDSL, Keep, KillSwitches, Sink, Source
 from streamactors.engine.causes import NonFailureCancellation
 from streamactors.errors import BuildError

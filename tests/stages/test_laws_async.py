@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streamactors.actors.messages import Actor
 from streamactors.stages.async_ import Ask, MapAsync, MapAsyncPartitioned, MapAsyncUnordered
 from tests.stages.laws import RUNS, Case, Hook, check_resume, check_run

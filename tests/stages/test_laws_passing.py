@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from streamactors import Flow, RestartSettings
 from streamactors.stages.identity import Identity
 from streamactors.stages.kill_switch import KillSwitch, KillSwitchStage

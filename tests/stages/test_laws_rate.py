@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streamactors.stages.buffer import Buffer, Detach
 from streamactors.stages.delay import Delay
 from streamactors.stages.extrapolating import Expand, Extrapolate

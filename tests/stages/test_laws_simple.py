@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from streamactors.engine.attributes import NONE
 from streamactors.engine.fusing import FusedFlow
 from streamactors.engine.marks import EXACT_MEMORY

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+
 from streamactors import Flow, Keep, Sink, Source
 from streamactors.errors import AbruptTermination, BufferOverflow, NoSuchElement
 from streamactors.stages.queue_results import DROPPED, ENQUEUED, QUEUE_CLOSED, Dropped, Enqueued, Failure, QueueClosed

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reactivex import operators as ops
 from reactivex.subject import Subject
+
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint import AsyncBoundary, StageModule

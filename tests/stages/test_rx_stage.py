@@ -9,6 +9,7 @@ import reactivex
 from reactivex import operators as ops
 from reactivex.scheduler import NewThreadScheduler
 from reactivex.subject import Subject
+
 from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
 from streamactors.engine.blueprint import StageModule

@@ -7,6 +7,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from streamactors import ActorSystem, Balance, Keep, Sink, Source
 from streamactors.engine.causes import NonFailureCancellation
 from streamactors.engine.supervision import restarting, resuming

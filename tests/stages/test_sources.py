@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from streamactors import Flow, Keep, Sink, Source
 from streamactors.engine.supervision import Directive, restarting, resuming
 from streamactors.errors import AbruptTermination

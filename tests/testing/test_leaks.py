@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors import ActorSystem, Keep, Sink, Source
 from streamactors.testing import TestSink, assert_all_stages_stopped
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors import ActorSystem, Flow, Keep, Sink, Source
 from streamactors.engine.causes import NonFailureCancellation
 from streamactors.errors import ProtocolError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
 from streamactors.engine.run import runs_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+
 from tests.models import window_model
 from tests.models.window_case import Case, cases, variants
 from tests.windows.run_case import run

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from tests.windows.words import CLOSED, R, W, finals, joined, pipe_all, updates

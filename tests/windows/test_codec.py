@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import CodecError, Record, Serdes, TimeWindows, WindowedRecord
 from streamactors.windows.codec import KeyIdentity, default_bytes, dumps, key_bytes, loads

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from streamactors.errors import BuildError
 from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import RecordContext, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows

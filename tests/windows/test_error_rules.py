@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+
 from streamactors.errors import BuildError, StageFailed
 from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
 from streamactors.windows import (
@@ -78,6 +79,16 @@ def test_E_1_what_was_released_before_the_failure_still_goes_out() -> None:
     with pytest.raises(BufferFull):
         driver._task.process_into([Record(key, 1, at) for key, at in [("a", 1), ("b", 20), ("c", 20), ("d", 20)]], out)
     assert out == [Record("a", 1, 1)]
+
+
+def test_E_1_of_two_failures_in_a_chunk_the_first_in_time_is_told() -> None:
+    def add(total: int, value: int) -> int:
+        return total + 1 // value
+
+    bound = Suppressed.until_time_limit(1_000, BufferConfig.max_records(1).shut_down_when_full())
+    driver = WindowTestDriver(lambda records: records.group_by_key().aggregate(int, add).suppress(bound))
+    with pytest.raises(BufferFull):  # at "b", though the aggregation has met the failing row by then
+        driver.pipe_all([Record("a", 1, 1), Record("b", 1, 2), Record("c", 0, 3)])
 
 
 def test_E_2_until_window_closes_refuses_a_buffer_that_emits_early_by_its_type() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from streamactors.errors import BuildError
 from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import SessionWindows, SlidingWindows, Suppressed, TimeWindows
@@ -22,6 +23,14 @@ def test_idle_close_moves_stream_time_by_the_silence_beyond_the_timeout() -> Non
     assert driver.advance_wall_clock("30s") == []
     assert driver.advance_wall_clock("11999ms") == []
     assert driver.advance_wall_clock("1ms") == [W("a", 0, 10 * SECOND, 1, 3 * SECOND)]
+
+
+def test_silence_told_again_and_again_is_not_added_up() -> None:
+    driver = finals(TEN, idle_after="30s")
+    driver.pipe("a", 1, 3 * SECOND)
+    driver.advance_wall_clock("30s")
+    assert [driver.advance_wall_clock("1s") for _ in range(11)] == [[]] * 11
+    assert len(driver.advance_wall_clock("1s")) == 1
 
 
 @pytest.mark.parametrize("windows", [TEN, GAP, SLIDING, TEN.advance_by("5s")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from streamactors import Flow, Sink, Source
 from streamactors.errors import BuildError
 from streamactors.windows import (

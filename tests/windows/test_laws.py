@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+
 from streamactors.windows import BufferFull, Record, RecordContext
 from streamactors.windows.changelog import META_KEY
 from tests.models.window_case import Case, add, cases, keeps, merge

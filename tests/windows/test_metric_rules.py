@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+
 from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
 from streamactors.windows import Record, SlidingWindows, TaskIdentity, TimeWindows, compile
 from streamactors.windows.metrics import Rate, Spread

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+
 from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
 from streamactors.windows import (
     Change,

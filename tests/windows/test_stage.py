@@ -9,6 +9,7 @@ import reactivex
 import reactivex.operators as rx
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from streamactors import Flow, KillSwitches, Sink, Source
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.attributes import Attributes

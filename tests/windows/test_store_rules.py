@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from streamactors.errors import BuildError
 from streamactors.windows import LateRecord, SessionWindows, SlidingWindows, TimeWindows
 from tests.windows.words import R, W, emitted, finals, joined, pipe_all, updates

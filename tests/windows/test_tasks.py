@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import InvalidRecord, Record, RecordContext, RestoreError, TimeWindows, compile
 from streamactors.windows.head_time import HeadTimeOrder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import (
     Record,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from streamactors.windows.definitions import FOREVER
 from tests.windows.words import W, finals, joined, pipe_all, updates

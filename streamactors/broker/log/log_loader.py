@@ -99,7 +99,8 @@ def load_log(
         end = log_start
         segments.append(Segment.create(disk, directory, log_start, config, now_ms))
     log_start = max(log_start, segments[0].base_offset)
-    changed = epochs.truncate_to(end) | epochs.truncate_from_start(log_start)
+    # An epoch that began at the end is its leader's promise of what comes next; after a crash there will be another leader.
+    changed = epochs.truncate_to(end if recovered else end + 1) | epochs.truncate_from_start(log_start)
     if changed or (recovered and epochs.latest >= 0):
         disk.write_atomically(directory / LEADER_EPOCHS, epochs.encode())
     _remove_stray_snapshots(disk, directory, segments, end)

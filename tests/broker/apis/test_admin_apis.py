@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from streamactors.broker import Cluster
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.builder import build_batch

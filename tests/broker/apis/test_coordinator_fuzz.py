@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from streamactors.broker import Cluster
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.protocol.schema import FieldSchema, StructSchema, load_struct

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.log_read import LogSlice
 from streamactors.broker.records.batch import iter_batches

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from streamactors.broker import Cluster
 from streamactors.broker.errors import ErrorCode
 from tests.broker.wire import WireClient

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from streamactors.broker import apis
 from streamactors.broker.api import Api, DuplicateApi, Routes
 from streamactors.broker.errors import ErrorCode

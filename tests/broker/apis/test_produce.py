@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.compression import Compression
 from streamactors.broker.replication.reading import ReadLimits

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from streamactors.broker import Cluster
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.batch import iter_batches

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 import streamactors.broker
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.foreign import WITHOUT_EFFECT, why_refused

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
+
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.listeners import ListenerSpec, listener_specs
 from streamactors.broker.config.setting import InvalidSetting

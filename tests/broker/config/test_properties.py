@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from streamactors.broker.config.properties import MAX_BYTES, parse_properties, read_properties
 from streamactors.broker.config.setting import InvalidSetting
 

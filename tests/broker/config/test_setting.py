@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.config.topic_settings import TopicSettings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
+
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.controller.command import (
     AlterConfigs,

@@ -7,6 +7,7 @@ import uuid
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streamactors.broker.controller.delta import ImageDelta, apply_records
 from streamactors.broker.controller.image import MetadataImage, PartitionImage
 from streamactors.broker.controller.metadata_record import (

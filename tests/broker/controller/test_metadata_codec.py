@@ -7,6 +7,7 @@ import uuid
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streamactors.broker.controller.metadata_codec import decode_record, encode_record
 from streamactors.broker.controller.metadata_record import (
     BrokerRegistrationChange,

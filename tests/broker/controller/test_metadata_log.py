@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+
 from streamactors.broker.controller.delta import apply_records
 from streamactors.broker.controller.image import MetadataImage
 from streamactors.broker.controller.metadata_log import MetadataLog

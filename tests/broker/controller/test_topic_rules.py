@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.controller.command import (
     AutoCreate,

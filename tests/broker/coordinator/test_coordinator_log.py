@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
+
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog, client_error
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.batch import RecordBatch

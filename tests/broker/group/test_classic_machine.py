@@ -15,6 +15,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_commit import check_commit
 from streamactors.broker.group.classic_events import JoinAnswer, Leaving, Loaded, SyncAnswer

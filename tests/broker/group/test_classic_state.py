@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_events import Deleted, Leaving, Loaded, Resigned
 from streamactors.broker.group.classic_group import MOVES, Group, GroupRules, GroupState

@@ -18,6 +18,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
+
 from streamactors.broker import Cluster
 from tests.broker.apis.test_group_apis import join, sync
 from tests.broker.wire import WireClient

@@ -6,6 +6,7 @@ import socket
 import urllib.request
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+
 from streamactors.broker import Cluster
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from streamactors.broker.coordinator.loading import LoadFailed
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_group import GroupState

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from streamactors.broker.coordinator.partitioning import java_hash, partition_for
 from streamactors.broker.coordinator.record_codec import CorruptRecord, Reader, too_long
 from streamactors.broker.group.classic_group import Group, GroupRules, GroupState, Member

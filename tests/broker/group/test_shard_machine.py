@@ -13,6 +13,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_group import GroupState
 from streamactors.broker.group.group_messages import DeleteOffsets, Sweep

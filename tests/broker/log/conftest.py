@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk
 from streamactors.broker.log.log_loader import Checkpoints

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from streamactors.broker.errors import (
     CorruptMessage,
     FencedLeaderEpoch,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from streamactors.broker.errors import OutOfOrderSequence
 from streamactors.broker.log.cleaner import Cleaner
 from streamactors.broker.log.offset_map import ENTRY_BYTES, OffsetMap

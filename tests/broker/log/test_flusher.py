@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from streamactors.broker.errors import ErrorCode, OutOfOrderSequence, StorageError
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk, LogFile

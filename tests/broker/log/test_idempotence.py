@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from streamactors.broker.errors import InvalidProducerEpoch, OutOfOrderSequence
 from streamactors.broker.log.log_append import AppendResult
 from streamactors.broker.log.log_loader import Checkpoints

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from streamactors.broker.log.checkpoint_text import encode_offsets
 from streamactors.broker.log.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
 from streamactors.broker.log.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.log_loader import Checkpoints

@@ -7,6 +7,7 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streamactors.broker.network.buffers import BufferPool
 from streamactors.broker.network.frame_reader import BadFrame, FrameReader, OutOfBuffers
 

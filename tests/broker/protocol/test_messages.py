@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from streamactors.broker.protocol.api_keys import FIRST_FLEXIBLE, NAMES, is_flexible
 from streamactors.broker.protocol.errors import MalformedMessage, MessageError, UnsupportedVersion
 from streamactors.broker.protocol.messages import decode_request, decode_response, encode_request, encode_response

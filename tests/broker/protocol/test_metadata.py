@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streamactors.broker.protocol.header import response_frame
 from streamactors.broker.protocol.messages import encode_response
 from streamactors.broker.protocol.metadata import Broker, Metadata, Partition, Topic, encode_metadata, encode_topic

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streamactors.broker.protocol import fetch, produce
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.messages import encode_request, encode_response

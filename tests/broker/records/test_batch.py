@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.records.batch import RecordBatch, iter_batches
 from streamactors.broker.records.builder import build_batch

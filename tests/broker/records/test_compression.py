@@ -9,6 +9,7 @@ import cramjam
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streamactors.broker.errors import CorruptMessage, UnsupportedCompressionType
 from streamactors.broker.records.compression import Compression, compress, decompress
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
+
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.compression import Compression

@@ -15,6 +15,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.transaction.transaction import PREPARED, TopicPartition
 from streamactors.broker.transaction.transaction_events import ExpiryCheck, TimeoutCheck

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.transaction.transaction import MOVES, TopicPartition, Transaction, TransactionState
 from streamactors.broker.transaction.transaction_events import ExpiryCheck, MarkersWritten, TimeoutCheck
