@@ -149,38 +149,29 @@ def _heartbeats(ours: Cluster, kafka: ApacheKafka | None) -> Iterator[Row]:
 
 
 def _loading() -> Iterator[Row]:
-    """Commit 100,000 offsets, stop, start, and wait for the last of them."""
+    """Commit 100,000 offsets in a thousand groups, stop, start, and wait until every partition of the offsets topic serves."""
     folder = Path(tempfile.mkdtemp(prefix="groups-"))
-    partitions, group = 1_000, "many"
+    partitions, groups = 100, [f"many-{number}" for number in range(OFFSETS // 100)]
     try:
         with Cluster(process=True, data=folder) as cluster:
-            topics = [fresh_topic(cluster.bootstrap_servers, partitions) for _ in range(OFFSETS // partitions // 10)]
+            topic = fresh_topic(cluster.bootstrap_servers, partitions)
             raw = Raw(cluster.bootstrap_servers)
-            await_coordinator(raw, group)
-            for number in range(10):
-                for topic in topics:
-                    _commit_all(raw, f"{group}-{number}", topic, partitions)
+            await_coordinator(raw, groups[0])
+            for group in groups:
+                _commit_all(raw, group, topic, partitions)
         begin = time.perf_counter()
         with Cluster(process=True, data=folder) as cluster:
             ready = time.perf_counter() - begin
             raw = Raw(cluster.bootstrap_servers)
-            for number in range(10):
-                body = {
-                    "group_id": f"{group}-{number}",
-                    "topics": [{"name": topics[-1], "partition_indexes": [partitions - 1]}],
-                }
-                while (answer := raw.call(OFFSET_FETCH, 5, body)).error_code:
+            for group in groups[:50]:  # they lie in all partitions of the offsets topic
+                asked = {"group_id": group, "topics": [{"name": topic, "partition_indexes": [partitions - 1]}]}
+                while (answer := raw.call(OFFSET_FETCH, 5, asked)).error_code:
                     time.sleep(0.005)
                 if answer.topics[0].partitions[0].committed_offset != 7:
                     raise RuntimeError("an offset was lost")
             loaded = time.perf_counter() - begin
-        yield _row(
-            f"start with {OFFSETS:,} committed offsets, all served",
-            loaded,
-            "s",
-            peer=f"ready to connect {ready:.2f} s",
-            target="<= 2",
-        )
+        name = f"start with {OFFSETS:,} committed offsets, all served"
+        yield _row(name, loaded, "s", peer=f"ready to connect {ready:.2f} s", target="<= 2")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

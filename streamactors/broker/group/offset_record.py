@@ -16,6 +16,7 @@ NO_EPOCH: Final = -1
 NO_EXPIRY: Final = -1
 KEY_VERSIONS: Final = (0, 1)
 
+_INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _VALUE_3: Final = struct.Struct(
@@ -46,6 +47,14 @@ def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 def decode_offset_key(data: bytes) -> tuple[str, str, int]:
     """Return (group, topic, partition). Raises CorruptRecord."""
+    try:  # read a hundred thousand times at a start; whatever does not fit is looked at closely below
+        group_end = 4 + _INT16.unpack_from(data, 2)[0]
+        topic_end = group_end + 2 + _INT16.unpack_from(data, group_end)[0]
+        if 4 <= group_end <= topic_end - 2 and topic_end + 4 == len(data):
+            partition: int = _INT32.unpack_from(data, topic_end)[0]
+            return data[4:group_end].decode(), data[group_end + 2 : topic_end].decode(), partition
+    except (struct.error, UnicodeDecodeError):
+        pass
     reader = Reader(data, at=2)
     return reader.string(), reader.string(), reader.int32()
 
@@ -62,6 +71,20 @@ def encode_offset_value(committed: CommittedOffset) -> bytes:
 
 def decode_offset_value(data: bytes, record_offset: int = -1) -> CommittedOffset:
     """Return the committed offset a record holds. Raises CorruptRecord, also for a version from the future."""
+    try:
+        version, offset, leader_epoch, length = _VALUE_3.unpack_from(data)
+        end = _VALUE_3.size + length
+        if version == 3 and length >= 0 and end + 8 == len(data):
+            metadata = data[_VALUE_3.size : end].decode() if length else ""
+            return CommittedOffset(
+                offset, leader_epoch, metadata, _INT64.unpack_from(data, end)[0], NO_EXPIRY, record_offset
+            )
+    except (struct.error, UnicodeDecodeError):
+        pass
+    return _decode_closely(data, record_offset)
+
+
+def _decode_closely(data: bytes, record_offset: int) -> CommittedOffset:
     reader = Reader(data)
     version = reader.int16()
     if not 0 <= version <= 4:
