@@ -51,7 +51,7 @@ class TaskFactory:
 
     `serdes`: bytes of the stream's keys and values. `changelog`: keep track of changes. `keep_late`: keep refused rows
     for `take_late`. `detailed_metrics`: record buffer sizes at every change. `on_failure`: asked when user code raised;
-    True: the row is taken care of and skipped."""
+    True: the row is taken care of and skipped. `on_task`: told of every new task's metrics."""
 
     blueprint: Blueprint
     serdes: Serdes = field(default_factory=Serdes)
@@ -59,6 +59,7 @@ class TaskFactory:
     keep_late: bool = False
     detailed_metrics: bool = False
     on_failure: Callable[[OperatorFailed], bool] | None = None
+    on_task: Callable[[TaskMetrics], None] | None = None
     stores: Callable[[], Stores] = MemoryStores
 
     def __call__(self, identity: TaskIdentity = TaskIdentity()) -> WindowTask:
@@ -88,6 +89,8 @@ class _Build:
         self._factory = factory
         self._identity = identity
         self._metrics = TaskMetrics(f"0_{identity.partition}")
+        if factory.on_task is not None:
+            factory.on_task(self._metrics)
         self._around = Surroundings(factory.serdes, self._metrics, factory.on_failure, factory.changelog)
         if factory.keep_late:
             self._around.late = []

@@ -105,10 +105,15 @@ class Grouped(Generic[R_co, W_co]):
         return self._table(reducing(fn), name)
 
     def aggregate(
-        self, init: Callable[[], A], add: Callable[[A, Any], A | None], *, name: str | None = None
+        self,
+        init: Callable[[], A],
+        add: Callable[[A, Any], A | None],
+        merge: Callable[[A, A], A] | None = None,
+        *,
+        name: str | None = None,
     ) -> Table[R_co]:
-        """`add(aggregate, value)` onto `init()`, without windows; None deletes the aggregate."""
-        return self._table(aggregating(init, add, None), name)
+        """`add(aggregate, value)` onto `init()`, without windows; None deletes the aggregate. Nothing is ever merged."""
+        return self._table(aggregating(init, add, merge), name)
 
     def _table(self, aggregator: Aggregator, name: str | None) -> Table[R_co]:
         blueprint, node, store = self._blueprint.named(name, aggregator.kind)

@@ -98,7 +98,7 @@ class EmitMetrics:
             self.latency.record((time.perf_counter_ns() - began_ns) // 1_000_000)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class TaskMetrics:
     """Of one task. A row is dropped once per window that refused it, per missing key or value, per negative timestamp."""
 

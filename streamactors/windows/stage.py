@@ -22,6 +22,7 @@ from streamactors.engine.supervision import Directive, directive_for
 from streamactors.stages.marked_queue import MarkedQueue
 from streamactors.windows.compiler import TaskFactory
 from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.prometheus import COLLECTOR
 from streamactors.windows.tasks import WindowTasks
 
 WITH_LATE = Shape(("in",), ("out", "late"))
@@ -70,7 +71,8 @@ class WindowLogic(Logic):
         self.in_ = self.inlets[0]
 
     def on_start(self) -> None:
-        self.tasks = WindowTasks(replace(self._factory, on_failure=self._on_failure))
+        factory = replace(self._factory, on_failure=self._on_failure, on_task=COLLECTOR.add)
+        self.tasks = WindowTasks(factory)
         self._pace = Pace(self.interpreter, self.attributes.max_chunk)
         self._last_input_ms = self.interpreter.now_ms()
 

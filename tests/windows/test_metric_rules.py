@@ -106,3 +106,26 @@ def test_a_spread_starts_again_when_taken() -> None:
         spread.record(value)
     assert spread.take() == (3, 6)
     assert all(math.isnan(value) for value in spread.take())
+
+
+def test_prometheus_gets_the_tasks_of_graphs_under_kafkas_names() -> None:
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    from streamactors.windows.prometheus import WindowCollector
+
+    collector = WindowCollector()
+    blueprint = RecordStream().group_by_key().windowed_by(TEN).count().suppress(CLOSED).to_stream().blueprint
+    factory = compile(blueprint, on_task=collector.add)
+    tasks = [factory(TaskIdentity("app", partition, 2)) for partition in (0, 1, 1)]
+    for task in tasks:
+        task.process_chunk([Record("a", 1, 1), Record("z", 1, 10), Record(None, 1, 10), Record("a", 1, 1)])
+    registry = CollectorRegistry()
+    registry.register(collector)
+    text = generate_latest(registry).decode()
+    dropped = "kafka_streams_stream_task_metrics_dropped_records_total"
+    assert f'{dropped}{{task_id="0_0"}} 2.0' in text
+    assert f'{dropped}{{task_id="0_1"}} 4.0' in text  # two tasks of the same labels are added up
+    assert 'suppression_emit_total{processor_node_id="suppress-0000000002",task_id="0_0"} 1.0' in text
+    assert "nan" not in text.lower()
+    del task, tasks
+    assert "0_1" not in generate_latest(registry).decode()  # a task that ended is forgotten

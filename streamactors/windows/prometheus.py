@@ -1,0 +1,68 @@
+"""Window metrics for Prometheus, under names made of Kafka Streams' own: kafka_streams_<group>_<metric>.
+
+Owner: the process. Tasks in graphs are known to COLLECTOR from their birth to their end; register it where the process
+registers its metrics: `prometheus_client.REGISTRY.register(COLLECTOR)`. Tasks with the same labels (two graphs with a
+partition 0 each) are added up, averages are averaged, maxima compared."""
+
+from __future__ import annotations
+
+import math
+import time
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from streamactors.windows.metrics import TaskMetrics
+
+
+class WindowCollector(Collector):
+    """Reads the tasks' counts when it is scraped; costs nothing between."""
+
+    def __init__(self) -> None:
+        self._tasks: weakref.WeakSet[TaskMetrics] = weakref.WeakSet()
+
+    def add(self, task: TaskMetrics) -> None:
+        """Know a task as long as it lives."""
+        self._tasks.add(task)
+
+    def collect(self) -> Iterator[Metric]:
+        """The families of all tasks."""
+        now_ms = time.monotonic() * 1000
+        samples = [sample for task in list(self._tasks) for sample in task.samples(now_ms)]
+        by_name: dict[tuple[str, str], dict[tuple[tuple[str, str], ...], list[float]]] = {}
+        for sample in samples:
+            if not math.isnan(sample.value):
+                by_name.setdefault((sample.group, sample.name), {}).setdefault(sample.tags, []).append(sample.value)
+        for (group, name), found in sorted(by_name.items()):
+            yield _family(group, name, found)
+
+
+def _family(group: str, name: str, found: dict[tuple[tuple[str, str], ...], list[float]]) -> Metric:
+    labels = [_identifier(key) for key, _ in next(iter(found))]
+    full = f"kafka_streams_{_identifier(group)}_{_identifier(name)}"
+    text = f"{name} of {group}, as Kafka Streams counts it"
+    family: CounterMetricFamily | GaugeMetricFamily
+    if name.endswith("-total"):
+        family = CounterMetricFamily(full.removesuffix("_total"), text, labels=labels)
+    else:
+        family = GaugeMetricFamily(full, text, labels=labels)
+    for tags, values in sorted(found.items()):
+        family.add_metric([value for _, value in tags], _together(name, values))
+    return family
+
+
+def _together(name: str, values: Iterable[float]) -> float:
+    if name.endswith("-max"):
+        return max(values)
+    listed = list(values)
+    return sum(listed) / len(listed) if name.endswith("-avg") else sum(listed)
+
+
+def _identifier(name: str) -> str:
+    return name.replace("-", "_")
+
+
+COLLECTOR: Final = WindowCollector()
