@@ -7,6 +7,8 @@ import os
 import selectors
 import socket
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -349,3 +351,19 @@ def median_and_spread(rounds: list[list[float]]) -> tuple[float, float, float, s
         statistics.median(ratios),
         f"{min(ratios):.2f}-{max(ratios):.2f}",
     )
+
+
+def p99_from_outside(servers: str, topic: str, kind: str) -> float:
+    """Return the P99 in ms of requests one by one, from a process that nobody else keeps busy."""
+    command = [sys.executable, "-m", "benchmarks._broker_clients", servers, topic, kind]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
+
+
+def main(servers: str, topic: str, kind: str) -> None:
+    """Print the P99 for `p99_from_outside`."""
+    frame = produce_frame(topic, 1_000) if kind == "Produce" else fetch_frame(topic)
+    print(percentile(pipelined(servers, frame, 1, 3.0, produces=kind == "Produce")[1], 99))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -7,7 +7,6 @@ settings but for what a row names."""
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import statistics
 import subprocess
 import sys
@@ -22,13 +21,13 @@ from benchmarks._broker_clients import (
     consume,
     cpu_seconds,
     delete_topic,
-    fetch_frame,
     flood,
     fresh_topic,
     in_turns,
     latencies,
     many_connections,
     median_and_spread,
+    p99_from_outside,
     percentile,
     pipelined,
     produce,
@@ -297,22 +296,20 @@ def _beside_user_code() -> Iterator[Row]:
             for _ in range(10_000):
                 number = (number * 31 + 7) % 1_000_003
 
-    context = multiprocessing.get_context("spawn")
     for in_process in (True, False):
         with Cluster(process=not in_process) as cluster:
             topic = fresh_topic(cluster.bootstrap_servers)
             stop.clear()
             thread = threading.Thread(target=burn)
             thread.start()
-            servers = cluster.bootstrap_servers
-            with context.Pool(1) as pool:  # the client must not wait for the burning thread itself
-                produced = pool.apply(pipelined, (servers, produce_frame(topic, 1_000), 1, 3.0))[1]
-                fetched = pool.apply(pipelined, (servers, fetch_frame(topic), 1, 3.0), {"produces": False})[1]
-            stop.set()
-            thread.join()
+            try:
+                p99 = {kind: p99_from_outside(cluster.bootstrap_servers, topic, kind) for kind in ("Produce", "Fetch")}
+            finally:
+                stop.set()
+                thread.join()
         where = "in the same process" if in_process else "with process=True"
-        for what, found in (("Produce", produced), ("Fetch", fetched)):
-            yield _row(f"{what} P99 while user code burns the CPU, {where}", percentile(found, 99), "ms")
+        for kind, value in p99.items():
+            yield _row(f"{kind} P99 while user code burns the CPU, {where}", value, "ms")
 
 
 if __name__ == "__main__":

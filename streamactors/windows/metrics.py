@@ -6,6 +6,7 @@ Kafka names it (name, group, tags); whoever exports them (JMX-like, Prometheus) 
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -135,3 +136,7 @@ class TaskMetrics:
             average, maximum = emitting.latency.take()
             yield Sample("emit-final-latency-avg", NODE_GROUP, node, average)
             yield Sample("emit-final-latency-max", NODE_GROUP, node, maximum)
+
+
+LIVE_TASKS: Final[weakref.WeakSet[TaskMetrics]] = weakref.WeakSet()
+"""The tasks of all running graphs, for whoever shows their metrics."""

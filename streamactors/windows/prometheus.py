@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import math
 import time
-import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from streamactors.windows.metrics import TaskMetrics
+from streamactors.windows.metrics import LIVE_TASKS, TaskMetrics
 
 
 class WindowCollector(Collector):
     """Reads the tasks' counts when it is scraped; costs nothing between."""
 
-    def __init__(self) -> None:
-        self._tasks: weakref.WeakSet[TaskMetrics] = weakref.WeakSet()
-
-    def add(self, task: TaskMetrics) -> None:
-        """Know a task as long as it lives."""
-        self._tasks.add(task)
+    def __init__(self, tasks: Collection[TaskMetrics] = LIVE_TASKS) -> None:
+        self._tasks = tasks
 
     def collect(self) -> Iterator[Metric]:
         """The families of all tasks."""

@@ -22,7 +22,7 @@ from streamactors.engine.supervision import Directive, directive_for
 from streamactors.stages.marked_queue import MarkedQueue
 from streamactors.windows.compiler import TaskFactory
 from streamactors.windows.errors import OperatorFailed
-from streamactors.windows.prometheus import COLLECTOR
+from streamactors.windows.metrics import LIVE_TASKS
 from streamactors.windows.tasks import WindowTasks
 
 WITH_LATE = Shape(("in",), ("out", "late"))
@@ -71,7 +71,7 @@ class WindowLogic(Logic):
         self.in_ = self.inlets[0]
 
     def on_start(self) -> None:
-        factory = replace(self._factory, on_failure=self._on_failure, on_task=COLLECTOR.add)
+        factory = replace(self._factory, on_failure=self._on_failure, on_task=LIVE_TASKS.add)
         self.tasks = WindowTasks(factory)
         self._pace = Pace(self.interpreter, self.attributes.max_chunk)
         self._last_input_ms = self.interpreter.now_ms()

@@ -41,6 +41,11 @@ class WindowTask:
         return self._identity
 
     @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the stores it has; `changes` names one of them in each entry."""
+        return tuple(operator.store for operator in self._operators if operator.store is not None)
+
+    @property
     def metrics(self) -> TaskMetrics:
         """Counts of this task."""
         return self._around.metrics

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import weakref
 from typing import Any
 
 import pytest
 
 from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
 from streamactors.windows import Record, SlidingWindows, TaskIdentity, TimeWindows, compile
-from streamactors.windows.metrics import Rate, Spread
+from streamactors.windows.metrics import Rate, Spread, TaskMetrics
 from tests.windows.words import CLOSED, emitted, finals, pipe_all
 
 TEN = TimeWindows.of_size(10).with_grace(0)
@@ -113,9 +114,10 @@ def test_prometheus_gets_the_tasks_of_graphs_under_kafkas_names() -> None:
 
     from streamactors.windows.prometheus import WindowCollector
 
-    collector = WindowCollector()
+    live: weakref.WeakSet[TaskMetrics] = weakref.WeakSet()
+    collector = WindowCollector(live)
     blueprint = RecordStream().group_by_key().windowed_by(TEN).count().suppress(CLOSED).to_stream().blueprint
-    factory = compile(blueprint, on_task=collector.add)
+    factory = compile(blueprint, on_task=live.add)
     tasks = [factory(TaskIdentity("app", partition, 2)) for partition in (0, 1, 1)]
     for task in tasks:
         task.process_chunk([Record("a", 1, 1), Record("z", 1, 10), Record(None, 1, 10), Record("a", 1, 1)])

@@ -243,3 +243,12 @@ def test_a_later_entry_replaces_an_earlier_one_and_a_tombstone_removes_it() -> N
     driver.restart(log)
     assert driver.buffered.records == 1
     assert driver.end_of_input() == [W("z", 10, 20, 1, 10)]
+
+
+def test_changelog_topics_are_those_of_the_stores_there_really_are() -> None:
+    factory = _factory()  # the suppression needs no store of its own here
+    assert factory.changelog_topics("app") == {"n-store": "app-n-store-changelog"}
+    apart = _factory(lambda r: r.group_by_key().windowed_by(TEN).count(name="n").map_values(str).suppress(CLOSED))
+    assert list(apart.changelog_topics("app").values()) == [
+        "app-n-store-changelog", "app-suppress-store-0000000002-changelog",
+    ]  # fmt: skip

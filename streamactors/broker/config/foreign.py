@@ -32,7 +32,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             controller.quorum.retry.backoff.ms initial.broker.registration.timeout.ms
             internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
             internal.metadata.max.batch.size.in.bytes internal.metadata.max.fetch.size.in.bytes
-            leader.imbalance.check.interval.seconds metadata.log.max.record.bytes.between.snapshots
+            leader.imbalance.check.interval.seconds
             metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
             metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
             replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes

@@ -7,7 +7,7 @@ one accept what describes a single node that is its own controller.
 from __future__ import annotations
 
 from streamactors.broker.config.checks import at_least, each_of, only
-from streamactors.broker.config.declare import boolean, integer, optional_text, short, text, words
+from streamactors.broker.config.declare import boolean, integer, long, optional_text, short, text, words
 from streamactors.broker.config.setting import Settings
 
 ONE_NODE = "brokers form no quorum yet, this node is its own controller"
@@ -49,6 +49,11 @@ class NodeSettings(Settings):
     log_dirs = optional_text("Data folder. One only; unset: log.dir, and without that a temporary folder.")
     max_request_partition_size_limit = integer(
         2000, "Most partitions that one DescribeTopicPartitions answer holds.", at_least(1)
+    )
+    metadata_log_max_record_bytes_between_snapshots = long(
+        20_971_520,
+        "Write a snapshot of the metadata when its log has grown by so much, and drop the log before it.",
+        at_least(1),
     )
     metadata_log_dir = optional_text("Folder of the metadata log.", only(None, "metadata lives in the data folder"))
     node_id = integer(1, "Id of this node in the cluster. Apache Kafka has no default.", at_least(0))

@@ -158,6 +158,7 @@ class Controller:
 
         # The next command is planned when this one is published: a folder it makes may have the name of one that goes now.
         self._on_data_plane(delta, lambda: reply(made.answer))
+        self._snapshot()
 
     def _commit(self, made: Plan) -> ImageDelta:
         """Make a plan durable; return what it changes. Raises BrokerError, and then nothing has changed."""
@@ -177,6 +178,14 @@ class Controller:
             raise self._broken from error
         self._newest = delta.image
         return delta
+
+    def _snapshot(self) -> None:
+        metadata = self._metadata
+        assert metadata is not None
+        try:
+            metadata.snapshot(self._newest, self._node.config.metadata_log_max_record_bytes_between_snapshots)
+        except BrokerError as error:
+            _log.warning("%s; the metadata log goes on growing", error)
 
     # --- on the data plane's thread ---
 

@@ -14,9 +14,10 @@ from streamactors.broker.controller.delta import ImageDelta
 from streamactors.broker.controller.image import MetadataImage
 from streamactors.broker.controller.metadata_codec import decode_record, encode_record
 from streamactors.broker.controller.metadata_record import MetadataRecord
+from streamactors.broker.controller.snapshot import decode_snapshot, encode_snapshot, snapshot_name, snapshots
 from streamactors.broker.controller.topic_name import METADATA_TOPIC
 from streamactors.broker.controller.wire_type import CorruptMetadata
-from streamactors.broker.errors import BrokerError, BrokerStartError
+from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.partition_log import PartitionLog
@@ -53,14 +54,14 @@ class MetadataLog:
         return self._log.end_offset
 
     def load(self) -> ImageDelta:
-        """Return everything in the log as one delta on nothing. Raises BrokerStartError when it makes no sense."""
+        """Return everything that ever happened as one delta on nothing. Raises BrokerStartError when it makes no sense."""
         delta = ImageDelta(MetadataImage())
         at = -1
         try:
             for at, record in self._records():  # noqa: B007 - the complaint below names it
                 delta.replay(record)
             delta.finish(self._log.end_offset - 1)
-        except (CorruptMetadata, BrokerError) as error:
+        except (CorruptMetadata, BrokerError, OSError) as error:
             raise BrokerStartError(
                 f"the metadata log is damaged at record {at} ({error}); restore {METADATA_TOPIC}-0 from a copy, "
                 "or start with another --data folder"
@@ -76,12 +77,45 @@ class MetadataLog:
         self._log.advance_high_watermark(result.next_offset)
         return result.last_offset
 
+    def snapshot(self, image: MetadataImage, more_than_bytes: int) -> None:
+        """Write the image to a snapshot and let the log before it go, if that has grown so large. Raises BrokerError."""
+        log = self._log
+        if log.size_bytes <= more_than_bytes:
+            return
+        offset = image.offset + 1
+        now_ms = self._now_ms()
+        path = log.directory / snapshot_name(offset, EPOCH)
+        try:
+            # what was deleted stays so after a power cut, for nothing will say any more that it was
+            log.disk.sync_directory(log.directory.parent)
+            log.disk.write_atomically(path, encode_snapshot(image.records(), EPOCH, now_ms))
+            for older, name in snapshots(log.disk.names(log.directory)):
+                if older < offset:
+                    log.disk.remove(log.directory / name)
+        except OSError as error:
+            raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+        log.roll(now_ms)
+        log.flush()  # the new segment is on the disk before the old ones go
+        log.advance_log_start(offset, now_ms)
+
     def _records(self) -> Iterator[tuple[int, MetadataRecord]]:
-        for batch in self._log.replay(self._log.log_start_offset, self._log.end_offset):
+        log = self._log
+        start = log.log_start_offset
+        kept = snapshots(log.disk.names(log.directory))
+        if kept and kept[-1][0] >= start:
+            start, name = kept[-1]
+            path = log.directory / name
+            for record in decode_snapshot(path, log.disk.read(path)):
+                yield start - 1, record
+        elif start > 0:
+            raise CorruptMetadata(f"it begins at record {start}, and the snapshot of what was before is missing")
+        if log.end_offset < start:
+            raise CorruptMetadata(f"it ends at record {log.end_offset}, before its snapshot at {start}")
+        for batch in log.replay(start, log.end_offset):
             batch.ensure_valid()  # after a clean stop nobody else has looked
             if batch.is_control:  # Kafka's controllers mark their elections in the log
                 continue
-            for record in batch.records():
-                if record.value is None:
-                    raise CorruptMetadata(f"record {record.offset} is empty")
-                yield record.offset, decode_record(bytes(record.value))
+            for each in batch.records():
+                if each.value is None:
+                    raise CorruptMetadata(f"record {each.offset} is empty")
+                yield each.offset, decode_record(bytes(each.value))

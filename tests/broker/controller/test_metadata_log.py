@@ -11,7 +11,15 @@ import pytest
 from streamactors.broker.controller.delta import apply_records
 from streamactors.broker.controller.image import MetadataImage
 from streamactors.broker.controller.metadata_log import MetadataLog
-from streamactors.broker.controller.metadata_record import Config, MetadataRecord, Partition, RemoveTopic, Topic
+from streamactors.broker.controller.metadata_record import (
+    Config,
+    FeatureLevel,
+    MetadataRecord,
+    Partition,
+    RemoveTopic,
+    Topic,
+)
+from streamactors.broker.controller.snapshot import decode_snapshot
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk
@@ -19,6 +27,16 @@ from streamactors.broker.log.manager import LogManager
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 
 NOW_MS = 1_700_000_000_000
+# bootstrap.checkpoint of a folder that Apache Kafka 4.1.1 formatted
+KAFKAS_SNAPSHOT = (
+    "000000000000000000000047000000000272dc81b7002000000000000001a1fe4c25db000001a1fe4c25dbffffffffffffffffffffffff"
+    "ffff000000012a0000000800000003160000000000000000000000000000000000000001000000b900000000023d38a044000000000003"
+    "000001a1fe4c2637000001a1fe4c2637ffffffffffffffffffffffffffff000000043a000000012e010c00116d657461646174612e7665"
+    "7273696f6e001b00005a000002014e010c0021656c696769626c652e6c65616465722e7265706c696361732e76657273696f6e00010000"
+    "340000040128010c000e67726f75702e76657273696f6e00010000400000060134010c00147472616e73616374696f6e2e76657273696f"
+    "6e0002000000000000000000050000003f00000000026f0cb49d002000000000000001a1fe4c263d000001a1fe4c263dffffffffffffff"
+    "ffffffffffffff000000011a00000008000000040600000000"
+)
 
 
 def topic(number: int) -> list[MetadataRecord]:
@@ -73,6 +91,90 @@ def test_a_power_cut_takes_nothing_that_was_appended(tmp_path: Path, seed: int) 
     image = opened(again).load().image
     assert set(image.topics) == {f"t{number}" for number in range(count)}
     again.close()
+
+
+def play(log: MetadataLog, image: MetadataImage, numbers: range, limit: int) -> MetadataImage:
+    """Create topics and delete every other one, snapshots and all."""
+    for number in numbers:
+        records = topic(number) if number % 2 else [*topic(number), RemoveTopic(uuid.UUID(int=number + 1))]
+        image = apply_records(image, records, log.append(records)).image
+        log.snapshot(image, limit)
+    return image
+
+
+@pytest.mark.parametrize("limit", [1, 300, 1000, 10**9])
+def test_snapshots_change_nothing_but_the_length_of_the_log(tmp_path: Path, limit: int) -> None:
+    image, end, after = MetadataImage(), 0, 0
+    for number in range(3):
+        logs = manager(tmp_path)
+        log = opened(logs)
+        assert log.load().image == image
+        assert log.end_offset == end
+        image = play(log, image, range(10 * number, 10 * number + 10), limit)
+        end = log.end_offset
+        after = logs.logs()[0].log_start_offset
+        assert len(list((tmp_path / "__cluster_metadata-0").glob("*.checkpoint"))) == (limit < 10**9)
+        assert logs.logs()[0].size_bytes < max(limit, 1) + 400 or limit == 10**9
+        logs.close()
+    assert (after > 0) == (limit < 10**9)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_power_cut_between_snapshots_takes_nothing(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    disk = ForgetfulDisk(tmp_path)
+    logs = manager(tmp_path, disk)
+    image = play(opened(logs), MetadataImage(), range(rng.randrange(2, 9)), rng.choice([1, 200, 400]))
+    disk.cut_power(rng)
+    logs._data.unlock()
+    again = manager(tmp_path, ForgetfulDisk(tmp_path))
+    assert opened(again).load().image == image
+    again.close()
+
+
+def test_a_snapshot_that_is_missing_or_half_written_stops_the_broker(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    play(opened(logs), MetadataImage(), range(4), 1)
+    logs.close()
+    (snapshot,) = (tmp_path / "__cluster_metadata-0").glob("*.checkpoint")
+    content = snapshot.read_bytes()
+    damaged = [content[: len(content) // 2], b"", bytes([*content[:150], content[150] ^ 1, *content[151:]])]
+    for each in damaged:
+        snapshot.write_bytes(each)
+        again = manager(tmp_path)
+        with pytest.raises(BrokerStartError, match="the metadata log is damaged"):
+            opened(again).load()
+        again.close()
+    snapshot.unlink()
+    again = manager(tmp_path)
+    with pytest.raises(BrokerStartError, match="the snapshot of what was before is missing"):
+        opened(again).load()
+    again.close()
+
+
+def test_a_snapshot_written_by_kafka_is_read() -> None:
+    content = bytes.fromhex(KAFKAS_SNAPSHOT)
+    levels = {
+        record.name: record.level for record in decode_snapshot(Path("x"), content) if isinstance(record, FeatureLevel)
+    }
+    assert levels == {
+        "metadata.version": 27,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "transaction.version": 2,
+    }
+
+
+def test_a_disk_that_refuses_a_snapshot_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+    disk = ForgetfulDisk(tmp_path)
+    logs = manager(tmp_path, disk)
+    log = opened(logs)
+    image = play(log, MetadataImage(), range(3), 10**9)
+    disk.fail_next("sync", tmp_path.name)
+    with pytest.raises(StorageError, match="checkpoint"):
+        log.snapshot(image, 1)
+    assert log.load().image == image
+    logs.close()
 
 
 @pytest.mark.parametrize("seed", range(20))
