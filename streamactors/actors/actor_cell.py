@@ -110,6 +110,11 @@ class ActorCell(ThespianInterface, FailingCell):
         """Ask the actor to exit, its children included. Thread-safe."""
         self.tell((ActorExitRequest(), self.base.system_address))
 
+    def end(self) -> None:
+        """Exit at once, without a message; only from within the actor's own turn."""
+        if self._life is _ALIVE:
+            self._exit(recursive=True)
+
     @property
     def stopped(self) -> bool:
         return self._life is Life.DEAD

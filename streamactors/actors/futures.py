@@ -27,7 +27,14 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
     def __init__(self, name: str = "") -> None:
         super().__init__()
         self.name = name
-        self.set_running_or_notify_cancel()
+
+    def cancel(self) -> bool:
+        """Return False: nothing happens."""
+        return False
+
+    def running(self) -> bool:
+        """Return True until there is a result."""
+        return not self.done()
 
     def result(self, timeout: float | None = None) -> T:
         """Wait up to `timeout` seconds for the result; raise the error if there is one, TimeoutError if there is

@@ -50,8 +50,10 @@ class BoundaryIn(GraphStage):
         return BoundaryInLogic(self.buffer), NOT_USED
 
 
-def connect(out_half: BoundaryOutLogic, in_half: BoundaryInLogic) -> None:
+def connect(out_half: Logic, in_half: Logic) -> None:
     """Let the two halves of a run know each other."""
+    assert isinstance(out_half, BoundaryOutLogic)
+    assert isinstance(in_half, BoundaryInLogic)
     out_half.peer = in_half
     in_half.peer = out_half
 

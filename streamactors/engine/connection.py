@@ -207,7 +207,7 @@ class Connection:
         """Ask for one element once the island has nothing else to do."""
         if not self.idle_due and self.cause is None and not self.finished:
             self.idle_due = True
-            self.interpreter.when_idle.append((self.consumer, self._want_one))
+            self.interpreter.call_when_idle(self.consumer, self._want_one)
 
     def _want_one(self) -> None:
         self.idle_due = False

@@ -46,7 +46,7 @@ class Interpreter:
     def __init__(self, island: Island) -> None:
         self.island = island
         self.fifo: deque[Connection] = deque()
-        self.when_idle: deque[tuple[Logic, Callable[[], None]]] = deque()  # one at a time, when nothing else is to do
+        self.when_idle: deque[tuple[Logic, Callable[[], None]]] | None = None  # see `call_when_idle`
         self.logics: list[Logic] = []
         self.alive = 0
         self.active: Logic | None = None
@@ -79,6 +79,12 @@ class Interpreter:
         """All ports of a stage have closed; it is stopped after the handler that is running."""
         if not logic.stopped:
             self.to_end.append(logic)
+
+    def call_when_idle(self, logic: Logic, handler: Callable[[], None]) -> None:
+        """Call `handler` when nothing else is left to do; one such call at a time."""
+        if self.when_idle is None:
+            self.when_idle = deque()
+        self.when_idle.append((logic, handler))
 
     def _end_stages(self) -> None:
         while self.to_end:

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.address import ActorRef
-from streamactors.actors.messages import Actor, ActorExitRequest
+from streamactors.actors.messages import Actor
 from streamactors.engine.interpreter import Interpreter
 from streamactors.engine.logic import Logic
 from streamactors.engine.pace import SliceWatch
 from streamactors.errors import AbruptTermination
 
 if TYPE_CHECKING:
+    from streamactors.actors.actor_cell import ActorCell
     from streamactors.engine.run import Run
 
 
@@ -63,11 +64,11 @@ class Island:
 
     __slots__ = (
         "__weakref__",
+        "_actor",
         "_backlog",
         "_continuing",
         "_mailbox",
         "_over",
-        "_ref",
         "_started",
         "_watch",
         "interpreter",
@@ -80,7 +81,7 @@ class Island:
         self.run = run
         self.interpreter = Interpreter(self)
         self.logics: list[Logic] = []
-        self._backlog: deque[Any] = deque()
+        self._backlog: list[Any] | None = None
         self._started = False
         self._continuing = False
         self._over = False
@@ -89,9 +90,10 @@ class Island:
     def start_actor(self, name: str) -> None:
         """Give the island its actor. It is idle until it is told something."""
         actor = IslandActor(self)
-        self._ref: ActorRef = self.run.system.spawn(actor, name)
-        self._mailbox: deque[Any] = actor._myRef.mailbox
-        self.tell: Callable[[Any], None] = self._ref.tell
+        ref: ActorRef = self.run.system.spawn(actor, name)
+        self._actor: ActorCell = actor._myRef
+        self._mailbox: deque[Any] = self._actor.mailbox
+        self.tell: Callable[[Any], None] = ref.tell
 
     def receive(self, message: Any) -> None:
         """Handle one message, then run the stages as long as there is something to do."""
@@ -103,12 +105,16 @@ class Island:
                 self._continuing = False
             elif not self._started:
                 if message is not START:
+                    if self._backlog is None:
+                        self._backlog = []
                     self._backlog.append(message)  # from an island that started before this one
                     return
                 self._started = True
                 interpreter.add(self.logics)
-                while self._backlog:
-                    interpreter.deliver(self._backlog.popleft())
+                if self._backlog:
+                    for early in self._backlog:
+                        interpreter.deliver(early)
+                    self._backlog = None
             elif type(message) is _Abort:
                 interpreter.abort(message.error)
             elif type(message) is tuple:  # not the request to exit
@@ -122,7 +128,7 @@ class Island:
             self._over = True
             self.logics.clear()
             self.run.island_ended(self)
-            self._ref.tell(ActorExitRequest())
+            self._actor.end()
 
     def abort(self, error: BaseException) -> None:
         """Fail every stage with `error`; any thread."""

@@ -143,7 +143,7 @@ class Logic:
 
     def call_when_idle(self, handler: Callable[[], None]) -> None:
         """Call `handler` once the island has nothing else to do; each call of this asks for one call of the handler."""
-        self.interpreter.when_idle.append((self, handler))
+        self.interpreter.call_when_idle(self, handler)
 
     # ── timers ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,19 +5,35 @@ thousand operators is no deeper than one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.blueprint import AsyncBoundary, Attributed, Joined, MatMapped, Module, StageModule, Wired
 from streamactors.engine.boundary import BoundaryIn, BoundaryOut
 from streamactors.engine.fuse_plan import fuse
-from streamactors.engine.graph import NO_NODE, Flat, Node, PortOf
+from streamactors.engine.graph import NO_NODE, Edge, Flat, Node, PortOf
 from streamactors.engine.mark_plan import MarkPlan, plan_marks
 from streamactors.engine.stage import NOT_USED
 from streamactors.errors import BuildError
 
+if TYPE_CHECKING:
+    from streamactors.engine.logic import Logic
+
 LONGEST_NAME = 80
+
+
+@dataclass(slots=True)
+class Part:
+    """What a run needs to know of a node: how to make its logic, and the numbers of its connections."""
+
+    create: Callable[[Attributes], tuple[Logic, Any]]
+    attributes: Attributes
+    name: str
+    island: int
+    inlets: list[int]
+    outlets: list[int]
 
 
 @dataclass(slots=True)
@@ -31,6 +47,9 @@ class Plan:
     mat: list[tuple[str, Any]]
     islands: list[str]  # the name of each: its stages
     marks: MarkPlan
+    parts: list[Part]
+    connections: list[int]  # the island of each: one per edge, then one per open outlet, then one per open inlet
+    boundaries: list[tuple[int, int]]  # the nodes of their halves, upstream first
 
     def evaluate(self, values: list[Any]) -> Any:
         """Return the materialized value, given those of the nodes."""
@@ -65,15 +84,38 @@ def _make(module: Module) -> Plan:
     nodes, edges = _cut(graph.nodes, graph.edges)
     islands = _number_islands(nodes, edges, graph.inlets + graph.outlets)
     names = [_island_name(nodes, island) for island in range(islands)]
-    return Plan(
-        nodes,
-        edges,
-        graph.inlets,
-        graph.outlets,
-        graph.mat,
-        names,
-        plan_marks(nodes, edges, partial=bool(graph.outlets)),
-    )
+    marks = plan_marks(nodes, edges, partial=bool(graph.outlets))
+    parts, connections = _number_connections(nodes, edges, graph.outlets, graph.inlets)
+    halves = [(node.stage.peer_node, i) for i, node in enumerate(nodes) if isinstance(node.stage, BoundaryIn)]
+    return Plan(nodes, edges, graph.inlets, graph.outlets, graph.mat, names, marks, parts, connections, halves)
+
+
+def _number_connections(
+    nodes: list[Node], edges: list[Edge], outlets: list[PortOf], inlets: list[PortOf]
+) -> tuple[list[Part], list[int]]:
+    parts = [
+        Part(
+            node.stage.create,
+            node.attributes,
+            node.label,
+            node.island,
+            [-1] * len(node.stage.shape.inlets),
+            [-1] * len(node.stage.shape.outlets),
+        )
+        for node in nodes
+    ]
+    islands: list[int] = []
+    ends: list[tuple[PortOf | None, PortOf | None]] = [*edges]
+    ends += [(outlet, None) for outlet in outlets]
+    ends += [(None, inlet) for inlet in inlets]
+    for number, (source, target) in enumerate(ends):
+        for end in (source, target):
+            if end is not None:
+                node, port = end
+                (parts[node].outlets if end is source else parts[node].inlets)[port] = number
+                island = parts[node].island
+        islands.append(island)
+    return parts, islands
 
 
 def _island_name(nodes: list[Node], island: int) -> str:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from streamactors.engine.blueprint import Module
-from streamactors.engine.boundary import BoundaryIn, BoundaryInLogic, BoundaryOutLogic, connect
+from streamactors.engine.boundary import connect
 from streamactors.engine.connection import Connection
 from streamactors.engine.interpreter import Interpreter
 from streamactors.engine.island import START, Island
 from streamactors.engine.logic import Logic, bind
 from streamactors.engine.marks import PositionMark
-from streamactors.engine.pace import watch_of
+from streamactors.engine.pace import SliceWatch, watch_of
 from streamactors.engine.plan import Plan, plan_of
 from streamactors.engine.progress import Progress
 from streamactors.engine.source_marks import SourceMarks
@@ -25,27 +25,41 @@ from streamactors.errors import AbruptTermination, BuildError
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
 
-_running: weakref.WeakKeyDictionary[ActorSystem, set[Run]] = weakref.WeakKeyDictionary()
+_running: weakref.WeakKeyDictionary[ActorSystem, _Runs] = weakref.WeakKeyDictionary()
 _running_lock = threading.Lock()
 
 
-def runs_of(system: ActorSystem) -> set[Run]:
-    """Return the runs of a system that have not ended; the first call hooks into its shutdown."""
+class _Runs:
+    """What the runs of one system share."""
+
+    __slots__ = ("alive", "watch")
+
+    def __init__(self, watch: SliceWatch) -> None:
+        self.alive: set[Run] = set()
+        self.watch = watch
+
+
+def _runs_of(system: ActorSystem) -> _Runs:
     runs = _running.get(system)
     if runs is None:
         with _running_lock:
             runs = _running.get(system)
             if runs is None:
-                runs = _running[system] = set()
-                hooked = runs
-                system.on_shutdown(lambda: _abort_all(hooked))
+                runs = _running[system] = _Runs(watch_of(system.pool))
+                alive = runs.alive
+                system.on_shutdown(lambda: _abort_all(alive))
     return runs
+
+
+def runs_of(system: ActorSystem) -> set[Run]:
+    """Return the runs of a system that have not ended; the first call hooks into its shutdown."""
+    return _runs_of(system).alive
 
 
 def all_runs() -> list[Run]:
     """Return the runs of all systems of this process that have not ended."""
     with _running_lock:
-        return [run for runs in list(_running.values()) for run in list(runs)]
+        return [run for runs in list(_running.values()) for run in list(runs.alive)]
 
 
 def _abort_all(runs: set[Run]) -> None:
@@ -56,17 +70,40 @@ def _abort_all(runs: set[Run]) -> None:
 class Run:
     """The islands of one materialization and what they share."""
 
+    __slots__ = (
+        "__weakref__",
+        "_ended",
+        "_inside",
+        "_lock",
+        "_progress",
+        "_runs",
+        "_source_of",
+        "islands",
+        "marks_active",
+        "source_base",
+        "system",
+    )
+
     def __init__(self, system: ActorSystem) -> None:
         self.system = system
         self.islands: list[Island] = []
-        self.connections: list[Connection] = []
-        self.progress = Progress()
         self.marks_active = False
         self.source_base = 0  # added to a plan's node numbers, so that attached graphs have sources of their own
+        self._runs = _runs_of(system)
+        self._progress: Progress | None = None
         self._source_of: dict[Logic, tuple[int, Any]] = {}
-        self._inside: dict[Logic, list[Logic]] = {}
+        self._inside: dict[Logic, list[Logic]] | None = None
         self._lock = threading.Lock()
-        self._ended: list[Callable[[], None]] = []
+        self._ended: list[Callable[[], None]] | None = None
+
+    @property
+    def progress(self) -> Progress:
+        """What is done at which sink; made when first asked for, since most runs need none."""
+        if self._progress is None:
+            with self._lock:
+                if self._progress is None:
+                    self._progress = Progress()
+        return self._progress
 
     # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -91,6 +128,8 @@ class Run:
     def inside(self, parent: Logic, logics: list[Logic]) -> None:
         """The stage `parent` has begun an inner graph of these stages; the one it had before is forgotten: its sinks hold
         nobody back, for the new source gives again what they have not done."""
+        if self._inside is None:
+            self._inside = {}
         for logic in self._inside.get(parent, ()):
             self._source_of.pop(logic, None)
             self.progress.forget(logic)
@@ -109,12 +148,14 @@ class Run:
             self.islands.remove(island)
             over = not self.islands
         if over:
-            runs_of(self.system).discard(self)
-            for callback in self._ended:
+            self._runs.alive.discard(self)
+            for callback in self._ended or ():
                 callback()
 
     def when_ended(self, callback: Callable[[], None]) -> None:
         """Call `callback` when every stage has stopped; from the thread that ended the last one."""
+        if self._ended is None:
+            self._ended = []
         self._ended.append(callback)
 
     def abort(self, error: BaseException) -> None:
@@ -132,7 +173,7 @@ _UNHEARD = (
 
 
 def _new_island(run: Run, name: str) -> Island:
-    island = Island(run, watch_of(run.system.pool))
+    island = Island(run, run._runs.watch)
     island.start_actor(name)
     return island
 
@@ -149,62 +190,58 @@ def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[
     marked = marks.active or outer is not None
     islands = [home if home is not None and i == 0 else _new_island(run, name) for i, name in enumerate(plan.islands)]
     interpreters = [island.interpreter for island in islands]
+    parts = plan.parts
     base = run.source_base
-    run.source_base += len(plan.nodes)
-    nodes = plan.nodes
+    run.source_base += len(parts)
+    connections = [Connection(interpreters[island]) for island in plan.connections]
+    logics: list[Logic] = []
+    values: list[Any] = []
+    for part in parts:
+        logic, value = part.create(part.attributes)
+        logic.attributes = part.attributes
+        logic.name = part.name
+        logics.append(logic)
+        values.append(value)
+    if marked:
+        _prepare_marks(run, plan, base, outer, logics, connections)
+        if parent is not None:
+            run.inside(parent, logics)
+    for out_half, in_half in plan.boundaries:
+        connect(logics[out_half], logics[in_half])
+    for part, logic in zip(parts, logics, strict=True):
+        bind(
+            logic,
+            interpreters[part.island],
+            [connections[number] for number in part.inlets],
+            [connections[number] for number in part.outlets],
+        )
+    return values, logics, islands, connections[len(plan.edges) :]
+
+
+def _prepare_marks(
+    run: Run,
+    plan: Plan,
+    base: int,
+    outer: tuple[int, Any] | None,
+    logics: list[Logic],
+    connections: list[Connection],
+) -> None:
+    """Tell connections, sources and sinks of a plan what marks go where."""
+    marks = plan.marks
 
     def source_id(node: int) -> int:
         """The name that marks bear: for the source inside a stage that stands for it, the stage's."""
         return outer[0] if outer is not None else base + node
 
-    logics: list[Logic] = []
-    values: list[Any] = []
-    inlets: list[list[Any]] = []
-    outlets: list[list[Any]] = []
-    for node in nodes:
-        stage = node.stage
-        attributes = node.attributes
-        logic, value = stage.create(attributes)
-        logic.attributes = attributes
-        logic.name = attributes.name or stage.label
-        logics.append(logic)
-        values.append(value)
-        inlets.append([None] * len(stage.shape.inlets))
-        outlets.append([None] * len(stage.shape.outlets))
-    for edge in plan.edges:
-        (source, out_port), (target, in_port) = edge
-        connection = Connection(interpreters[nodes[source].island])
-        if marked:
-            carried = marks.carries.get(edge)
-            if carried:
-                connection.carries = frozenset(map(source_id, carried))
-        outlets[source][out_port] = inlets[target][in_port] = connection
-    if marked:
-        for i, node in enumerate(nodes):
-            if node.stage.emits_marks:
-                run._source_of[logics[i]] = (source_id(i), node.attributes.replay)
-        for i, sources in marks.sinks.items():
-            run.progress.add_sink(logics[i], frozenset(map(source_id, sources)))
-        if parent is not None:
-            run.inside(parent, logics)
-    for i, node in enumerate(nodes):
-        if type(node.stage) is BoundaryIn:
-            in_logic, out_logic = logics[i], logics[node.stage.peer_node]
-            assert isinstance(in_logic, BoundaryInLogic)
-            assert isinstance(out_logic, BoundaryOutLogic)
-            connect(out_logic, in_logic)
-    opened: list[Connection] = []
-    for node_index, port in plan.outlets:
-        connection = Connection(interpreters[nodes[node_index].island])
-        outlets[node_index][port] = connection
-        opened.append(connection)
-    for node_index, port in plan.inlets:
-        connection = Connection(interpreters[nodes[node_index].island])
-        inlets[node_index][port] = connection
-        opened.append(connection)
-    for i, logic in enumerate(logics):
-        bind(logic, interpreters[nodes[i].island], inlets[i], outlets[i])
-    return values, logics, islands, opened
+    for number, edge in enumerate(plan.edges):
+        carried = marks.carries.get(edge)
+        if carried:
+            connections[number].carries = frozenset(map(source_id, carried))
+    for i, node in enumerate(plan.nodes):
+        if node.stage.emits_marks:
+            run._source_of[logics[i]] = (source_id(i), node.attributes.replay)
+    for i, sources in marks.sinks.items():
+        run.progress.add_sink(logics[i], frozenset(map(source_id, sources)))
 
 
 def materialize(module: Module, system: ActorSystem) -> Any:
@@ -215,10 +252,10 @@ def materialize(module: Module, system: ActorSystem) -> Any:
     plan = plan_of(module)
     run = Run(system)
     values, logics, islands, _ = _build(run, plan, None)
-    for node, logic in zip(plan.nodes, logics, strict=True):
-        islands[node.island].logics.append(logic)
+    for part, logic in zip(plan.parts, logics, strict=True):
+        islands[part.island].logics.append(logic)
     run.islands.extend(islands)
-    runs_of(system).add(run)
+    run._runs.alive.add(run)
     value = plan.evaluate(values)
     for island in islands:
         island.tell(START)

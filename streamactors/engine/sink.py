@@ -66,18 +66,17 @@ class SinkLogic(Logic):
 
     def succeed(self, value: Any) -> None:
         """End well: everything seen is done, the future has its value, upstream is cancelled if it still runs."""
-        progress = self.interpreter.island.run.progress
-        if self._marks:
-            progress.done(self, self._marks)
-        progress.sink_ended(self)
+        run = self.interpreter.island.run
+        if run.marks_active:
+            if self._marks:
+                run.progress.done(self, self._marks)
+            run.progress.sink_ended(self)
         self.complete_stage()
-        if not self.future.done():
-            self.future.set_result(value)
+        self.future.try_complete(value)
 
     def fail_stage(self, error: BaseException) -> None:
         super().fail_stage(error)
-        if not self.future.done():
-            self.future.set_exception(error)
+        self.future.try_fail(error)
 
     def on_stop(self) -> None:
         if not self.future.done():
