@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 from streamactors.engine.attributes import Attributes
@@ -10,7 +11,10 @@ from streamactors.engine.connection import Connection
 from streamactors.engine.fused_loop import FusedLoop, Op
 from streamactors.engine.logic import FlowLogic, Logic, SourceLogic
 from streamactors.engine.marks import Handling
+from streamactors.engine.owned_feed import OwnedFeed
+from streamactors.engine.ownership import owner_of
 from streamactors.engine.pace import Pace
+from streamactors.engine.replay import Replay
 from streamactors.engine.stage import FLOW, NOT_USED, SOURCE, GraphStage
 from streamactors.engine.user_code import blame
 
@@ -132,16 +136,24 @@ class FusedSource(GraphStage):
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         make_feed: Callable[[Attributes], Any] = self.source.feed  # type: ignore[attr-defined]
-        return FeedLogic(lambda: make_feed(self.attributes), self._loop, self.source.label, attributes), NOT_USED
+        return FeedLogic(make_feed, self._loop, self.source.label, attributes, self.attributes), NOT_USED
 
 
 class FeedLogic(SourceLogic):
-    """Runs a feed, with or without a generated loop behind it. Emits a position mark behind each chunk when marks are read."""
+    """Runs a feed, with or without a generated loop behind it. Emits a position mark behind each chunk when marks are read.
+
+    `make_feed(attributes of the source)` returns a feed that begins where their replay says, or whoever owns the run's positions."""
 
     def __init__(
-        self, make_feed: Callable[[], Any], loop: FusedLoop | None, label: str, attributes: Attributes
+        self,
+        make_feed: Callable[[Attributes], Any],
+        loop: FusedLoop | None,
+        label: str,
+        attributes: Attributes,
+        of_source: Attributes | None = None,
     ) -> None:
         self._make_feed = make_feed
+        self._of_source = attributes if of_source is None else of_source
         self._feed: Any = None
         self._run = loop
         self._state = loop.fresh() if loop is not None else []
@@ -151,14 +163,30 @@ class FeedLogic(SourceLogic):
         self._marks: Any = None
 
     def on_start(self) -> None:
+        run = self.interpreter.island.run
+        source = run.source_id(self)
+        owner = owner_of(run, source)
+        if owner is None:
+            self._begin(self._of_source, ())
+        else:
+            replay = self._of_source.replay
+            first = replay.start if replay is not None else 0
+            owner.claim(source, OwnedFeed(self._label, first, self.async_callback(self._begin_at)))
+
+    def _begin_at(self, where: tuple[int, tuple[int, ...]]) -> None:
+        self._begin(replace(self._of_source, replay=Replay(where[0])), where[1])
+
+    def _begin(self, of_source: Attributes, marks_at: tuple[int, ...]) -> None:
         try:
-            self._feed = self._make_feed()
+            self._feed = self._make_feed(of_source)
         except BaseException as error:  # noqa: BLE001  # the user's __iter__
             self.fail_stage(blame(error, self._label))
             return
         self._position: int = self._feed.position
         self._pace = Pace(self.interpreter, self._max_chunk)
         self._marks = self.interpreter.island.run.source_marks(self, self._feed)
+        if self._marks is not None and marks_at:
+            self._marks.also_at(marks_at)
         if self._run is not None and self._run.scans:
             self._zeros, failure = self._run.zeros(self._state)
             if failure is not None:
@@ -166,8 +194,12 @@ class FeedLogic(SourceLogic):
                 return
         if self._feed.exhausted and not self._zeros:
             self._complete()  # an empty source needs no demand to end
+        elif self.out.asked:
+            self.out.again()  # begun later than asked
 
     def on_pull(self, out: Connection) -> None:
+        if self._feed is None:
+            return  # not told yet where to begin
         if self._zeros:
             self._zeros = push_first(self._zeros, out)
             if not self._zeros and self._feed.exhausted:

@@ -4,12 +4,14 @@ reader gets what it needs of the stages on the way."""
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streamactors.engine.boundary import BoundaryIn, BoundaryOut
 from streamactors.engine.fusing import FusedSource
 from streamactors.engine.graph import Edge, Node, PortOf
 from streamactors.engine.marks import Handling, Needs
+from streamactors.engine.stage import GraphStage
 from streamactors.errors import BuildError
 
 NOTHING: frozenset[int] = frozenset()
@@ -73,6 +75,7 @@ def plan_marks(nodes: list[Node], edges: list[Edge], partial: bool = False) -> M
                 leaving[target, 0] |= new
             work.append(target)
     _check(nodes, readers, outgoing, incoming, looping)
+    _check_owners(nodes, arriving)
     return MarkPlan(
         bool(readers),
         {edge: frozenset(leaving[edge[0]]) for edge in edges},
@@ -90,6 +93,21 @@ def _check_restarts(nodes: list[Node], readers: list[int]) -> None:
             raise BuildError(
                 f"stage '{node.label}' {node.stage.no_marks}, which {nodes[readers[0]].label} could not tell from what was done; "
                 "restart the source instead (RestartSource), from the positions that are done"
+            )
+
+
+def _check_owners(nodes: list[Node], arriving: dict[PortOf, set[int]]) -> None:
+    """A source begins where its owner says; two of them would each have it their own way."""
+    owners: dict[int, set[str]] = defaultdict(set)
+    for i, node in enumerate(nodes):
+        if node.stage.owns_positions:
+            for source in (i,) if node.stage.emits_marks else arriving[i, 0]:
+                owners[source].add(node.stage.owns_positions)
+    for source, found in owners.items():
+        if len(found) > 1:
+            raise BuildError(
+                f"the positions of '{nodes[source].label}' would have {len(found)} owners in one run, "
+                f"{' and '.join(sorted(found))}; use two graphs, each with a source and a group of its own"
             )
 
 
@@ -141,7 +159,7 @@ def _check(
 ) -> None:
     for reader in readers:
         needs = nodes[reader].stage.needs
-        if needs is None:
+        if needs is None or (needs.if_from is not None and not _stems_from(reader, needs.if_from, nodes, incoming)):
             continue
         is_source = nodes[reader].stage.emits_marks
         _check_fused_source(nodes[reader], needs)
@@ -163,15 +181,40 @@ def _check(
                 if stage.shape.outlets and stage.shape.inlets:
                     _check_stage(nodes[other], stage.inlet_handling(in_port), needs, other in looping)
                 _check_fused_source(nodes[other], needs)
+                if needs.replays:
+                    _check_replayable(nodes[other], needs)
                 if other not in seen:
                     seen.add(other)
                     work.append(other)
+
+
+def _stems_from(
+    node: int, kind: Callable[[GraphStage], bool], nodes: list[Node], incoming: dict[int, list[Edge]]
+) -> bool:
+    """True when a source of a kind lies upstream of a node."""
+    seen = {node}
+    work = [node]
+    while work:
+        for (source, _), _ in incoming[work.pop()]:
+            if source not in seen:
+                seen.add(source)
+                work.append(source)
+    return any(nodes[i].stage.emits_marks and kind(nodes[i].stage) for i in seen)
 
 
 def _check_fused_source(node: Node, needs: Needs) -> None:
     """A source may have the steps behind it inside (engine/fusing.py)."""
     if isinstance(node.stage, FusedSource):
         _check_stage(node, node.stage.steps, needs, loops=False)
+
+
+def _check_replayable(node: Node, needs: Needs) -> None:
+    stage = node.stage
+    if not stage.shape.inlets and not stage.emits_marks and not isinstance(stage, BoundaryIn):
+        raise BuildError(
+            f"{needs.reader} asks for ranges again after a crash, and source '{node.label}' cannot be read again; "
+            "write it to a topic in a graph of its own, and read that topic here"
+        )
 
 
 def _check_stage(node: Node, handling: Handling, needs: Needs, loops: bool) -> None:

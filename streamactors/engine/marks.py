@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -92,11 +92,14 @@ BLURS_MEMORY = Handling(passes=True, exact=False, remembers=True)
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a reader of marks needs of every stage on the way, and which advice it gives where that is missing."""
+    """What a reader of marks needs of every stage on the way, and which advice it gives where that is missing.
+
+    `replays`: it asks for ranges again, so every source must be one that can be read again."""
 
     reader: str
     exact: bool = False
     no_memory: bool = False
+    replays: bool = False
 
 
 class Epochs:

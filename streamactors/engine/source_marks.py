@@ -16,6 +16,10 @@ class SourceMarks:
         self._forced = forced
         self._next = 0
 
+    def also_at(self, positions: tuple[int, ...]) -> None:
+        """Put marks at these positions, in ascending order, besides; before the first element."""
+        self._forced = tuple(sorted({*self._forced, *positions}))
+
     def clip(self, position: int, n: int) -> int:
         """Return how many of n elements from `position` may go into one chunk, so that each told position gets its mark."""
         forced = self._forced

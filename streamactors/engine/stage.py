@@ -68,6 +68,8 @@ class GraphStage:
     """True for a source that can be replayed and so emits position marks."""
     reads_marks: bool = False
     """True for a stage that wants marks to travel in its run."""
+    owns_positions: str = ""
+    """Who decides by this stage where a source begins after a restart; a source can have one such owner in a run."""
     no_marks: str = ""
     """Why the stage must not stand in a run that reads marks; empty: it may."""
 

@@ -129,7 +129,7 @@ class FromIterable(GraphStage):
         return IteratorFeed(elements, start)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        return FeedLogic(lambda: self.feed(attributes), None, self.label, attributes), NOT_USED
+        return FeedLogic(self.feed, None, self.label, attributes), NOT_USED
 
 
 class Range(FromIterable):

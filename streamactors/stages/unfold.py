@@ -94,7 +94,7 @@ class Unfold(GraphStage):
         return _UnfoldFeed(self._seed, self._fn)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        return FeedLogic(lambda: self.feed(attributes), None, self.label, attributes), NOT_USED
+        return FeedLogic(self.feed, None, self.label, attributes), NOT_USED
 
 
 class _UnfoldFeed(ReadFeed):
@@ -194,7 +194,7 @@ class UnfoldResource(GraphStage):
         return _ResourceFeed(self._open, self._read, self._close, attributes)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        return FeedLogic(lambda: self.feed(attributes), None, self.label, attributes), NOT_USED
+        return FeedLogic(self.feed, None, self.label, attributes), NOT_USED
 
 
 _CLOSED: Any = object()
