@@ -300,7 +300,7 @@ def latency(system: ActorSystem) -> list[Row]:
             round(one_by_one),
             "per second",
             f"a future handed to a bare thread and awaited: {floor:,.0f}",
-            one_by_one / floor,
+            [one_by_one / floor],
             ">= 20,000",
         ),
         row("the same, started together", round(together), "per second", "", None, ">= 20,000"),
