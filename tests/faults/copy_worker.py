@@ -10,7 +10,15 @@ import threading
 from confluent_kafka import Consumer, KafkaException, Producer
 
 SOURCE, TARGET, GROUP = "in", "out", "copiers"
-QUIET = {"log_level": 0, "error_cb": lambda error: None, "reconnect.backoff.max.ms": 500}
+QUIET = {
+    "log_level": 0,
+    "error_cb": lambda error: None,
+    "reconnect.backoff.max.ms": 500,
+    # When every broker is down, librdkafka 2.16 by default begins again with the bootstrap servers and takes its broker handles
+    # away. A TxnOffsetCommit that is then on its way to the handle it had looked up is never sent, and
+    # send_offsets_to_transaction never returns, whatever its time limit.
+    "metadata.recovery.strategy": "none",
+}
 
 
 def copy(bootstrap_servers: str, name: str, stop: threading.Event) -> None:

@@ -86,8 +86,8 @@ def run(data: Path, seed: int, records: int, seconds: float) -> Copiers:
             expected: dict[int, list[int]] = {n: [] for n in range(PARTITIONS)}
             begin = time.monotonic()
             trouble_at = begin + 1.0
-            while (elapsed := time.monotonic() - begin) < seconds:
-                while sum(map(len, expected.values())) < records * elapsed / seconds:
+            while (elapsed := time.monotonic() - begin) < seconds or not (broker.kills and copiers.kills):
+                while sum(map(len, expected.values())) < records * min(elapsed / seconds, 1):
                     partition = dice.randrange(PARTITIONS)
                     expected[partition].append(len(expected[partition]))
                     producer.produce(SOURCE, str(expected[partition][-1]), partition=partition)
@@ -103,8 +103,6 @@ def run(data: Path, seed: int, records: int, seconds: float) -> Copiers:
             give_up = time.monotonic() + 60
             while (found := copied(broker.bootstrap_servers)) != expected and time.monotonic() < give_up:
                 pass
-            assert broker.kills > 0
-            assert copiers.kills > 0
         finally:
             copiers.close()
     for partition in range(PARTITIONS):
