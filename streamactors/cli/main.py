@@ -25,6 +25,8 @@ COMMANDS: Final = {
     "shims": ("streamactors.cli.shims", "Write scripts named like Apache Kafka's."),
     "produce": ("streamactors.cli.produce", "Produce lines from standard input to a topic."),
     "consume": ("streamactors.cli.consume", "Print the records of a topic."),
+    "run": ("streamactors.cli.run", "Run a graph; drain it when asked to end."),
+    "graph": ("streamactors.cli.graph", "Print a graph as a Mermaid flowchart."),
 }
 
 

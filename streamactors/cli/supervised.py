@@ -1,0 +1,117 @@
+"""A graph run from outside: when it has ended, what it died of, and how it is asked to end.
+
+Owner: `streamactors run`. Behind every source of the graph come a kill switch and a watcher; a source that materializes a Control
+is stopped by that, whatever the graph makes of its materialized value."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from streamactors.actors.system import ActorSystem
+from streamactors.dsl.runnable import RunnableGraph
+from streamactors.engine.blueprint import Attributed, Joined, MatMapped, Module, StageModule, Wired, keep_both
+from streamactors.engine.run import runs_of
+from streamactors.errors import AbruptTermination
+from streamactors.kafka.control import Control
+from streamactors.stages.kill_switch import KillSwitch, KillSwitchStage
+from streamactors.stages.watching import WatchTermination
+
+
+class SupervisedRun:
+    """One run, in an actor system of its own. A context manager; at its end what still runs is aborted."""
+
+    def __init__(self, graph: RunnableGraph[Any]) -> None:
+        self.controls: list[Control] = []
+        self._switches: list[KillSwitch] = []
+        self._futures: list[Future[Any]] = []
+        self._ended = threading.Event()
+        self._system = ActorSystem("run")
+        value: Any = RunnableGraph(self._held(graph.module)).run(self._system)
+        self._futures += _futures_in(value)
+        for run in list(runs_of(self._system)):
+            run.when_ended(self._look)
+        self._look()
+
+    def _look(self) -> None:
+        if not runs_of(self._system):
+            self._ended.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Return whether the stream, and what it holds outside, ended within `timeout` seconds."""
+        if not self._ended.wait(timeout):
+            return False
+        for control in self.controls:  # the last commit comes after the last stage
+            try:
+                control.is_shutdown.exception(timeout)
+            except TimeoutError:
+                return False
+        return True
+
+    def stop(self) -> None:
+        """Ask every source to end, and let what is in flight be finished. Idempotent."""
+        for control in self.controls:
+            control.stop()
+        for switch in self._switches:
+            switch.shutdown()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the run died of; None if it ended well, or has not ended."""
+        for future in [*(control.is_shutdown for control in self.controls), *self._futures]:
+            if future.done() and not future.cancelled():
+                error = future.exception()
+                if error is not None and not isinstance(error, AbruptTermination):
+                    return error
+        return None
+
+    def _held(self, module: Module) -> Module:
+        """Return the module with something to hold every source by."""
+        spine = []  # chains are deep on their left side, deeper than Python likes to recurse
+        while isinstance(module, (Joined, Attributed, MatMapped)):
+            spine.append(module)
+            module = module.left if isinstance(module, Joined) else module.inner
+        held = self._held_leaf(module)
+        for outer in reversed(spine):
+            if isinstance(outer, Joined):
+                held = Joined(held, self._held(outer.right), outer.combine)
+            elif isinstance(outer, Attributed):
+                held = Attributed(held, outer.attributes)
+            else:
+                held = MatMapped(held, outer.fn)
+        return held
+
+    def _held_leaf(self, module: Module) -> Module:
+        if isinstance(module, Wired):
+            parts = tuple(map(self._held, module.parts))
+            return Wired(parts, module.wires, module.inlets, module.outlets, module.combine)
+        if module.shape.inlets or len(module.shape.outlets) != 1:
+            return module
+        switched = Joined(module, StageModule(KillSwitchStage()), keep_both)
+        return MatMapped(Joined(switched, StageModule(WatchTermination()), keep_both), self._hold)
+
+    def _hold(self, values: Any) -> Any:
+        (value, switch), ended = values
+        self._futures.append(ended)
+        if isinstance(value, Control):
+            self.controls.append(value)
+        else:
+            self._switches.append(switch)
+        return value
+
+    def __enter__(self) -> SupervisedRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._system.shutdown(quiet=True)
+
+
+def _futures_in(value: Any) -> Iterator[Future[Any]]:
+    """Yield the futures in a materialized value: itself, or what tuples and lists in it hold."""
+    if isinstance(value, Future):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _futures_in(each)
