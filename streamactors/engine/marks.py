@@ -94,12 +94,14 @@ BLURS_MEMORY = Handling(passes=True, exact=False, remembers=True)
 class Needs:
     """What a reader of marks needs of every stage on the way, and which advice it gives where that is missing.
 
-    `replays`: it asks for ranges again, so every source must be one that can be read again."""
+    `replays`: it asks for ranges again, so every source must be one that can be read again.
+    `if_from`: it needs all this only if a source that this is true of lies upstream."""
 
     reader: str
     exact: bool = False
     no_memory: bool = False
     replays: bool = False
+    if_from: Callable[[Any], bool] | None = None
 
 
 class Epochs:
