@@ -35,10 +35,14 @@ from streamactors.broker.security import Operation, ResourceType, each
 
 _log = logging.getLogger("streamactors.broker.fetch")
 
+# Epochs of a fetch that names all it wants, to open a session or without one. The session it names beside is to be
+# closed, so it does not matter which: some clients say -1. Other epochs change a session, and there are none.
+_WHOLE: Final = (0, -1)
+
 
 def handle(request: Request) -> Any:
     message: FetchRequest = request.message
-    if message.session_id != 0:
+    if message.session_epoch not in _WHOLE:
         return FetchResponse([], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     topics = _wanted(request, message)
     max_bytes = min(message.max_bytes, request.node.config.fetch_max_bytes)

@@ -193,6 +193,18 @@ def test_there_are_no_sessions_and_every_answer_says_so(client: WireClient, topi
     assert len(answer.responses) == 1
     answer = client.call(1, 12, fetch_body(topic=topic, session_id=77, session_epoch=3))
     assert (answer.error_code, answer.session_id, answer.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, ())
+    answer = client.call(1, 12, fetch_body(topic=topic, session_id=0, session_epoch=1))
+    assert (answer.error_code, answer.session_id, answer.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, ())
+
+
+@pytest.mark.parametrize(("session_id", "session_epoch"), [(-1, -1), (77, -1), (77, 0)])
+def test_a_fetch_that_closes_or_opens_a_session_is_answered_whole(
+    client: WireClient, topic: str, session_id: int, session_epoch: int
+) -> None:
+    # kafka-go says session -1 in every fetch; it was told FETCH_SESSION_ID_NOT_FOUND and found no topic in the answer
+    answer = client.call(1, 11, fetch_body(topic=topic, session_id=session_id, session_epoch=session_epoch))
+    assert (answer.error_code, answer.session_id) == (0, 0)
+    assert [each.topic for each in answer.responses] == [topic]
 
 
 def test_nothing_asked_is_answered_at_once(client: WireClient) -> None:
