@@ -100,6 +100,9 @@ class BoundaryOutLogic(Logic):
             self.peer.interpreter.post(self.peer, self.peer.on_failed, error)
         super().fail_stage(error)
 
+    def on_stop(self) -> None:
+        del self.peer  # the halves know each other: a cycle
+
     def on_cancelled(self, cause: BaseException) -> None:
         """The other half's downstream wants no more."""
         self._ended = True

@@ -125,6 +125,17 @@ class Interpreter:
         self._end_stages()
         self.fifo.clear()
 
+    def fall_apart(self) -> None:
+        """All stages have stopped: break the cycles between stages and connections, so that a run is freed at once."""
+        for logic in self.logics:
+            for inlet in logic.inlets:
+                del inlet.consumer
+            for out in logic.outlets:
+                del out.producer
+        self.logics = []
+        self.active = None
+        self.fifo.clear()
+
     # ── input from other threads ──────────────────────────────────────────────────────────────────────────────────
 
     def post(self, logic: Logic, handler: Callable[[Any], None], argument: Any) -> None:

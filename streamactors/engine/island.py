@@ -127,6 +127,8 @@ class Island:
         if not interpreter.alive and not self._over:
             self._over = True
             self.logics.clear()
+            interpreter.fall_apart()
+            del self.interpreter  # which knows its island: nothing comes here any more, and both can go at once
             self.run.island_ended(self)
             self._actor.end()
 

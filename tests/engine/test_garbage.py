@@ -1,0 +1,28 @@
+"""What has ended goes at once, without waiting for the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+
+from streamactors import ActorSystem, Keep, Sink, Source
+from streamactors.engine.run import runs_of
+
+
+def test_a_run_that_ended_is_freed_without_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with ActorSystem("garbage") as system:
+            graph = Source.range(0, 10).map(str).async_boundary().grouped(3).to_mat(Sink.to_list(), Keep.right)
+            done = graph.run(system)
+            kept = [weakref.ref(island) for run in runs_of(system) for island in run.islands]
+            assert done.result(30)[-1] == ["9"]
+            del done
+            deadline = time.monotonic() + 30
+            while any(each() is not None for each in kept) and time.monotonic() < deadline:
+                time.sleep(0.001)
+            assert [each() for each in kept if each() is not None] == []
+    finally:
+        gc.enable()
