@@ -21,6 +21,13 @@ from streamactors.engine.stage import GraphStage
 
 PAGES = Path(__file__).parent / "operators"
 TITLES = {"ops": "Operators", "sources": "Sources", "sinks": "Sinks"}
+AROUND = {
+    "context_ops": "Operators on elements with a context",
+    "with_context": "Sources and flows with a context",
+    "kill_switches": "Kill switches",
+    "restarts": "Restarts with back-off",
+}
+"""Modules beside the mix-ins, and the titles of their pages."""
 
 
 def topics() -> list[tuple[str, str, Any]]:
@@ -33,8 +40,8 @@ def topics() -> list[tuple[str, str, Any]]:
     return found
 
 
-def operators(module: Any) -> list[tuple[str, Any, ast.FunctionDef]]:
-    """Return (name, function, its syntax tree) of the public methods of a module's mix-ins, in the order written."""
+def operators(module: Any, qualified: bool = False) -> list[tuple[str, Any, ast.FunctionDef]]:
+    """Return (name, function, its syntax tree) of the public methods of a module's classes, in the order written."""
     tree = ast.parse(inspect.getsource(module))
     found: dict[str, tuple[str, Any, ast.FunctionDef]] = {}
     for cls in (node for node in tree.body if isinstance(node, ast.ClassDef)):
@@ -44,7 +51,8 @@ def operators(module: Any) -> list[tuple[str, Any, ast.FunctionDef]]:
                 member = inspect.getattr_static(owner, node.name)
                 function = getattr(member, "__func__", member)
                 if inspect.isfunction(function) and function.__doc__:
-                    found[node.name] = (node.name, function, node)
+                    name = f"{cls.name}.{node.name}" if qualified else node.name
+                    found[name] = (name, function, node)
     return list(found.values())
 
 
@@ -60,7 +68,11 @@ def stage_of(module: Any, node: ast.FunctionDef) -> type[GraphStage] | None:
 
 def marks(stage: type[GraphStage] | None) -> str:
     """Return one line on how a stage treats marks."""
-    if stage is None or (not stage.shape.inlets and not stage.emits_marks):
+    if stage is None:
+        return ""
+    if isinstance(inspect.getattr_static(stage, "emits_marks"), property):
+        return "Marks: those of the source inside."
+    if not stage.shape.inlets and not stage.emits_marks:
         return ""
     handling = getattr(stage, "handling", OPAQUE)
     if not isinstance(handling, Handling):
@@ -82,10 +94,10 @@ def signature(name: str, node: ast.FunctionDef) -> str:
     return f"{name}({text}) -> {result}"
 
 
-def page(kind: str, topic: str, module: Any) -> str:
-    """Return the text of one topic's page."""
-    lines = [f"# {TITLES[kind]}: {topic.replace('_', ' ')}", "", inspect.cleandoc(module.__doc__ or ""), ""]
-    for name, function, node in operators(module):
+def page(title: str, module: Any, qualified: bool = False) -> str:
+    """Return the text of one page."""
+    lines = [f"# {title}", "", inspect.cleandoc(module.__doc__ or ""), ""]
+    for name, function, node in operators(module, qualified):
         lines += [
             f"## {name}",
             "",
@@ -111,10 +123,19 @@ def pages() -> dict[str, str]:
             names = [name for name, _, _ in operators(module)] if topic_kind == kind else []
             if names:
                 file = f"{kind}-{topic}.md"
-                made[file] = page(kind, topic, module)
+                made[file] = page(f"{title}: {topic.replace('_', ' ')}", module)
                 links = ", ".join(f"[{name}]({file}#{name})" for name in names)
                 index.append(f"- **{topic.replace('_', ' ')}**: {links}")
         index.append("")
+    index += ["## Around them", ""]
+    for name, title in AROUND.items():
+        module = importlib.import_module(f"streamactors.dsl.{name}")
+        file = f"{name.replace('_', '-')}.md"
+        made[file] = page(title, module, qualified=True)
+        names = [each for each, _, _ in operators(module, qualified=True)]
+        links = ", ".join(f"[{each}]({file}#{each.replace('.', '').lower()})" for each in names)
+        index.append(f"- **{title}**: {links}")
+    index.append("")
     made["index.md"] = "\n".join(index)
     return made
 

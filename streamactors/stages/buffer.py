@@ -132,8 +132,6 @@ class BufferLogic(FlowLogic):
                 )
             )
             return False
-        for mark in queue.marks_in_front():
-            self.out.mark(mark)
         return True
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
