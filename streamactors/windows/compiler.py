@@ -4,7 +4,7 @@ Owner: whoever runs windows; the factory is immutable and may be shared, every t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from streamactors.windows.blueprint import (
     changelog_topic,
 )
 from streamactors.windows.build import Build
-from streamactors.windows.changelog import TaskIdentity
+from streamactors.windows.changelog import Change, TaskIdentity
 from streamactors.windows.codec import Serdes
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import TaskMetrics
@@ -44,6 +44,12 @@ class TaskFactory:
     def __call__(self, identity: TaskIdentity = TaskIdentity()) -> WindowTask:
         """A task without state, for one partition."""
         return Build(self, identity).task()
+
+    def restored(self, identity: TaskIdentity, changes: Iterable[Change]) -> WindowTask:
+        """A task with the state of these changelog entries. Raises RestoreError if they are not its own."""
+        task = self(identity)
+        task.restore(changes)
+        return task
 
     def changelog_topics(self, application: str) -> dict[str, str]:
         """Store name -> topic that keeps its changes, for the stores that tasks really have."""

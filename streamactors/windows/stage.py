@@ -2,7 +2,7 @@
 
 Owner: the island. The rules are the tasks'; here are demand, marks and silence. Results that downstream has not asked
 for wait in a queue, and the inlet is held meanwhile, so elements, marks and completion keep their order. A position
-mark passes at once (a restart then loses open windows; whoever keeps a changelog holds it back, see `position`).
+mark passes at once, unless the source keeps a changelog: then the keeper says which ones pass (`keeper.py`).
 What closes by silence or by the end of an input comes out before the signal that says so.
 
 The end of an input is told by EndOfInput, which comes only from a source that ends by itself. Where no such source can
@@ -10,22 +10,32 @@ be heard (a queue, a generator, a stage in between that lets no marks pass) comp
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks import EXACT_MEMORY, Assigned, EndOfInput, Idle, Mark, PositionMark, Revoked
+from streamactors.engine.marks import EXACT_MEMORY, Assigned, EndOfInput, Idle, Mark, Needs, PositionMark, Revoked
 from streamactors.engine.pace import Pace
-from streamactors.engine.stage import FLOW, Shape, Stage
+from streamactors.engine.stage import FLOW, GraphStage, Shape, Stage
 from streamactors.engine.supervision import Directive, directive_for
+from streamactors.errors import StreamActorsError
 from streamactors.stages.marked_queue import MarkedQueue
+from streamactors.windows.changelogs import changelogs_of
 from streamactors.windows.compiler import TaskFactory
 from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.keeper import Keeper
 from streamactors.windows.metrics import LIVE_TASKS
-from streamactors.windows.tasks import WindowTasks
+from streamactors.windows.tasks import WindowTasks, number_of
+
+log: Final = logging.getLogger(__name__)
 
 WITH_LATE = Shape(("in",), ("out", "late"))
+
+
+def _keeps_changelog(source: GraphStage) -> bool:
+    return bool(getattr(source, "keeps_changelog", False))
 
 
 class WindowStage(Stage[Any, Any]):
@@ -35,26 +45,32 @@ class WindowStage(Stage[Any, Any]):
     Emits when: an update or a window's result is due and downstream asks.   Backpressures when: an outlet does.
     Completes when: upstream completes and all results are out.              Cancels when: an outlet cancels.
     Supervision: resume and restart drop the row whose function raised; the windows keep their state.
-    Marks: pass at once, behind what was given out before; exact.
+    Marks: pass behind what was given out before, with a changelog one for each commit; exact.
+    `durable`: keep a changelog if the source offers one.
     """
 
     name = "windows"
     handling = EXACT_MEMORY
     reads_marks = True  # the end of an input, silence and assignment of partitions are marks
 
-    def __init__(self, factory: TaskFactory) -> None:
+    def __init__(self, factory: TaskFactory, durable: bool = True) -> None:
         self.factory = factory
+        self.durable = durable
         self.shape = WITH_LATE if factory.keep_late else FLOW
+        if durable:
+            self.needs = Needs("windows with a changelog", exact=True, if_from=_keeps_changelog)
 
     def logic(self) -> Logic:
-        return WindowLogic(self.factory)
+        return WindowLogic(self.factory, self.durable)
 
 
 class WindowLogic(Logic):
-    """Runs the tasks; `position`, `assigned` and `ended` are what a changelog overrides."""
+    """Runs the tasks."""
 
-    def __init__(self, factory: TaskFactory) -> None:
+    def __init__(self, factory: TaskFactory, durable: bool = True) -> None:
         self._factory = factory
+        self._durable = durable
+        self._keeper: Keeper | None = None
         self._idle_after_ms = factory.blueprint.idle_after_ms
         self._results = MarkedQueue()
         self._late = MarkedQueue()
@@ -69,12 +85,30 @@ class WindowLogic(Logic):
     def bind(self) -> None:
         """Called when the connections are known."""
         self.in_ = self.inlets[0]
+        self._changelogs = changelogs_of(self.interpreter.island.run)
+        if self._durable and self.in_.carries:
+            self._keeper = Keeper(self)
+            self._changelogs.keepers.append(self._keeper)
 
     def on_start(self) -> None:
         factory = replace(self._factory, on_failure=self._on_failure, on_task=LIVE_TASKS.add)
-        self.tasks = WindowTasks(factory)
+        provider = self._changelogs.provider_of(self.in_.carries)
+        if provider is None:
+            self._keeper = None
+        elif self._keeper is None:
+            log.warning(
+                "%s of %s keep no changelog (changelog=False): a restart loses open windows",
+                self.name,
+                provider.application,
+            )
+        self.tasks = WindowTasks(replace(factory, changelog=True) if self._keeper is not None else factory)
         self._pace = Pace(self.interpreter, self.attributes.max_chunk)
         self._last_input_ms = self.interpreter.now_ms()
+        if self._keeper is not None and provider is not None:
+            try:
+                self._keeper.open(provider)
+            except StreamActorsError as error:
+                self.fail_stage(error)
 
     def _on_failure(self, failure: OperatorFailed) -> bool:
         """Ask the stream's decider about the user's own error; True skips the row."""
@@ -84,13 +118,15 @@ class WindowLogic(Logic):
     # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_pull(self, out: Connection) -> None:
-        self._drain()
+        self.drain()
 
     def on_push(self, in_: Connection) -> None:
         chunk = in_.grab(min(self._demand(), self._pace.limit))
         if chunk:
             self._last_input_ms = self.interpreter.now_ms()
             self._silent_ms.clear()
+            if self._keeper is not None:
+                self._keeper.taken()
             results: list[Any] = []
             self._pace.begin()
             try:
@@ -99,7 +135,7 @@ class WindowLogic(Logic):
                 self._failure = error
             self._pace.end(len(chunk))
             self._put(results)
-        self._drain()
+        self.drain()
         self._wait_for_silence()
 
     def _demand(self) -> int:
@@ -111,13 +147,14 @@ class WindowLogic(Logic):
         if len(self.outlets) > 1:
             self._late.put(self.tasks.take_late())
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
         """Hand out what is asked for; then take more, or end."""
         outlets = self.outlets
         self._results.push_out(outlets[0].asked, outlets[0].push, outlets[0].mark)
         if len(outlets) > 1:
             self._late.push_out(outlets[1].asked, outlets[1].push, outlets[1].mark)
-        if self._results or self._late:
+        keeper = self._keeper
+        if self._results or self._late or (keeper is not None and keeper.is_restoring):
             self.in_.hold()
             return
         if self._failure is not None:
@@ -125,7 +162,8 @@ class WindowLogic(Logic):
             return
         self.in_.release()
         if self._completing:
-            self.complete_stage()
+            if keeper is None or keeper.finished:
+                self.complete_stage()
             return
         demand = self._demand()
         if demand:
@@ -136,11 +174,10 @@ class WindowLogic(Logic):
     def on_mark(self, in_: Connection, mark: Mark) -> None:
         if isinstance(mark, dict):
             self._positions.update(mark)
-            self.position(mark)
+            self._position(mark)
             return
         if isinstance(mark, Assigned):
-            self._partitions.setdefault(_number(mark.key), set()).add(mark.key)
-            self.assigned(mark)
+            self._assigned(mark)
             return
         if isinstance(mark, Revoked):
             self._revoked(mark)
@@ -148,29 +185,39 @@ class WindowLogic(Logic):
             self._idle(mark)
         elif isinstance(mark, EndOfInput):
             self._end(mark)
-        self._put_mark(mark)
-        self._drain()
+        self.put_mark(mark)
+        self.drain()
 
-    def position(self, mark: PositionMark) -> None:
-        """A position mark has come: let it pass."""
-        self._put_mark(mark)
-        self._drain()
+    def _position(self, mark: PositionMark) -> None:
+        """A position mark has come: let it pass, or leave it to the keeper."""
+        if self._keeper is None:
+            self.put_mark(mark)
+        else:
+            self._keeper.position(mark)
+        self.drain()
 
-    def assigned(self, signal: Assigned) -> None:
-        """A partition is ours: make its task, without state, when the first of its inputs comes."""
-        partition = _number(signal.key)
-        if len(self._partitions[partition]) == 1:
-            self.tasks.assigned(partition)
-        self._put_mark(signal)
-        self._drain()
+    def _assigned(self, signal: Assigned) -> None:
+        """A partition is ours: make its task when the first of its inputs comes, with the state that is kept of it."""
+        partition = number_of(signal.key[1])
+        inputs = self._partitions.setdefault(partition, set())
+        inputs.add(signal.key)
+        self._ended.discard(signal.key)
+        if len(inputs) > 1 or self._keeper is None:
+            if len(inputs) == 1:
+                self.tasks.assigned(partition)
+            self.put_mark(signal)
+        else:
+            self.tasks.revoked(partition)  # a source that was restarted begins again where it had committed
+            self._keeper.assigned(signal)
+        self.drain()
 
-    def _put_mark(self, mark: Mark) -> None:
+    def put_mark(self, mark: Mark) -> None:
         self._results.put_mark(mark)
         if len(self.outlets) > 1:
             self._late.put_mark(mark)
 
     def _revoked(self, signal: Revoked) -> None:
-        partition = _number(signal.key)
+        partition = number_of(signal.key[1])
         keys = self._partitions.get(partition, set())
         keys.discard(signal.key)
         if not keys:
@@ -180,14 +227,14 @@ class WindowLogic(Logic):
     def _idle(self, signal: Idle) -> None:
         """All inputs of a partition are silent: it is as silent as the least silent of them."""
         self._silent_ms[signal.key] = signal.silent_ms
-        partition = _number(signal.key)
+        partition = number_of(signal.key[1])
         keys = self._partitions.get(partition)
         if keys is not None and keys <= self._silent_ms.keys():
             self._give_out(self.tasks.idle(partition, min(self._silent_ms[key] for key in keys)), signal.key)
 
     def _end(self, signal: EndOfInput) -> None:
         self._ended.add(signal.key)
-        partition = _number(signal.key)
+        partition = number_of(signal.key[1])
         keys = self._partitions.get(partition)
         if keys is not None:
             if keys <= self._ended:
@@ -200,7 +247,7 @@ class WindowLogic(Logic):
         if results:
             self._put(results)
             if key in self._positions:
-                self.position({key: self._positions[key]})
+                self._position({key: self._positions[key]})
 
     # ── silence of a stream without partitions, and the end ───────────────────────────────────────────────────────
 
@@ -221,7 +268,7 @@ class WindowLogic(Logic):
             silent_ms = int(self.interpreter.now_ms() - self._last_input_ms)
             for partition in self.tasks.tasks:
                 self._put(self.tasks.idle(partition, silent_ms))
-            self._drain()
+            self.drain()
         self._wait_for_silence()
 
     def on_complete(self, in_: Connection) -> None:
@@ -231,14 +278,19 @@ class WindowLogic(Logic):
                 self._put(self.tasks.end_of_input())
             except Exception as error:  # noqa: BLE001
                 self._failure = error
-        self._drain()
+        elif self._keeper is not None and self._failure is None:
+            self._keeper.complete()
+        self.drain()
+
+    def fail_stage(self, error: BaseException) -> None:
+        self._failure = error
+        super().fail_stage(error)
+
+    def on_stop(self) -> None:
+        if self._keeper is not None:
+            self._keeper.close(self._failure)
 
     def snapshot_state(self) -> str:
         waiting = self._results.size + self._late.size
-        return f"{len(self.tasks.tasks)} partitions, {waiting} results wait for demand"
-
-
-def _number(key: Any) -> Any:
-    """The partition's number in a mark's key (source, partition): Kafka's TopicPartition, or what it is."""
-    partition = key[1]
-    return getattr(partition, "partition", partition)
+        restoring = "; reading a changelog" if self._keeper is not None and self._keeper.is_restoring else ""
+        return f"{len(self.tasks.tasks)} partitions, {waiting} results wait for demand{restoring}"

@@ -32,18 +32,26 @@ class WindowTasks:
         self._assigns = False
 
     @property
+    def factory(self) -> TaskFactory:
+        """What makes them."""
+        return self._factory
+
+    @property
     def tasks(self) -> dict[int, WindowTask]:
         """The tasks by partition."""
         return dict(self._tasks)
 
     def assigned(self, partition: int, changes: Iterable[Change] = ()) -> WindowTask:
         """A partition is ours: make its task from its changelog. Raises RestoreError."""
+        task = self._factory.restored(TaskIdentity(self._application, partition, self._partitions), changes)
+        self.install(partition, task)
+        return task
+
+    def install(self, partition: int, task: WindowTask) -> None:
+        """A partition is ours, and its task was restored elsewhere."""
         self._assigns = True
         self._check_keys(partition)
-        task = self._factory(TaskIdentity(self._application, partition, self._partitions))
-        task.restore(changes)
         self._tasks[partition] = task
-        return task
 
     def revoked(self, partition: int) -> None:
         """A partition is ours no more; nothing of its state is given out."""
@@ -106,6 +114,11 @@ class WindowTasks:
                 "in different partitions and would not be counted together; write the stream to a topic by its new key, "
                 "read that topic, and use group_by_key()"
             )
+
+
+def number_of(partition: Any) -> Any:
+    """The number of a partition as marks name it: Kafka's TopicPartition, or what it is."""
+    return getattr(partition, "partition", partition)
 
 
 def _partition_of(row: Any) -> int:
