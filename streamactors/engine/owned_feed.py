@@ -10,6 +10,8 @@ PARTITION = "0"
 class OwnedFeed:
     """See streamactors.engine.ownership.OwnedSource. `begin((start, marks at))` posts to the source's island."""
 
+    bounded = True
+
     def __init__(self, label: str, start: int, begin: Callable[[tuple[int, tuple[int, ...]]], None]) -> None:
         self.label = label
         self._start = start

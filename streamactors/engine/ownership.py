@@ -27,6 +27,10 @@ class OwnedSource(Protocol):
     def label(self) -> str:
         """What is read, in a few words that stay the same from run to run."""
 
+    @property
+    def bounded(self) -> bool:
+        """True when it comes to an end by itself."""
+
     def initial(self) -> Positions:
         """Return where to begin when nothing was ever read."""
 

@@ -1,0 +1,55 @@
+"""How many rows the next batch should have, from how long the last ones took.
+
+A batch costs a fixed part (planning, two logs, the user's own set-up) and a part per row. Fewer rows make only the second smaller, so both
+are estimated, by a line through the last batches; a batch that is slow whatever its size is not made smaller for nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+REMEMBERED: Final = 8
+"""Batches the estimate looks back on."""
+
+SPREAD: Final = 1.2
+"""Largest over smallest size from which on a line can be told from noise."""
+
+
+class BatchSize:
+    """`rows` is the size to aim at: between 1 and `max_rows`, so that a batch takes about `target_ms`."""
+
+    def __init__(self, max_rows: int, target_ms: float) -> None:
+        self.rows = max_rows
+        self._max_rows = max_rows
+        self._target_ms = target_ms
+        self._seen: deque[tuple[int, float]] = deque(maxlen=REMEMBERED)
+        self._warm = False
+
+    def took(self, rows: int, ms: float) -> None:
+        """A batch of so many rows took so long. The first one is not counted: it pays for starting Spark's workers."""
+        if not self._warm:
+            self._warm = True
+            return
+        if rows < 1:
+            return
+        self._seen.append((rows, ms))
+        fixed, per_row = self._costs()
+        if per_row <= 0:
+            wanted = float(self._max_rows)
+        else:
+            # what is fixed takes at most half of the time
+            wanted = max(self._target_ms - fixed, fixed) / per_row
+        self.rows = max(1, min(self._max_rows, int(wanted)))
+
+    def _costs(self) -> tuple[float, float]:
+        """Return (fixed ms, ms per row)."""
+        n = len(self._seen)
+        sizes = [rows for rows, _ in self._seen]
+        mean_rows = sum(sizes) / n
+        mean_ms = sum(ms for _, ms in self._seen) / n
+        if max(sizes) < SPREAD * min(sizes):
+            return 0.0, mean_ms / mean_rows
+        spread = sum((rows - mean_rows) ** 2 for rows in sizes)
+        slope = sum((rows - mean_rows) * (ms - mean_ms) for rows, ms in self._seen) / spread
+        slope = max(0.0, min(slope, mean_ms / mean_rows))
+        return mean_ms - slope * mean_rows, slope

@@ -1,0 +1,46 @@
+"""Batches as Parquet, exactly once: one folder per (query, epoch), replaced when the batch is repeated.
+
+    path/query_id=<id>/epoch_id=<n>/[partition columns]/part-….parquet
+
+A batch is written beside the table first and gets its name when it is whole, so a reader never sees a part of it, and a JVM that outlives
+its driver never changes the table. Names that begin with an underscore are no part of a table for Spark, pandas and pyarrow."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from streamactors.spark.files import Files
+
+STAGING: Final = "_staging"
+QUERY, EPOCH = "query_id", "epoch_id"
+
+Transform = Callable[[Any, int], Any]
+
+
+class ParquetWriter:
+    """Writes batches to `path`. Stateless: what is there is told by the folders' names."""
+
+    def __init__(self, spark: Any, path: str, transform: Transform | None, partition_by: Sequence[str]) -> None:
+        self._spark = spark
+        self._path = path
+        self._transform = transform
+        self._partition_by = tuple(partition_by)
+
+    def __call__(self, frame: Any, epoch: int, query_id: str) -> None:
+        """Write one batch."""
+        files = Files(self._spark, self._path)
+        whole = (f"{QUERY}={query_id}", f"{EPOCH}={epoch}")
+        part = (STAGING, query_id)
+        fresh = (*part, f"{epoch}-{uuid.uuid4().hex}")
+        files.delete(*part)  # what a crash has left; a query has one batch at a time
+        out = frame if self._transform is None else self._transform(frame, epoch)
+        writer = out.write.mode("error")
+        if self._partition_by:
+            writer = writer.partitionBy(*self._partition_by)
+        writer.parquet(str(files.at(*fresh).toString()))
+        files.delete(*whole)
+        files.make(whole[0])
+        files.rename(fresh, whole)
+        files.delete(*part)

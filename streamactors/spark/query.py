@@ -1,0 +1,128 @@
+"""SparkStreamQuery: what a stream that ends in Spark materializes. Every method may be called from any thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.spark.batch_state import Positions
+
+
+class SparkStreamQuery:
+    """A query that runs in Spark and the stream that feeds it; they end together."""
+
+    def __init__(self) -> None:
+        self._ended: StreamFuture[None] = StreamFuture("Spark query")
+        self._started = threading.Event()
+        self._spark: Any = None
+        self._stop: Callable[[], None] = lambda: None
+        self._stop_early = False
+        self._counts: Callable[[], dict[str, Any]] = dict
+        self._ends: Callable[[], Positions] = dict
+        self._lock = threading.Lock()
+
+    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def id(self) -> str | None:
+        """The id that the checkpoint gives the query; the same after every restart. None before Spark has started it."""
+        return str(self._spark.id) if self._spark is not None else None
+
+    @property
+    def is_active(self) -> bool:
+        """True until the query has ended."""
+        return not self._ended.done()
+
+    @property
+    def completion(self) -> StreamFuture[None]:
+        """The future that ends with the query; can be awaited."""
+        return self._ended
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait up to `timeout` seconds for the end; return whether it has ended. Raises the query's error, which is the very
+        exception that the user's function raised if it was that."""
+        try:
+            self._ended.result(timeout)
+        except TimeoutError:
+            if self._ended.done():
+                raise
+            return False
+        return True
+
+    def exception(self) -> BaseException | None:
+        """Return what the query has failed with; None while it runs and when it ended well."""
+        return self._ended.exception(0) if self._ended.done() else None
+
+    def stop(self, timeout: float | None = 60.0) -> None:
+        """End the query now. A batch that is being written is interrupted, and comes again when the graph is run again."""
+        with self._lock:
+            stop = self._stop
+            self._stop_early = True
+        stop()
+        self._ended.exception(timeout)
+
+    def process_all_available(self, timeout: float = 60.0) -> None:
+        """Wait until everything gathered so far has been written and is in the checkpoint; for tests. Raises the query's error."""
+        deadline = time.monotonic() + timeout
+        while self.is_active:
+            counts = self._counts()
+            if counts.get("phase") == "giving" and not counts["given_rows"] and not counts["gathered_rows"]:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not everything was written after {timeout:g} s: {counts}")
+            self._started.wait(0.02)
+            time.sleep(0.01)
+        self._ended.result(0)
+
+    # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def spark_query(self) -> Any:
+        """PySpark's StreamingQuery; None before it has started."""
+        return self._spark
+
+    def progress(self) -> dict[str, Any]:
+        """Return counts: `phase`, `checkpoint` (positions that Spark's checkpoint has), `batches`, `rows`, `batch_rows` (the size
+        aimed at), `given_rows` and `gathered_rows` (retained until the checkpoint has them), and Spark's own last progress."""
+        counts = self._counts()
+        query = self._spark
+        if query is not None and self.is_active:
+            try:
+                counts["spark"] = query.lastProgress
+            except Exception:  # noqa: BLE001  # it is just ending
+                counts["spark"] = None
+        return counts
+
+    def lag(self) -> dict[str, int]:
+        """Return per partition how many positions lie between the checkpoint and the end; only where a source knows its end."""
+        ends = self._ends()
+        done = self._counts().get("checkpoint", {})
+        return {name: max(0, end - done[name]) for name, end in ends.items() if name in done}
+
+    # ── from the stage ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def attach(
+        self, stop: Callable[[], None], counts: Callable[[], dict[str, Any]], ends: Callable[[], Positions]
+    ) -> None:
+        """Connect the handle to its run; called once, by the stage."""
+        with self._lock:
+            self._stop, self._counts, self._ends = stop, counts, ends
+            early = self._stop_early
+        if early:
+            stop()
+
+    def started(self, query: Any) -> None:
+        """Spark has started the query."""
+        self._spark = query
+        self._started.set()
+
+    def end(self, error: BaseException | None) -> None:
+        """The query and the stream have ended."""
+        if error is None:
+            self._ended.try_complete(None)
+        else:
+            self._ended.try_fail(error)
+        self._started.set()

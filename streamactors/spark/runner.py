@@ -1,0 +1,139 @@
+"""Runs one Spark query on a thread of its own: starts it, waits for its end, and stops it when told to.
+
+The user's function is wrapped. Spark tells a failure only as text, so the exception itself is kept here. When a query is stopped, the next
+call of the function into Spark raises the JVM's InterruptedException; PySpark looks for it in the text with a pattern that overflows the
+JVM's stack on the long text that Py4J makes of it, so it is raised again in the short form that PySpark understands. It is never
+swallowed: the batch would count as written."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from streamactors.spark.errors import SparkQueryFailed
+from streamactors.spark.reader import FORMAT
+
+_log = logging.getLogger("streamactors.spark")
+
+INTERRUPTED: Final = "java.lang.InterruptedException"
+SHORT_INTERRUPT: Final = f"py4j.protocol.Py4JJavaError: An error occurred while calling o0.stop.\n: {INTERRUPTED}"
+
+BatchFunction = Callable[[Any, int, str], object]
+
+
+class QueryRunner:
+    """`on_started(query)` and `on_ended(error)` are called on the runner's thread."""
+
+    def __init__(
+        self,
+        spark: Any,
+        fn: BatchFunction,
+        schema: Any,
+        checkpoint: str,
+        trigger: Mapping[str, Any],
+        name: str | None,
+        *,
+        prepare: Callable[[], dict[str, str]],
+        on_started: Callable[[Any], None],
+        on_ended: Callable[[BaseException | None], None],
+    ) -> None:
+        self._spark = spark
+        self._fn = fn
+        self._schema = schema
+        self._checkpoint = checkpoint
+        self._trigger = dict(trigger)
+        self._name = name
+        self._prepare = prepare
+        self._on_started = on_started
+        self._on_ended = on_ended
+        self._query: Any = None
+        self._user_error: BaseException | None = None
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._started = threading.Event()
+
+    def start(self) -> None:
+        """Start the query; returns at once."""
+        threading.Thread(target=self._run, name="spark query", daemon=True).start()
+
+    def stop(self) -> None:
+        """Have the query end, from any thread; returns at once."""
+        with self._lock:
+            if self._stopping:
+                return
+            self._stopping = True
+            query = self._query
+        if query is not None:
+            threading.Thread(target=self._stop, args=(query,), name="stop spark query", daemon=True).start()
+
+    @staticmethod
+    def _stop(query: Any) -> None:
+        try:
+            query.stop()
+        except Exception as error:  # noqa: BLE001  # it had ended, or its JVM is gone; the runner tells
+            _log.debug("stopping a query: %s", error)
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            options = self._prepare()
+            query = self._start(options)
+            with self._lock:
+                self._query = query
+                stop = self._stopping
+            self._on_started(query)
+            self._started.set()
+            if stop:
+                self._stop(query)
+            query.awaitTermination()
+        except BaseException as raised:  # noqa: BLE001  # it is told to whoever waits for the query
+            error = self._meant(raised)
+        self._on_ended(error)
+
+    def _start(self, options: Mapping[str, str]) -> Any:
+        spark = self._spark
+        reader = spark.readStream.format(FORMAT).schema(self._schema)
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        writer = reader.load().writeStream.foreachBatch(self._call).option("checkpointLocation", self._checkpoint)
+        if self._name is not None:
+            writer = writer.queryName(self._name)
+        if self._trigger:
+            writer = writer.trigger(**self._trigger)
+        return writer.start()
+
+    def _call(self, frame: Any, epoch: int) -> None:
+        self._started.wait()  # the first batch may come before start() has returned, and `query.id` is known
+        try:
+            self._fn(frame, epoch, str(self._query.id))
+        except BaseException as error:
+            if INTERRUPTED in str(error):
+                raise RuntimeError(SHORT_INTERRUPT) from None
+            self._user_error = error
+            raise
+
+    def _meant(self, raised: BaseException) -> BaseException | None:
+        """Return what an exception of Spark's means; None when the query was stopped on purpose."""
+        if self._user_error is not None:
+            return self._user_error
+        if self._stopping and self._query is not None:
+            return None
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        if isinstance(raised, PySparkException):
+            return SparkQueryFailed(_told(str(raised)))
+        if isinstance(raised, (Py4JError, OSError)):
+            return SparkQueryFailed("Spark's JVM has gone away; run the graph again, it goes on at the checkpoint")
+        return raised
+
+
+def _told(text: str) -> str:
+    """Return what is worth reading of Spark's message: its first line, and the last line of a Python traceback in it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "the query failed without a word"
+    said = [line for line in lines if line.startswith(("RuntimeError:", "ConnectionError:", "Caused by:"))]
+    return lines[0] if not said else f"{lines[0]} {said[-1]}"

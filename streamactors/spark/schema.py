@@ -1,0 +1,46 @@
+"""Schemas: Spark's, from DDL or a StructType, and the Arrow schema whose batches Spark takes for it without a conversion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from streamactors.engine.user_code import shortened
+from streamactors.spark.errors import SparkSetupError
+
+
+@dataclass(frozen=True)
+class RowSchema:
+    """`spark`: the StructType. `arrow`: the schema of the record batches."""
+
+    spark: Any
+    arrow: pa.Schema
+
+
+def row_schema(given: Any) -> RowSchema:
+    """Return the schema of "name type, …" or a StructType. Needs a running session for DDL. Raises SparkSetupError."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import DataType, StructType
+
+    if isinstance(given, str):
+        try:
+            parsed = DataType.fromDDL(given)
+        except PySparkException as error:
+            raise SparkSetupError(f"schema {given!r}: {str(error).splitlines()[0]}") from None
+    else:
+        parsed = given
+    if not isinstance(parsed, StructType) or not len(parsed):
+        raise SparkSetupError(
+            f"schema must be DDL ('key string, n long') or a StructType with at least one field, got {shortened(given, 60)}"
+        )
+    names = parsed.fieldNames()
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise SparkSetupError(f"schema: the name {sorted(twice)[0]!r} is there twice")
+    try:
+        return RowSchema(parsed, to_arrow_schema(parsed, timezone="UTC"))
+    except PySparkException as error:
+        raise SparkSetupError(f"schema {shortened(given, 60)}: {str(error).splitlines()[0]}") from None
