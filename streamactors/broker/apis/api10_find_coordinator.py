@@ -67,6 +67,7 @@ def _coordinator(request: Request, key: str) -> dict[str, Any]:
                 "host": endpoint.host,
                 "port": endpoint.port,
                 "error_code": ErrorCode.NONE,
+                "error_message": "" if request.version >= _SEVERAL_KEYS else ErrorCode.NONE.name,
             }
     return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

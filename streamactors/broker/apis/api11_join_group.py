@@ -41,7 +41,7 @@ def handle(request: Request) -> Later:
             max(rebalance_timeout_ms, 0),
             message.protocol_type,
             tuple((protocol.name, bytes(protocol.metadata)) for protocol in message.protocols),
-            f"{message.group_instance_id or client_id}-{uuid.uuid4()}",
+            f"{client_id if message.group_instance_id is None else message.group_instance_id}-{uuid.uuid4()}",
             needs_known_id=request.version >= _NEEDS_KNOWN_ID,
             can_skip_assignment=request.version >= _SKIPS_ASSIGNMENT,
         ),

@@ -3,7 +3,8 @@
 Versions: 0-6 (1 throttle_time_ms, 3 authorised operations KIP-430, 4 group.instance.id KIP-345, 5 flexible, 6
 GROUP_ID_NOT_FOUND with a message instead of a dead group KIP-1043).   Authorised: DESCRIBE each GROUP.
 Errors: by group: GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND (v6+), COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR,
-COORDINATOR_NOT_AVAILABLE.   Differs from Apache Kafka: nothing."""
+COORDINATOR_NOT_AVAILABLE.   Differs from Apache Kafka: a group is described from its first member on; Kafka knows
+none before the first assignment is in the log."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def _describe(request: Request, group_id: str, found: tuple[ErrorCode, Group | N
 
 
 def _of_group(group: Group) -> dict[str, Any]:
-    # What members subscribe to and own is only settled in a stable group.
+    # What members subscribe to is only settled in a stable group; until the next assignment they own what they owned.
     stable = group.state is GroupState.STABLE
     return {
         "group_id": group.group_id,
@@ -67,7 +68,7 @@ def _of_group(group: Group) -> dict[str, Any]:
                 "client_id": member.client_id,
                 "client_host": member.client_host,
                 "member_metadata": member.metadata_for(group.protocol) if stable else b"",
-                "member_assignment": member.assignment if stable else b"",
+                "member_assignment": member.assignment,
             }
             for member in group.members.values()
         ],

@@ -5,8 +5,8 @@ KIP-890: for brokers; 5 TRANSACTION_ABORTABLE).   Authorised: to version 3 WRITE
 TOPIC, from 4 CLUSTER_ACTION.
 Errors: UNKNOWN_TOPIC_OR_PARTITION and OPERATION_NOT_ATTEMPTED for the others then, INVALID_PRODUCER_ID_MAPPING,
 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before 2), CONCURRENT_TRANSACTIONS, INVALID_REQUEST, TRANSACTION_ABORTABLE
-(INVALID_TXN_STATE before 5), COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE.   Differs
-from Apache Kafka: nothing."""
+(from 4 on), COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE.   Differs from Apache Kafka:
+nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from streamactors.broker.transaction.transaction_events import (
 
 _KNOWS_FENCED: Final = 2
 _OF_BROKERS: Final = 4
-_KNOWS_ABORTABLE: Final = 5
 
 Errors = dict[TopicPartition, ErrorCode]
 
@@ -87,7 +86,7 @@ def _add(request: Request, asked: Asked, then: Callable[[Errors], object]) -> No
         all_of(answer.error)
 
     def verified(answer: VerifyAnswer) -> None:
-        then({partition: _of_version(error, request.version) for partition, error in answer.errors})
+        then(dict(answer.errors))
 
     producer = (asked.producer_id, asked.producer_epoch, frozenset(asked.partitions))
     event = VerifyPartitions(verified, *producer) if asked.verify_only else AddPartitions(added, *producer)
@@ -101,12 +100,6 @@ def _why_not(request: Request, where: TopicPartition) -> ErrorCode:
     if topic is None or not 0 <= where.partition < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
-
-
-def _of_version(error: ErrorCode, version: int) -> ErrorCode:
-    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _KNOWS_ABORTABLE:
-        return ErrorCode.INVALID_TXN_STATE
-    return error
 
 
 def _asked(request: Request) -> list[Asked]:

@@ -4,7 +4,8 @@ Versions: 0-4 (2 PRODUCER_FENCED KIP-588, 3 flexible, 4 TRANSACTION_ABORTABLE). 
 TRANSACTIONAL_ID, READ GROUP.
 Errors: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before 2), CONCURRENT_TRANSACTIONS,
 INVALID_REQUEST, INVALID_GROUP_ID, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE.
-Differs from Apache Kafka: a group nobody has asked a coordinator for yet gets its offsets topic created here."""
+Differs from Apache Kafka: a group nobody has asked a coordinator for yet gets its offsets topic created here; an
+empty group id is refused, which Kafka finds out at TxnOffsetCommit only."""
 
 from __future__ import annotations
 

@@ -29,7 +29,13 @@ _CLUSTER: Final = (
     Operation.ALTER_CONFIGS,
     Operation.IDEMPOTENT_WRITE,
 )
-_GROUP: Final = (Operation.READ, Operation.DELETE, Operation.DESCRIBE)
+_GROUP: Final = (
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
 
 
 def on_topic(request: Request, name: str) -> int:

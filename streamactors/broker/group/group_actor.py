@@ -15,7 +15,6 @@ from streamactors.broker.coordinator.loading import LoadFailed
 from streamactors.broker.coordinator.phase import Phase
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group import offset_requests
-from streamactors.broker.group.classic_group import GroupState
 from streamactors.broker.group.group_messages import (
     CommitOffsets,
     DeleteGroups,
@@ -109,8 +108,8 @@ class GroupCoordinatorActor(ActorTypeDispatcher):  # type: ignore[misc]
         self.phase = Phase.RESIGNED
 
     def _describe(self, message: DescribeGroups) -> None:
-        message.reply_to(ErrorCode.NONE, [self.shard.groups.get(group_id) for group_id in message.group_ids])
+        message.reply_to(ErrorCode.NONE, [self.shard.visible(group_id) for group_id in message.group_ids])
 
     def _list(self, message: ListGroups) -> None:
-        alive = [group for group in self.shard.groups.values() if group.state is not GroupState.DEAD]
-        message.reply_to(ErrorCode.NONE, alive)
+        seen = map(self.shard.visible, self.shard.groups)
+        message.reply_to(ErrorCode.NONE, [group for group in seen if group is not None])

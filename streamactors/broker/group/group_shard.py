@@ -108,6 +108,13 @@ class GroupShard:
         group = self.groups.get(group_id)
         return Group(group_id, self.rules, state_since_ms=self.clock.wall_ms()) if group is None else group
 
+    def visible(self, group_id: str) -> Group | None:
+        """Return the group as others see it; one that has only handed out member ids does not exist for them yet."""
+        group = self.groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            return None
+        return None if _is_unmade(group) and not self.offsets.has_any(group_id) else group
+
     def _step(self, group_id: str, event: Event) -> None:
         before = self.group(group_id)
         group, effects = step(before, event, self.clock.wall_ms())
@@ -122,7 +129,7 @@ class GroupShard:
                 len(group.members),
                 type(event).__name__,
             )
-        if _is_nothing(group) and not self.offsets.has_any(group_id):
+        if _is_unmade(group) and not group.pending_joins and not self.offsets.has_any(group_id):
             self.groups.pop(group_id, None)
         else:
             self.groups[group_id] = group
@@ -190,12 +197,8 @@ class GroupShard:
             written(ErrorCode.NONE, -1)
 
 
-def _is_nothing(group: Group) -> bool:
-    """Whether the group left no trace: the request that would have made it was refused."""
+def _is_unmade(group: Group) -> bool:
+    """Whether the group left no trace: whoever would have made it was refused, or only given a member id."""
     return (
-        group.state is GroupState.EMPTY
-        and not group.stored
-        and not group.pending_joins
-        and group.generation == 0
-        and group.protocol_type is None
+        group.state is GroupState.EMPTY and not group.stored and group.generation == 0 and group.protocol_type is None
     )

@@ -10,7 +10,7 @@ import pytest
 
 from streamactors.broker import Cluster
 from streamactors.broker.errors import ErrorCode
-from tests.broker.wire import WireClient
+from tests.broker.wire import WireClient, wait_until
 
 E = ErrorCode
 RANGE = b"\x00\x00\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x00"
@@ -340,7 +340,30 @@ def test_describe_in_every_version(client: WireClient, group: str, version: int)
     assert missing.group_state == "Dead"
     assert missing.error_code == (E.GROUP_ID_NOT_FOUND if version >= 6 else E.NONE)
     if version >= 3:
-        assert found.authorized_operations == (1 << 3) + (1 << 6) + (1 << 8)
+        # read, delete, describe, describe and alter configs
+        assert found.authorized_operations == sum(1 << operation for operation in (3, 6, 8, 10, 11))
+
+
+def test_a_group_that_only_gave_out_a_member_id_is_not_there_for_others(client: WireClient, group: str) -> None:
+    body = {"group_id": group, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "member_id": ""}
+    protocols = [{"name": "range", "metadata": RANGE}]
+    newcomer = client.call(11, 5, {**body, "protocol_type": "consumer", "protocols": protocols})
+    assert newcomer.error_code == E.MEMBER_ID_REQUIRED
+    assert client.call(15, 6, {"groups": [group]}).groups[0].error_code == E.GROUP_ID_NOT_FOUND
+    assert group not in {g.group_id for g in client.call(16, 4, {"states_filter": []}).groups}
+
+
+def test_members_keep_what_they_own_while_others_join(client: WireClient, cluster: Cluster, group: str) -> None:
+    joined = join(client, group)
+    sync(client, group, joined)
+    host, port = cluster.bootstrap_servers.split(":")
+    with WireClient(host, int(port)) as second:
+        body = {"group_id": group, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "member_id": ""}
+        second.send(11, 3, {**body, "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": RANGE}]})
+        wait_until(lambda: len(client.call(15, 4, {"groups": [group]}).groups[0].members) == 2)
+        (found,) = client.call(15, 4, {"groups": [group]}).groups
+        owned = {m.member_id: m.member_assignment for m in found.members}
+    assert (found.group_state, owned[joined.member_id]) == ("PreparingRebalance", b"mine")
 
 
 @pytest.mark.parametrize("version", range(6))

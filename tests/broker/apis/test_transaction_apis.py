@@ -279,8 +279,7 @@ def test_brokers_ask_whether_partitions_are_part_of_a_transaction(
         [p.partition_error_code for t in result.topic_results for p in t.results_by_partition]
         for result in answer.results_by_transaction
     )
-    outside = E.TRANSACTION_ABORTABLE if version >= 5 else E.INVALID_TXN_STATE
-    assert known == [E.NONE, outside]
+    assert known == [E.NONE, E.TRANSACTION_ABORTABLE]
     assert unknown == [E.INVALID_PRODUCER_ID_MAPPING] * 2
 
 
