@@ -338,7 +338,6 @@ def one_member() -> Script:
     return [
         join("anew", "one"),
         join("with its id", "one", id_of("join anew")),
-        describe("who has joined", "one"),
         join("again before it syncs", "one", me),
         beat("before it syncs", "one", me, 1),
         commit("before it syncs", "one", 1, me, 1),

@@ -35,7 +35,6 @@ SETTINGS: Mapping[str, str | int | bool] = {
 
 _SAYS_WHY = "the error message says what is wrong; Apache Kafka's is empty"
 DIFFERENCES = {
-    "describe who has joined": "a group is there from its first member on, and not from its first assignment",
     "join under an instance id and somebody's id": "UNKNOWN_MEMBER_ID; Apache Kafka fails inside: UNKNOWN_SERVER_ERROR",
     "init with an id too long": "answered INVALID_REQUEST; Apache Kafka closes the connection",
     "add offsets of no group": "an empty group id is refused here, and not at TxnOffsetCommit only",

@@ -3,8 +3,7 @@
 Versions: 0-6 (1 throttle_time_ms, 3 authorised operations KIP-430, 4 group.instance.id KIP-345, 5 flexible, 6
 GROUP_ID_NOT_FOUND with a message instead of a dead group KIP-1043).   Authorised: DESCRIBE each GROUP.
 Errors: by group: GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND (v6+), COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR,
-COORDINATOR_NOT_AVAILABLE.   Differs from Apache Kafka: a group is described from its first member on; Kafka knows
-none before the first assignment is in the log."""
+COORDINATOR_NOT_AVAILABLE.   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
