@@ -594,21 +594,29 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         `overflow="drop_head"`, "drop_tail" or "drop_new". Time operators follow the system's clock. `holds=False` says that
         operators which could hold elements (flat_map, for instance) hold none, so that progress can be followed through them.
         """
-    def group_by_key(self) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]:
+    def group_by_key(
+        self, *, changelog: bool = True
+    ) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]:
         """Aggregate Records by the key they have, in windows or without; records whose key is None are dropped and counted.
+
+        The state of what is computed lies in memory; behind a Kafka source a changelog topic keeps it too, in the transaction of the
+        run's transactional sink if it has one (exactly once), else acknowledged before the source's positions are committed (at
+        least once). `changelog=False`: it is lost with a restart.
 
         Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out; the end of an input gives out what is held.
         Cancels when: downstream cancels.
         Supervision: resume and restart drop the row whose function raised; the windows keep their state.
         """
-    def key_by(self, fn: Callable[[Out], Any]) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]:
+    def key_by(
+        self, fn: Callable[[Out], Any], *, changelog: bool = True
+    ) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]:
         """Aggregate Records by a new key, `fn(record)`; a key of None drops the record, counted.
 
         Fails when: the rows come from several partitions, since one new key would lie in several.
         Else as group_by_key.
         """
-    def to_table(self, *, name: str | None = None) -> Table[Source[Record, Mat]]:
+    def to_table(self, *, name: str | None = None, changelog: bool = True) -> Table[Source[Record, Mat]]:
         """Take Records as the latest value of each key; a value of None deletes.
 
         Emits when: an update is due.   Backpressures when: downstream does.
@@ -1476,8 +1484,14 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         *operators: Callable[[Any], Any], holds: bool | None = None, max_buffer: int = 100000, overflow: str = "fail"
     ) -> Flow[Any, Any, NotUsed]: ...
     @overload
-    def group_by_key(self) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]:
+    def group_by_key(
+        self, *, changelog: bool = True
+    ) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]:
         """Aggregate Records by the key they have, in windows or without; records whose key is None are dropped and counted.
+
+        The state of what is computed lies in memory; behind a Kafka source a changelog topic keeps it too, in the transaction of the
+        run's transactional sink if it has one (exactly once), else acknowledged before the source's positions are committed (at
+        least once). `changelog=False`: it is lost with a restart.
 
         Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out; the end of an input gives out what is held.
@@ -1486,10 +1500,12 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         """
     @overload
     def group_by_key(
-        *nothing: Never,
+        *nothing: Never, changelog: bool = True
     ) -> GroupedRecords[Flow[Any, Record, NotUsed], Flow[Any, WindowedRecord, NotUsed]]: ...
     @overload
-    def key_by(self, fn: Callable[[Out], Any]) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]:
+    def key_by(
+        self, fn: Callable[[Out], Any], *, changelog: bool = True
+    ) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]:
         """Aggregate Records by a new key, `fn(record)`; a key of None drops the record, counted.
 
         Fails when: the rows come from several partitions, since one new key would lie in several.
@@ -1497,14 +1513,16 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         """
     @overload
     def key_by(
-        fn: Callable[[T], Any],
+        fn: Callable[[T], Any], *, changelog: bool = True
     ) -> GroupedRecords[Flow[T, Record, NotUsed], Flow[T, WindowedRecord, NotUsed]]: ...
     @overload
-    def to_table(self, *, name: str | None = None) -> Table[Flow[In, Record, Mat]]:
+    def to_table(self, *, name: str | None = None, changelog: bool = True) -> Table[Flow[In, Record, Mat]]:
         """Take Records as the latest value of each key; a value of None deletes.
 
         Emits when: an update is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out.   Cancels when: downstream cancels.
         """
     @overload
-    def to_table(*nothing: Never, name: str | None = None) -> Table[Flow[Any, Record, NotUsed]]: ...
+    def to_table(
+        *nothing: Never, name: str | None = None, changelog: bool = True
+    ) -> Table[Flow[Any, Record, NotUsed]]: ...

@@ -24,41 +24,48 @@ class WindowOps(Ops[Out, Mat]):
 
     __slots__ = ()
 
-    def group_by_key(self) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
+    def group_by_key(self, *, changelog: bool = True) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
         """Aggregate Records by the key they have, in windows or without; records whose key is None are dropped and counted.
+
+        The state of what is computed lies in memory; behind a Kafka source a changelog topic keeps it too, in the transaction of the
+        run's transactional sink if it has one (exactly once), else acknowledged before the source's positions are committed (at
+        least once). `changelog=False`: it is lost with a restart.
 
         Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out; the end of an input gives out what is held.
         Cancels when: downstream cancels.
         Supervision: resume and restart drop the row whose function raised; the windows keep their state.
         """
-        return _Continued(self).group_by_key()
+        return _Continued(self, changelog).group_by_key()
 
-    def key_by(self, fn: Callable[[Out], Any]) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
+    def key_by(
+        self, fn: Callable[[Out], Any], *, changelog: bool = True
+    ) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
         """Aggregate Records by a new key, `fn(record)`; a key of None drops the record, counted.
 
         Fails when: the rows come from several partitions, since one new key would lie in several.
         Else as group_by_key.
         """
-        return _Continued(self).key_by(fn)
+        return _Continued(self, changelog).key_by(fn)
 
-    def to_table(self, *, name: str | None = None) -> Table[Ops[Record, Mat]]:
+    def to_table(self, *, name: str | None = None, changelog: bool = True) -> Table[Ops[Record, Mat]]:
         """Take Records as the latest value of each key; a value of None deletes.
 
         Emits when: an update is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out.   Cancels when: downstream cancels.
         """
-        return _Continued(self).to_table(name=name)
+        return _Continued(self, changelog).to_table(name=name)
 
 
 class _Continued(fluent.WindowOps[Any, Any]):
     """A part, to be continued behind a finished blueprint."""
 
-    def __init__(self, part: Ops[Any, Any]) -> None:
+    def __init__(self, part: Ops[Any, Any], changelog: bool) -> None:
         self._part = part
+        self._changelog = changelog
 
     def via_windows(self, blueprint: Blueprint) -> Any:
-        stage = WindowStage(compile(blueprint))
+        stage = WindowStage(compile(blueprint), self._changelog)
         if blueprint.late is None:
             return self._part._via(stage)
         return self._part._fan_out(stage, blueprint.late)

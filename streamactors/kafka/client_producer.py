@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -149,6 +149,25 @@ class StreamProducer:
             raise RecordError(
                 f"topic {topic}: a record of {size} bytes cannot be sent: {error.args[0].str()} ({error.args[0].name()})"
             ) from None
+
+    def send_all(self, records: Iterable[ProducerRecord], slot: Slot) -> None:
+        """Queue records that share a slot, waiting while the queue is full; on the producer's thread."""
+        for record in records:
+            while True:
+                try:
+                    self.send(record, slot)
+                except BufferError:
+                    self._client.poll(POLL_S)
+                    self._tell()
+                else:
+                    break
+        self.wake()
+
+    def flush(self) -> None:
+        """Wait until everything sent was acknowledged or given up; on the producer's thread."""
+        while self._client.flush(POLL_S):
+            self._tell()
+        self._tell()
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Have `listener` called, on the producer's thread, after each batch of reports."""

@@ -12,6 +12,7 @@ from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.marks import Assigned, EndOfInput, Idle, Needs, PositionMark, Revoked
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.kafka.changelog import KafkaChangelogs
 from streamactors.kafka.commit_routes import routes_of
 from streamactors.kafka.committable import Origin
 from streamactors.kafka.consumer_actor import (
@@ -29,6 +30,7 @@ from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
 from streamactors.kafka.transaction import transaction_of
+from streamactors.windows.changelogs import changelogs_of
 
 AHEAD = 2_048
 """Records asked of the actor at most: enough that the next chunk is on its way while this one is worked on."""
@@ -61,6 +63,7 @@ class ConsumerSourceStage(GraphStage):
         self.convert = convert
         self.reads_marks = commits in (Commits.MARKS, Commits.TRANSACTION)
         self.needs = Needs("Consumer.source, which commits what is done,") if self.reads_marks else None
+        self.keeps_changelog = commits in (Commits.MARKS, Commits.TRANSACTION, Commits.OFFSETS)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = _ConsumerSourceLogic(self)
@@ -85,10 +88,19 @@ class _ConsumerSourceLogic(SourceLogic):
         """Have a handler run on this stage's island; any thread."""
         self.interpreter.post(self, handler, argument)
 
+    def bind(self) -> None:
+        """Called when the run is built: windows behind this source find here who keeps their changelogs."""
+        run = self.interpreter.island.run
+        self._source = run.source_id(self)
+        if self._stage.keeps_changelog and self._source is not None:
+            changelogs_of(run).offer(self._source, KafkaChangelogs(self._stage.settings, run))
+
     def on_start(self) -> None:
         stage = self._stage
         run = self.interpreter.island.run
-        self._source = run.source_id(self)
+        commits = stage.commits
+        if commits is Commits.MARKS and transaction_of(run).commits_any(frozenset((self._source,))):
+            commits = Commits.TRANSACTION  # of the sinks it reaches: positions and results together
         tracker = self._tracker
         if tracker is not None and self._source is not None:
 
@@ -107,12 +119,12 @@ class _ConsumerSourceLogic(SourceLogic):
             self,
             tracker,
             self.control.is_shutdown,
-            commits=stage.commits,
+            commits=commits,
             until_end=stage.until_end,
             call_later=system.timers.call_later,
             now_ms=system.clock.now_ms,
         )
-        if stage.commits is Commits.TRANSACTION:
+        if commits is Commits.TRANSACTION:
             assert tracker is not None
             transaction_of(run).source(self._source, tracker, actor.group_metadata)
         ref = system.spawn(actor, f"consumer {stage.settings.group_id or ''}".strip())

@@ -2,7 +2,8 @@
 
 At each commit interval every sink is told to stop at its next mark. Sinks that stopped at different marks are sent on to the furthest, so
 that each has written everything before the cut and nothing behind it; when the other sinks of the run have done it too, the cut's
-positions are added and the transaction commits.
+positions are added and the transaction commits. Windows that keep a changelog take part like sinks, before those behind them, to whom they
+let only the cuts' marks through.
 
     writing ──interval──► cutting ──all at one mark──► waiting for other sinks ──► committing ──► writing
        └──── any failure, at any time ────► aborted (the run fails; the next one fences this producer)
@@ -16,6 +17,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from streamactors.engine.boundary import BoundaryOutLogic
+from streamactors.engine.logic import Logic
 from streamactors.engine.marks import Key, Position, PositionMark, merge_newer
 from streamactors.engine.run import Run
 from streamactors.errors import BuildError
@@ -23,13 +26,17 @@ from streamactors.kafka.client_producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.settings import ProducerSettings
+from streamactors.windows.changelogs import changelogs_of
+from streamactors.windows.keeper import Keeper
 
 OTHERS_CHECK_MS = 5.0
 NOWHERE: Position = (0, -1)
+THE_TRANSACTION = "the run's transaction"
+"""The name of this owner of positions, where a graph would have two."""
 
 
 class Participant(Protocol):
-    """A transactional sink, as the transaction sees it. The methods post to its island."""
+    """A transactional sink, or a stage with a changelog, as the transaction sees it. The methods post to its island."""
 
     carried: frozenset[Any]
 
@@ -49,6 +56,8 @@ class RunTransaction:
         self._participants: list[Participant] = []
         self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any]]] = {}
         self._reached: dict[Participant, PositionMark] = {}
+        self._asked: set[Participant] = set()
+        self._before: dict[Participant, set[Participant]] = {}  # whose marks it waits for
         self._ended: set[Participant] = set()
         self._left: set[Participant] = set()
         self._cutting = False
@@ -77,12 +86,17 @@ class RunTransaction:
             )
         self._sources[source] = (tracker, group)
 
+    def commits_any(self, sources: frozenset[Any]) -> bool:
+        """True if one of these sources reaches a transactional sink, which then commits its positions. Known when the run is built."""
+        return any(sources & participant.carried for participant in self._participants)
+
     def start(self, started: Callable[[BaseException | None], None]) -> StreamProducer:
         """Connect, fence whoever had the transactional id before, begin; called by each sink. Returns the producer."""
         assert self._settings is not None
         with self._lock:
             first = self.producer is None
             if self.producer is None:
+                self._let_keepers_join()
                 self.producer = StreamProducer(self._settings)
         producer = self.producer
         producer.start()
@@ -92,6 +106,21 @@ class RunTransaction:
         ready = producer.call(lambda: None)
         ready.add_done_callback(lambda _: started(producer.start().exception()))
         return producer
+
+    def _let_keepers_join(self) -> None:
+        """Stages that keep a changelog take part; when one starts all sinks have joined, since the run is built."""
+        keepers = [
+            each
+            for each in changelogs_of(self._run).keepers
+            if each.provider is not None and self.commits_any(each.carried)
+        ]
+        self._participants += keepers
+        logics: dict[object, Participant] = {logic_of(each): each for each in self._participants}
+        self._before = {each: set() for each in self._participants}
+        for keeper in keepers:
+            for logic in logics_behind(keeper.stage):
+                if logic in logics:
+                    self._before[logics[logic]].add(keeper)
 
     def _begin(self) -> None:
         assert self.producer is not None
@@ -110,40 +139,57 @@ class RunTransaction:
         if self._cutting or self._over:
             return
         self._cutting = True
-        for participant in self._participants:
-            if participant not in self._ended:
-                participant.cut({})
+        self._ask()
+
+    def _ask(self) -> None:
+        """Tell everybody to stop whose marks come already. One behind a stage that keeps marks back must not stop before that
+        stage has: it would want nothing more of the results which that stage must give out before it comes to a mark."""
+        target = self._furthest()
+        for each in self._participants:
+            waiting = each in self._ended or each in self._reached or each in self._asked
+            if not waiting and self._before[each] <= self._reached.keys():
+                self._asked.add(each)
+                each.cut(target)
+
+    def _furthest(self) -> PositionMark:
+        target: PositionMark = {}
+        for at in self._reached.values():
+            merge_newer(target, at)
+        return target
 
     def reached(self, participant: Participant, at: PositionMark, *, ended: bool) -> None:
         """A sink has stopped at a mark, or its stream has ended; any thread."""
         assert self.producer is not None
-        self.producer.call(self._guarded, lambda: self._on_reached(participant, at, ended))
+        self.producer.call(self.guarded, lambda: self.on_reached(participant, at, ended=ended))
 
-    def _guarded(self, step: Callable[[], None]) -> None:
+    def guarded(self, step: Callable[[], None]) -> None:
         """Whatever goes wrong on this thread, the sinks must hear of it."""
         try:
             step()
         except Exception as error:  # noqa: BLE001
             self._abort(error)
 
-    def _on_reached(self, participant: Participant, at: PositionMark, ended: bool) -> None:
+    def on_reached(self, participant: Participant, at: PositionMark, *, ended: bool) -> None:
+        """As `reached`, on the producer's thread."""
         if self._over:
             return
         self._reached[participant] = at
+        self._asked.discard(participant)
         if ended:
             self._ended.add(participant)
             if self._timer is not None:
                 self._timer.cancel()
             self._due()  # nobody waits for the interval at the end
+        self._ask()
         if any(each not in self._reached for each in self._participants):
             return
-        target: PositionMark = {}
-        for state in self._reached.values():
-            merge_newer(target, state)
+        target = self._furthest()
         behind = [each for each in self._participants if each not in self._ended and self._is_behind(each, target)]
         if behind:
             for each in behind:
                 del self._reached[each]
+                self._asked.add(each)
+            for each in behind:
                 each.cut(target)
         else:
             self._commit_when_others_are_done(target)
@@ -166,7 +212,7 @@ class RunTransaction:
             if any(done.get(key, NOWHERE) < place for key, place in target.items() if key[0] in carried):
                 assert self.producer is not None
                 self.producer.later(
-                    OTHERS_CHECK_MS, lambda: self._guarded(lambda: self._commit_when_others_are_done(target))
+                    OTHERS_CHECK_MS, lambda: self.guarded(lambda: self._commit_when_others_are_done(target))
                 )
                 return
         self._commit(target)
@@ -176,11 +222,18 @@ class RunTransaction:
         assert producer is not None
         assert settings is not None
         for source, (tracker, group) in self._sources.items():
-            offsets = {
-                key[1]: place[1]
+            moved = {
+                key[1]: place
                 for key, place in target.items()
-                if key[0] == source and place > self._sent.get(key, NOWHERE) and tracker.is_ours(key[1], place[0])
+                if key[0] == source and place > self._sent.get(key, NOWHERE)
             }
+            lost = [str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])]
+            if lost:
+                raise ProducerFailed(
+                    f"{', '.join(lost)} was taken away while records that stem from it were in an open transaction, which is "
+                    "aborted: the next owner reads them again; raise revoke_timeout_ms, or commit more often"
+                )
+            offsets = {key: place[1] for key, place in moved.items()}
             if offsets:
                 producer.send_offsets(offsets, group(), settings.transaction_timeout_ms / 1_000)
         producer.commit(settings.transaction_timeout_ms / 1_000)
@@ -198,15 +251,16 @@ class RunTransaction:
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def leave(self, participant: Participant, error: BaseException | None) -> None:
-        """A sink has stopped; any thread. If the transaction is not over, it is aborted and the others fail."""
+    def leave(self, participant: Participant, error: BaseException | None, *, finished: bool = False) -> None:
+        """A sink has stopped; any thread. If the transaction is not over it is aborted and the others fail, unless the sink had
+        `finished`: said its last word, and need not wait for the commit."""
         producer = self.producer
         if producer is not None:
-            producer.call(self._on_left, participant, error)
+            producer.call(self._on_left, participant, error, finished)
 
-    def _on_left(self, participant: Participant, error: BaseException | None) -> None:
+    def _on_left(self, participant: Participant, error: BaseException | None, finished: bool) -> None:
         self._left.add(participant)
-        if not self._over:
+        if not self._over and not finished:
             self._abort(
                 error or ProducerFailed("a transactional sink of the run was cancelled; the transaction is aborted")
             )
@@ -228,6 +282,27 @@ class RunTransaction:
         for participant in self._participants:
             if participant not in self._left:
                 participant.failed(error)
+
+
+def logic_of(participant: Participant) -> object:
+    """The stage of a participant."""
+    return participant.stage if isinstance(participant, Keeper) else participant
+
+
+def logics_behind(first: Logic) -> set[Logic]:
+    """Every stage that elements of a stage can reach, over boundaries too."""
+    found: set[Logic] = set()
+    work: list[Logic] = [first]
+    while work:
+        logic = work.pop()
+        following = [out.consumer for out in logic.outlets]
+        if isinstance(logic, BoundaryOutLogic):
+            following.append(logic.peer)
+        for each in following:
+            if each not in found:
+                found.add(each)
+                work.append(each)
+    return found
 
 
 _transactions: weakref.WeakKeyDictionary[Run, RunTransaction] = weakref.WeakKeyDictionary()

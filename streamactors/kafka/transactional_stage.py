@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from streamactors.engine.attributes import Attributes
-from streamactors.engine.boundary import BoundaryOutLogic
 from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks import Mark, Needs, PositionMark, merge_newer
 from streamactors.engine.stage import NOT_USED
 from streamactors.kafka.producer_stage import ProducerLogic, ProducerStage
 from streamactors.kafka.settings import ProducerSettings
-from streamactors.kafka.transaction import NOWHERE, RunTransaction, transaction_of
+from streamactors.kafka.transaction import NOWHERE, THE_TRANSACTION, RunTransaction, logics_behind, transaction_of
 
 
 class TransactionalStage(ProducerStage):
@@ -26,6 +25,7 @@ class TransactionalStage(ProducerStage):
     """
 
     reads_marks = True
+    owns_positions = THE_TRANSACTION
 
     def __init__(self, name: str, settings: ProducerSettings, *, envelopes: bool, results: bool) -> None:
         super().__init__(name, settings, None, envelopes=envelopes, results=results)
@@ -74,18 +74,7 @@ class TransactionalLogic(ProducerLogic):
 
     def sinks_behind(self) -> set[object]:
         """Return the sinks that hear of a mark only when the transaction has committed it."""
-        found: set[object] = set()
-        work: list[Logic] = [self]
-        while work:
-            logic = work.pop()
-            following = [out.consumer for out in logic.outlets]
-            if isinstance(logic, BoundaryOutLogic):
-                following.append(logic.peer)
-            for each in following:
-                if each not in found:
-                    found.add(each)
-                    work.append(each)
-        return found
+        return set(logics_behind(self))
 
     # ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,219 @@
+"""Changelogs in Kafka: the state of windows, kept in compacted topics beside the positions it stems from.
+
+Owner: the windowed stage's keeper; reading has a thread of its own, writing is done on the producer's. Two ways, by what the
+run has:
+
+* a transactional sink: entries go into the run's transaction, with the results and the positions. Before a partition is
+  restored the producer has fenced whoever used its transactional id before.
+* none: a producer of its own; the keeper's mark waits for the acknowledgement, so what is done is never ahead of the state
+  and a crash repeats rows (at least once)."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.engine.marks import PositionMark
+from streamactors.engine.run import Run
+from streamactors.errors import BuildError
+from streamactors.kafka.changelog_topics import ChangelogTopics, security_of
+from streamactors.kafka.client_producer import Slot, StreamProducer, not_delivered
+from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
+from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.kafka.transaction import RunTransaction, transaction_of
+from streamactors.windows.changelog import Change, TaskIdentity
+from streamactors.windows.changelogs import Changelog, MakeTask
+from streamactors.windows.keeper import Keeper
+
+_log = logging.getLogger("streamactors.kafka")
+
+
+class KafkaChangelogs:
+    """What a consumer source offers to the windows of its run. The application is the consumer group."""
+
+    def __init__(self, settings: ConsumerSettings, run: Run) -> None:
+        self.application = settings.group_id or ""
+        self._settings = settings
+        self._run = weakref.ref(run)
+        self._stages: dict[str, Keeper] = {}  # topic -> who writes it
+
+    def open(self, keeper: Keeper, topics: Mapping[str, str], make_task: MakeTask) -> Changelog:
+        """The changelog of a stage. Raises BuildError if another stage of the run has a store of the same name."""
+        run = self._run()
+        assert run is not None
+        transaction = transaction_of(run)
+        in_transaction = transaction.commits_any(keeper.carried)
+        for store, topic in topics.items():
+            if self._stages.setdefault(topic, keeper) is not keeper:
+                error = BuildError(
+                    f"two windowed computations of {self.application} keep a store named {store!r}, in one changelog; "
+                    "name their steps: count(name='…'), Suppressed.….with_name('…')"
+                )
+                if in_transaction:
+                    transaction.start(lambda _: None)
+                    transaction.leave(keeper, error)
+                raise error
+        if in_transaction:
+            return _InTransaction(self, keeper, topics, make_task, transaction)
+        return _AtLeastOnce(self, keeper, topics, make_task)
+
+    @property
+    def settings(self) -> ConsumerSettings:
+        """How the input is read."""
+        return self._settings
+
+
+class _KafkaChangelog:
+    """What both ways share: restoring, and turning entries into records."""
+
+    in_transaction = False
+
+    def __init__(
+        self, changelogs: KafkaChangelogs, keeper: Keeper, topics: Mapping[str, str], make_task: MakeTask
+    ) -> None:
+        self._application = changelogs.application
+        self._keeper = keeper
+        self._topics = topics
+        self._make_task = make_task
+        self._reader = ChangelogTopics(changelogs.settings, topics)
+        self._thread = Dispatcher(f"changelog of {self._application}")
+
+    def restore(self, partitions: Sequence[Any]) -> None:
+        """Read the entries of these topic partitions and make their tasks."""
+        self._execute(lambda: self._restore(partitions))
+
+    def _execute(self, fn: Callable[[], None]) -> None:
+        try:
+            self._thread.execute(fn)
+        except DispatcherStopped:
+            pass  # the stage has ended
+
+    def _stop_reading(self) -> None:
+        self._reader.cancel()
+        self._thread.stop(timeout=0)
+
+    def _restore(self, partitions: Sequence[TopicPartition]) -> None:
+        try:
+            count, found = self._reader.read(partitions)
+            tasks = {
+                number: self._make_task(TaskIdentity(self._application, number, count), changes)
+                for number, changes in found.items()
+            }
+        except Exception as error:  # noqa: BLE001  # the stage hears of it
+            self._keeper.failed(error)
+        else:
+            entries = sum(map(len, found.values()))
+            if entries:
+                _log.info("%s: restored %d entries of partitions %s", self._application, entries, sorted(found))
+            self._keeper.restored(tasks)
+
+    def _records(self, changes: Sequence[tuple[int, list[Change]]]) -> list[ProducerRecord]:
+        topics = self._topics
+        return [
+            ProducerRecord(topics[store], value, key, partition)
+            for partition, entries in changes
+            for store, key, value in entries
+        ]
+
+
+class _InTransaction(_KafkaChangelog):
+    """Entries in the run's transaction."""
+
+    in_transaction = True
+
+    def __init__(
+        self,
+        changelogs: KafkaChangelogs,
+        keeper: Keeper,
+        topics: Mapping[str, str],
+        make_task: MakeTask,
+        transaction: RunTransaction,
+    ) -> None:
+        super().__init__(changelogs, keeper, topics, make_task)
+        self._transaction = transaction
+        self._ready = False
+        self._early: list[Sequence[Any]] = []
+        self._producer = transaction.start(lambda error: self._execute(lambda: self._on_started(error)))
+
+    def _on_started(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._keeper.failed(error)
+            return
+        self._ready = True
+        for partitions in self._early:
+            self._restore(partitions)
+
+    def _restore(self, partitions: Sequence[TopicPartition]) -> None:
+        if self._ready:
+            super()._restore(partitions)
+        else:  # the former owner is not fenced yet: what it still writes would be missed
+            self._early.append(partitions)
+
+    def write(self, changes: Sequence[tuple[int, list[Change]]], at: PositionMark, ended: bool) -> None:
+        records = self._records(changes)
+
+        def send() -> None:
+            self._producer.send_all(records, {})  # what is not delivered fails the commit
+            if ended:
+                self._keeper.written()
+            self._transaction.on_reached(self._keeper, at, ended=ended)
+
+        self._producer.call(self._transaction.guarded, send)
+
+    def close(self, error: BaseException | None, finished: bool) -> None:
+        self._stop_reading()
+        self._transaction.leave(self._keeper, error, finished=finished)
+
+
+class _AtLeastOnce(_KafkaChangelog):
+    """Entries acknowledged before the mark goes on."""
+
+    def __init__(
+        self, changelogs: KafkaChangelogs, keeper: Keeper, topics: Mapping[str, str], make_task: MakeTask
+    ) -> None:
+        super().__init__(changelogs, keeper, topics, make_task)
+        consumer = changelogs.settings
+        self._interval_ms = consumer.commit_interval_ms
+        self._producer = StreamProducer(producer_beside(consumer))
+        self._producer.start().add_done_callback(lambda future: self._on_started(future.exception()))
+
+    def _on_started(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._keeper.failed(error)
+        else:
+            self._arm()
+
+    def _arm(self) -> None:
+        self._producer.later(self._interval_ms, lambda: self._keeper.cut({}))
+
+    def write(self, changes: Sequence[tuple[int, list[Change]]], at: PositionMark, ended: bool) -> None:
+        records = self._records(changes)
+        self._producer.call(self._write, records, ended)
+
+    def _write(self, records: list[ProducerRecord], ended: bool) -> None:
+        slot: Slot = {}
+        try:
+            self._producer.send_all(records, slot)
+            self._producer.flush()
+            lost = next((error for error in slot if error is not None), None)
+            if lost is not None:
+                raise not_delivered(records[0], lost)
+        except Exception as error:  # noqa: BLE001  # the stage hears of it
+            self._keeper.failed(error)
+            return
+        self._keeper.committed()
+        if not ended:
+            self._arm()
+
+    def close(self, error: BaseException | None, finished: bool) -> None:
+        self._stop_reading()
+        self._producer.close(drop=True)
+
+
+def producer_beside(consumer: ConsumerSettings) -> ProducerSettings:
+    """Settings of a producer at the broker that a consumer reads from."""
+    return ProducerSettings(consumer.bootstrap_servers, properties=security_of(consumer))
