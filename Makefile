@@ -3,23 +3,36 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SPARK_STAMP := $(VENV)/.installed-spark
+DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: venv test test-all lint typecheck bench docs clean
+.PHONY: venv demo demo-crash test test-all lint typecheck bench docs clean
 
 venv: $(STAMP)
+
+demo: $(DEMO_STAMP)
+	@$(BIN)/streamactors demo --into out/demo
+
+demo-crash: $(DEMO_STAMP)
+	@$(BIN)/streamactors demo --crash --into out/demo-crash
+
+$(DEMO_STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; assert sys.version_info >= (3, 11), "streamactors needs Python 3.11 or newer, this is " + sys.version'
+	@echo "installing streamactors with PySpark, a Java for it, pandas, matplotlib and the flights into $(VENV) (about 800 MB)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]'
+	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; assert sys.version_info >= (3, 11), "streamactors needs Python 3.11 or newer, this is " + sys.version'
-	@echo "installing streamactors and its development tools into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "installing streamactors, its development tools and what the demo needs into $(VENV) (about 900 MB)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,demo]'
 	@touch $@
 
 $(BENCH_STAMP): $(STAMP)
 	@echo "installing the peers that the benchmarks run beside"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,demo,bench]'
 	@touch $@
 
 lint: $(STAMP)

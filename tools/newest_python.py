@@ -31,7 +31,7 @@ def main() -> int:
         if not (VENV / "bin" / "python").exists():
             subprocess.run([python, "-m", "venv", str(VENV)], check=True)
         pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        if subprocess.run([*pip, "-e", f"{ROOT}[dev]"]).returncode:
+        if subprocess.run([*pip, "-e", f"{ROOT}[dev,demo]"]).returncode:
             print(f"{version}: a dependency has no build for it yet; trying an older one")
             shutil.rmtree(VENV)
             continue

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "produce": ("streamactors.cli.produce", "Produce lines from standard input to a topic."),
     "consume": ("streamactors.cli.consume", "Print the records of a topic."),
     "run": ("streamactors.cli.run", "Run a graph; drain it when asked to end."),
+    "demo": ("streamactors.demo.command", "Run the main job: a year of flights through broker, graphs and Spark."),
     "graph": ("streamactors.cli.graph", "Print a graph as a Mermaid flowchart."),
 }
 

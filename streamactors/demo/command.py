@@ -1,0 +1,51 @@
+"""`streamactors demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("demo")
+@click.option(
+    "--into",
+    default="out/demo",
+    show_default=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Where everything goes: the broker's data, checkpoints, Parquet, tables, pictures.",
+)
+@click.option(
+    "--speed",
+    type=click.IntRange(1),
+    metavar="FLIGHTS",
+    help="Produce at most so many flights a second.  [default: no limit]",
+)
+@click.option(
+    "--crash", is_flag=True, help="Kill it twice with -9 on the way, and compare with a run that was left alone."
+)
+@click.option(
+    "--seed", type=int, default=None, help="Where --crash kills.  [default: another one each time; it is printed]"
+)
+def command(into: Path, speed: int | None, crash: bool, seed: int | None) -> int:
+    """Send 336,776 real flights through a broker, stream graphs and Spark, and check that the totals add up.
+
+    A run that was interrupted goes on where it was. Ctrl-C ends everything that was started. Exit code 1: a total is wrong.
+
+    \b
+    Examples:
+      streamactors demo
+      streamactors demo --into /tmp/demo --speed 100000
+      streamactors demo --crash --seed 7
+    """
+    if crash:
+        from streamactors.demo.crash import crash_demo
+
+        return 0 if crash_demo(into, seed) else 1
+    import logging
+
+    from streamactors.demo.main import run_demo
+
+    logging.getLogger("streamactors.windows").setLevel(logging.ERROR)  # late flights are the point here, not a warning
+    return 0 if run_demo(into, speed) else 1

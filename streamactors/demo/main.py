@@ -1,0 +1,151 @@
+"""The demo from beginning to end: a broker in its own process, Spark, the steps, the check, tables and pictures."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from streamactors.broker import Cluster
+from streamactors.broker.errors import BrokerStartError
+from streamactors.demo import topics
+from streamactors.demo.data import DemoError, flights_frame
+from streamactors.demo.folder import Folder
+from streamactors.demo.progress import Progress
+from streamactors.demo.report import show_report
+from streamactors.demo.steps import STEPS, Job
+
+T = TypeVar("T")
+_BROKER_FREE_SECONDS: Final = 30.0
+
+
+def run_demo(into: Path, per_second: int | None = None) -> bool:
+    """Run the demo in a folder, or go on with one that was interrupted. Return whether all totals are right."""
+    folder = Folder(into)
+    folder.prepare()
+    with ExitStack() as undo:
+        progress = undo.enter_context(Progress(told=lambda step, done, total: tell(step, done, total)))
+        undo.enter_context(folder.locked(progress.say))
+        undo.enter_context(_terminable())
+        going_on = folder.begin()
+        undo.enter_context(_temporary_files_in(folder.temporary))
+        if going_on:
+            progress.say(f"going on in {folder.path}")
+        flights = beside(flights_frame)
+        cluster = undo.enter_context(_broker(folder))
+        running: dict[str, Any] = {"pid": os.getpid(), "broker": cluster.pid}
+
+        def tell(step: str, done: int, total: int) -> None:
+            folder.write_run({**running, "step": step, "done": done, "total": total})
+
+        job = Job(folder, cluster.bootstrap_servers, progress, flights, beside(_spark, folder), per_second)
+        undo.callback(_stop, job.spark)
+        for topic, partitions in topics.PARTITIONS.items():
+            if not going_on:
+                cluster.create_topic(topic, partitions)
+        for name, step in STEPS.items():
+            if name not in folder.steps_done():
+                began = time.monotonic()
+                records = step(job)
+                folder.step_done(name, {"records": records, "seconds": round(time.monotonic() - began, 2)})
+        right = show_report(job)
+        folder.step_done("report", {})
+    return right
+
+
+def beside(fn: Callable[..., T], *arguments: Any) -> Future[T]:
+    """Call a function in a thread of its own."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(fn(*arguments))
+        except BaseException as error:  # noqa: BLE001  # it is raised where the result is asked for
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=f"demo-{fn.__name__}", daemon=True).start()
+    return future
+
+
+def _broker(folder: Folder) -> Cluster:
+    """Start the broker; after a crash the old one may need a moment to let go of its folder."""
+    until = time.monotonic() + _BROKER_FREE_SECONDS
+    while True:
+        try:
+            return Cluster(process=True, data=folder.broker).start()
+        except BrokerStartError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
+def _spark(folder: Folder) -> Any:
+    from streamactors.spark import spark_session
+
+    return spark_session(
+        "streamactors-demo",
+        **{
+            "spark.local.dir": str(folder.temporary),
+            "spark.sql.warehouse.dir": str(folder.temporary / "warehouse"),
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Djava.io.tmpdir={folder.temporary} -Dderby.system.home={folder.temporary}",
+        },
+    )
+
+
+def _stop(spark: Future[Any]) -> None:
+    """Stop Spark and its JVM, if it came up."""
+    try:
+        session = spark.result(timeout=60)
+    except Exception:  # noqa: BLE001  # whoever needed it has heard of it
+        return
+    session.stop()
+    gateway = type(session.sparkContext)._gateway
+    if gateway is not None:
+        gateway.shutdown()
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does: in order."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Keep temporary files and matplotlib's fonts out of the rest of the machine."""
+    told = {"TMPDIR": str(folder), "MPLCONFIGDIR": str(folder / "matplotlib")}
+    before = {name: os.environ.get(name) for name in told}
+    temporary = tempfile.tempdir
+    os.environ.update(told)
+    tempfile.tempdir = None
+    try:
+        yield
+    finally:
+        tempfile.tempdir = temporary
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+__all__ = ["DemoError", "run_demo"]

@@ -1,0 +1,46 @@
+"""What a run ends with: do the totals add up, how fast it was, where everything is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamactors.demo import topics
+from streamactors.demo.check import check
+from streamactors.demo.pictures import draw_pictures
+from streamactors.demo.tables import read_tables
+from streamactors.demo.truth import Truth
+
+if TYPE_CHECKING:
+    from streamactors.demo.steps import Job
+
+
+def show_report(job: Job) -> bool:
+    """Read back, check, draw and print. Return whether all totals are right."""
+    progress, folder = job.progress, job.folder
+    produced = sum(topics.ends(job.bootstrap, topics.FLIGHTS).values())
+    with progress.step("check and pictures", 3) as meter:
+        tables = read_tables(folder, job.bootstrap)
+        meter.set(1)
+        findings = list(check(tables, Truth(job.flights.result()), produced))
+        meter.set(2)
+        pictures = draw_pictures(tables, folder)
+    progress.say("")
+    for finding in findings:
+        progress.say(f"  ✓ {finding.what}" if finding.wrong is None else f"  ✗ {finding.what}: {finding.wrong}")
+    progress.say("")
+    dead = max(tables.dead.values(), default=0)
+    progress.say(f"  {produced:,} records in = {tables.flights:,} rows in Spark + {dead} dead letters")
+    in_hours = int(tables.hours["flights"].sum())
+    progress.say(
+        f"  {produced:,} records in = {in_hours:,} flights in hours + {tables.late:,} late + {dead} dead letters"
+    )
+    progress.say(f"  {len(tables.hours):,} windows, {len(tables.alerts):,} alerts on and off")
+    progress.say("")
+    progress.say(f"  {'step':<18}{'records':>10}{'seconds':>9}{'records/s':>11}")
+    for name, report in folder.steps_done().items():
+        seconds = max(report["seconds"], 0.01)
+        progress.say(f"  {name:<18}{report['records']:>10,}{seconds:>9.1f}{report['records'] / seconds:>11,.0f}")
+    progress.say("")
+    for path in [*sorted(folder.parquet.iterdir()), folder.tables, *pictures]:
+        progress.say(f"  {path}")
+    return all(finding.wrong is None for finding in findings)

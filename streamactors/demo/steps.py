@@ -1,0 +1,105 @@
+"""The steps of the demo, in order: each runs one graph to the end of its topic, and tells how many records passed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from streamactors.demo import alerts, flights_to_spark, hours, hours_to_spark, produce, topics
+from streamactors.demo.data import PLANTED_EVERY, planned
+from streamactors.demo.folder import Folder
+from streamactors.demo.progress import Progress
+from streamactors.demo.watch import watched
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass
+class Job:
+    """What every step needs. `flights` and `spark` are made beside the work, and waited for where they are needed."""
+
+    folder: Folder
+    bootstrap: str
+    progress: Progress
+    flights: Future[pd.DataFrame]
+    spark: Future[Any]
+    per_second: int | None = None
+
+
+def produce_flights(job: Job) -> int:
+    """Fill topic `flights`."""
+    frame = job.flights.result()
+    total = len(frame) + len(frame) // PLANTED_EVERY
+    stored = topics.ends(job.bootstrap, topics.FLIGHTS)
+    with job.progress.step("produce", total) as meter:
+        meter.add(sum(stored.values()))
+        graph = produce.graph(topics.producer(job.bootstrap), planned(frame), stored, meter.add, job.per_second)
+        graph.run().result()
+    return total
+
+
+def flights_into_spark(job: Job) -> int:
+    """Run graph 1."""
+    total = sum(topics.ends(job.bootstrap, topics.FLIGHTS).values())
+    name = flights_to_spark.NAME
+    with job.progress.step(name, total) as meter:
+        graph = flights_to_spark.graph(
+            job.bootstrap, job.spark.result(), job.folder.parquet / name, job.folder.checkpoints / name
+        )
+        control, query = graph.run()
+        with watched(control, meter, job.folder.samples / f"{name}.jsonl"):
+            query.completion.result()
+            control.is_shutdown.result()
+    return total
+
+
+def flights_into_hours(job: Job) -> int:
+    """Run graph 2."""
+    total = sum(topics.ends(job.bootstrap, topics.FLIGHTS).values())
+    with job.progress.step(hours.NAME, total) as meter:
+        control, done = hours.graph(job.bootstrap).run()
+        with watched(control, meter, job.folder.samples / f"{hours.NAME}.jsonl"):
+            done.result()
+            control.is_shutdown.result()
+    return total
+
+
+def hours_into_spark(job: Job) -> int:
+    """Run graph (a)."""
+    total = sum(topics.ends(job.bootstrap, topics.HOURS).values())
+    name = hours_to_spark.NAME
+    with job.progress.step(name, total) as meter:
+        graph = hours_to_spark.graph(
+            job.bootstrap, job.spark.result(), job.folder.parquet / name, job.folder.checkpoints / name
+        )
+        control, query = graph.run()
+        with watched(control, meter, job.folder.samples / f"{name}.jsonl"):
+            query.completion.result()
+            control.is_shutdown.result()
+    return total
+
+
+def hours_into_alerts(job: Job) -> int:
+    """Run graph (b)."""
+    total = sum(topics.ends(job.bootstrap, topics.HOURS).values())
+    with job.progress.step(alerts.NAME, total) as meter:
+        switch, done = alerts.graph(job.bootstrap, meter.add).run()
+        try:
+            done.result()
+        except BaseException:
+            switch.shutdown()
+            raise
+    return total
+
+
+STEPS: Final[dict[str, Callable[[Job], int]]] = {
+    "produce": produce_flights,
+    flights_to_spark.NAME: flights_into_spark,
+    hours.NAME: flights_into_hours,
+    hours_to_spark.NAME: hours_into_spark,
+    alerts.NAME: hours_into_alerts,
+}
+"""Name -> step, which returns the number of records it has seen to."""

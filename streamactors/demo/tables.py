@@ -1,0 +1,78 @@
+"""The tables that a run ends in, read from what it wrote: Parquet files and topics. `tables/*.csv` are the same row for row after
+every run, however often it was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from streamactors import Sink
+from streamactors.demo import flights_to_spark, hours_to_spark, topics
+from streamactors.demo.alerts import Alert
+from streamactors.demo.truth import WEATHER, by_airline
+from streamactors.kafka import Consumer, ConsumerRecord, Subscriptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from streamactors.demo.folder import Folder
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a run wrote. `dead`: dead letters per graph, each source position once."""
+
+    flights: int
+    by_airline: pd.DataFrame
+    hours: pd.DataFrame
+    alerts: pd.DataFrame
+    late: int
+    dead: dict[str, int]
+
+
+def read_tables(folder: Folder, bootstrap: str) -> Tables:
+    """Read everything back and write `tables/*.csv`."""
+    import pandas as pd
+
+    flights = pd.read_parquet(folder.parquet / flights_to_spark.NAME)
+    flights = flights.assign(cancelled=flights["dep_delay"].isna(), month=flights["month"].astype("int64"))
+    hours = pd.read_parquet(folder.parquet / hours_to_spark.NAME)
+    hours = hours[["origin", "hour_ms", "flights", "cancelled", "mean_delay", *WEATHER]]
+    last = dict(read(bootstrap, topics.ALERTS, lambda record: (record.key, Alert.from_json(record.value or b""))))
+    alerts = pd.DataFrame(last.values(), columns=Alert._fields).fillna("")
+    letters = set(read(bootstrap, topics.FLIGHTS_DEAD, origin_of))
+    tables = Tables(
+        flights=len(flights),
+        by_airline=by_airline(flights),
+        hours=hours.sort_values(["origin", "hour_ms"], ignore_index=True),
+        alerts=alerts.sort_values(["origin", "hour_ms"], ignore_index=True),
+        late=len(read(bootstrap, topics.LATE, lambda record: record.offset)),
+        dead={
+            stage: sum(letter[0] == stage for letter in letters) for stage in sorted({letter[0] for letter in letters})
+        },
+    )
+    for name in ("by_airline", "hours", "alerts"):
+        getattr(tables, name).to_csv(folder.tables / f"{name}.csv", index=False)
+    counts = {
+        "flights": tables.flights,
+        "late": tables.late,
+        **{f"dead in {graph}": n for graph, n in tables.dead.items()},
+    }
+    pd.Series(counts, name="count").to_csv(folder.tables / "counts.csv", index_label="what")
+    return tables
+
+
+def origin_of(letter: ConsumerRecord) -> tuple[str, str, str, str]:
+    """Return the graph a dead letter comes from, and the position of its record: one letter, however often it was written."""
+    told = {name.removeprefix("dead-letter."): (value or b"").decode() for name, value in letter.headers}
+    return told["stage"], told["topic"], told["partition"], told["offset"]
+
+
+def read(bootstrap: str, topic: str, parse: Callable[[ConsumerRecord], T]) -> list[T]:
+    """Return every committed record of a topic, parsed."""
+    everything: Any = Subscriptions.assignment_with_offset({(topic, n): 0 for n in range(topics.PARTITIONS[topic])})
+    source = Consumer.plain_source(topics.consumer(bootstrap, "tables"), everything, until="end")
+    return source.map(parse).run_with(Sink.to_list()).result(timeout=120)
