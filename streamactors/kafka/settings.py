@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -42,6 +43,17 @@ PRODUCER_PROPERTIES: Final[Mapping[str, Any]] = MappingProxyType(
         "acks": "all",
     }
 )
+
+_REBOOTSTRAP_OPTIONAL: Final = (2, 11)  # the first confluent-kafka that can do without and lives on
+
+TRANSACTIONAL_PROPERTIES: Final[Mapping[str, Any]] = MappingProxyType(
+    # When no broker answers, librdkafka begins again with the bootstrap servers and takes its broker handles away. A TxnOffsetCommit
+    # that waits for such a handle is never sent, and the transaction hangs for ever (seen with 2.16, after a broker's restart).
+    {"metadata.recovery.strategy": "none"}
+    if tuple(map(int, version("confluent-kafka").split(".")[:2])) >= _REBOOTSTRAP_OPTIONAL
+    else {}
+)
+"""What a transactional producer is made with besides, unless `properties` say otherwise."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +165,11 @@ class ProducerSettings(ClientSettings):
 
     def client_properties(self) -> dict[str, Any]:
         """Return the properties to make the client with."""
-        own = {} if self.transactional_id is None else {"transactional.id": self.transactional_id}
-        return self.merged(PRODUCER_PROPERTIES, own)
+        if self.transactional_id is None:
+            return self.merged(PRODUCER_PROPERTIES, {})
+        return self.merged(
+            {**PRODUCER_PROPERTIES, **TRANSACTIONAL_PROPERTIES}, {"transactional.id": self.transactional_id}
+        )
 
 
 @dataclass(frozen=True)
