@@ -81,13 +81,13 @@ def plan_of(module: Module) -> Plan:
 def _make(module: Module) -> Plan:
     nodes, edges, inlets, outlets, mat = _flatten(module)
     graph = fuse(Flat(nodes, edges, inlets, outlets, mat))
-    nodes, edges = _cut(graph.nodes, graph.edges)
-    islands = _number_islands(nodes, edges, graph.inlets + graph.outlets)
+    nodes, edges, outlets = _cut(graph.nodes, graph.edges, graph.outlets)
+    islands = _number_islands(nodes, edges, graph.inlets + outlets)
     names = [_island_name(nodes, island) for island in range(islands)]
-    marks = plan_marks(nodes, edges, partial=bool(graph.outlets))
-    parts, connections = _number_connections(nodes, edges, graph.outlets, graph.inlets)
+    marks = plan_marks(nodes, edges, partial=bool(outlets))
+    parts, connections = _number_connections(nodes, edges, outlets, graph.inlets)
     halves = [(node.stage.peer_node, i) for i, node in enumerate(nodes) if isinstance(node.stage, BoundaryIn)]
-    return Plan(nodes, edges, graph.inlets, graph.outlets, graph.mat, names, marks, parts, connections, halves)
+    return Plan(nodes, edges, graph.inlets, outlets, graph.mat, names, marks, parts, connections, halves)
 
 
 def _number_connections(
@@ -188,7 +188,7 @@ def _flatten(root: Module) -> Any:
     return nodes, edges, inlets, outlets, mat
 
 
-def _cut(nodes: list[Node], edges: list[tuple[PortOf, PortOf]]) -> tuple[list[Node], list[tuple[PortOf, PortOf]]]:
+def _cut(nodes: list[Node], edges: list[Edge], outlets: list[PortOf]) -> tuple[list[Node], list[Edge], list[PortOf]]:
     """Replace each AsyncBoundary by its two halves; the edge between them is a pair of mailboxes, not a connection."""
     for index in range(len(nodes)):
         stage = nodes[index].stage
@@ -198,11 +198,10 @@ def _cut(nodes: list[Node], edges: list[tuple[PortOf, PortOf]]) -> tuple[list[No
             out_half = BoundaryOut()
             nodes[index] = Node(out_half, attributes)
             nodes.append(Node(BoundaryIn(out_half, index, buffer), attributes))
-            edges = [
-                (((len(nodes) - 1, 0), target) if source == (index, 0) else (source, target))
-                for source, target in edges
-            ]
-    return nodes, edges
+            before, behind = (index, 0), (len(nodes) - 1, 0)
+            edges = [((behind if source == before else source), target) for source, target in edges]
+            outlets = [behind if outlet == before else outlet for outlet in outlets]
+    return nodes, edges, outlets
 
 
 def _number_islands(nodes: list[Node], edges: list[tuple[PortOf, PortOf]], open_ports: list[PortOf]) -> int:

@@ -468,3 +468,9 @@ def test_a_cause_travels_with_a_cancellation(system):
     sink.request(1)
     sink.cancel(NO_MORE_ELEMENTS)
     assert source.expect_cancellation_with_cause() is NO_MORE_ELEMENTS
+
+
+def test_an_inner_source_may_end_in_an_async_boundary(system):
+    inner = Source.range(0, 5).async_boundary().map(str).async_boundary()
+    done = Source.range(0, 3).flat_map_merge(2, lambda _: inner).run_with(Sink.to_list(), system)
+    assert sorted(done.result(30)) == sorted(["0", "1", "2", "3", "4"] * 3)
