@@ -21,7 +21,7 @@ class OwnedFeed:
         """Return where to begin when nothing was ever read."""
         return {PARTITION: self._start}
 
-    def begin(self, start: Mapping[str, int], until: Mapping[str, int] | None) -> None:
+    def begin(self, start: Mapping[str, int], until: Mapping[str, int] | None, *, skip_lost: bool) -> None:
         """Begin; with `until`, a mark stands exactly there."""
         marks_at = () if until is None or PARTITION not in until else (until[PARTITION],)
         self._begin((start.get(PARTITION, self._start), marks_at))

@@ -34,8 +34,10 @@ class OwnedSource(Protocol):
     def initial(self) -> Positions:
         """Return where to begin when nothing was ever read."""
 
-    def begin(self, start: Mapping[str, int], until: Mapping[str, int] | None) -> None:
-        """Begin at `start`; partitions not named there from their first element. With `until`, give that range first."""
+    def begin(self, start: Mapping[str, int], until: Mapping[str, int] | None, *, skip_lost: bool) -> None:
+        """Begin at `start`; partitions not named there from their first element. With `until`, give that range first.
+
+        What is not there any more is an error, or with `skip_lost` left out."""
 
     def ends(self) -> Positions:
         """Return the positions behind the last elements that are there now; partitions whose end is not known are left out."""

@@ -370,3 +370,17 @@ def _consumed(message: Any) -> Consumed:
         value=message.value(),
         headers=tuple(message.headers() or ()),
     )
+
+
+def live_members(bootstrap_servers: str, group: str) -> list[str]:
+    """Return the members of a group, as client id and host; none when there is no such group. Raises KafkaError."""
+    connection = _Connection(bootstrap_servers)
+    client = ck_admin.AdminClient(connection.settings())
+    try:
+        (future,) = client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_MS / 1000).values()
+        found = future.result(timeout=REQUEST_TIMEOUT_MS / 1000)
+    except ck.KafkaException as error:
+        if error.args[0].code() == ck.KafkaError.GROUP_ID_NOT_FOUND:
+            return []
+        raise connection.failure(error) from None
+    return [f"{member.client_id} at {member.host}" for member in found.members]

@@ -21,7 +21,14 @@ _log = logging.getLogger("streamactors.kafka")
 RECORD_OVERHEAD = 64
 """Bytes a record costs beside its key and value, for the estimate of a chunk's size."""
 
-_IGNORED = (ck.KafkaError._ALL_BROKERS_DOWN, ck.KafkaError._TRANSPORT, ck.KafkaError._TIMED_OUT, ck.KafkaError._RESOLVE)
+_PASSING = (
+    ck.KafkaError._ALL_BROKERS_DOWN,
+    ck.KafkaError._TRANSPORT,
+    ck.KafkaError._TIMED_OUT,
+    ck.KafkaError._RESOLVE,
+    ck.KafkaError._MAX_POLL_EXCEEDED,  # the member has left; the poll that says so lets it join again
+)
+"""Told in a warning: librdkafka goes on by itself."""
 _RETRIABLE_COMMIT = (
     ck.KafkaError.REBALANCE_IN_PROGRESS,
     ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -32,6 +39,8 @@ _RETRIABLE_COMMIT = (
     ck.KafkaError._TRANSPORT,
     ck.KafkaError._WAIT_COORD,
 )
+_NOT_A_MEMBER = (ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_ID)
+"""The group has gone on without this member: its partitions are about to be lost, and with them what there was to commit."""
 
 
 class Run(NamedTuple):
@@ -59,6 +68,7 @@ class StreamConsumer:
     def __init__(self, settings: ConsumerSettings) -> None:
         self._settings = settings
         self._complaint = ""
+        self._is_member = False
         properties = settings.client_properties()
         properties.setdefault("client.id", "streamactors")
         properties["error_cb"] = self._on_error
@@ -106,6 +116,7 @@ class StreamConsumer:
         def told(callback: Callable[[list[TopicPartition]], None]) -> Callable[[Any, Any], None]:
             return lambda _, partitions: callback([TopicPartition(p.topic, p.partition) for p in partitions])
 
+        self._is_member = True
         self._client.subscribe(list(names), on_assign=told(on_assign), on_revoke=told(on_revoke), on_lost=told(on_lost))
 
     def assign(self, starts: Mapping[TopicPartition, int | None]) -> None:
@@ -113,6 +124,10 @@ class StreamConsumer:
         self._client.assign(
             [ck.TopicPartition(*key, ck.OFFSET_STORED if offset is None else offset) for key, offset in starts.items()]
         )
+
+    def assign_more(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions besides."""
+        self._client.incremental_assign([ck.TopicPartition(*key, offset) for key, offset in starts.items()])
 
     # ── looking things up ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -207,7 +222,7 @@ class StreamConsumer:
                 records.append(message)
             elif error.code() == ck.KafkaError._PARTITION_EOF:
                 ends.append((TopicPartition(message.topic(), message.partition()), message.offset()))
-            elif error.code() in _IGNORED or (error.retriable() and not error.fatal()):
+            elif error.code() in _PASSING or (error.retriable() and not error.fatal()):
                 _log.warning("%s: %s", self._settings.bootstrap_servers, error.str())
             else:
                 where = f"{message.topic()}-{message.partition()}: " if message.topic() else ""
@@ -241,7 +256,11 @@ class StreamConsumer:
         return self._client.consumer_group_metadata()
 
     def _judge(self, error: Any, offsets: Mapping[TopicPartition, int]) -> bool:
-        if error.code() in _RETRIABLE_COMMIT or error.retriable():
+        if (
+            error.code() in _RETRIABLE_COMMIT
+            or error.retriable()
+            or (self._is_member and error.code() in _NOT_A_MEMBER)
+        ):
             return False
         named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
         raise CommitFailed(f"group {self._settings.group_id}: {named} not committed: {error.str()} ({error.name()})")

@@ -8,7 +8,9 @@ KafkaError
 ├── ConsumerFailed    a consumer cannot go on
 ├── ProducerFailed    a producer cannot go on
 ├── CommitFailed      offsets cannot be committed, and trying again will not help
-└── CommitTimeout     offsets could not be committed in time
+├── CommitTimeout     offsets could not be committed in time
+├── GroupInUse        a group that must have no members has some
+└── RecordsGone       a position that is to be gone on from is not there any more
 """
 
 from __future__ import annotations
@@ -50,3 +52,11 @@ class CommitFailed(KafkaError):
 
 class CommitTimeout(KafkaError):
     """Offsets could not be committed in time."""
+
+
+class GroupInUse(KafkaError):
+    """A group that must have no members has some."""
+
+
+class RecordsGone(KafkaError):
+    """Records that are to be read are not there any more; the message names the offsets."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
@@ -11,6 +12,7 @@ from streamactors.engine.attributes import Attributes
 from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.marks import Assigned, EndOfInput, Idle, Needs, PositionMark, Revoked
+from streamactors.engine.ownership import owner_of
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.kafka.changelog import KafkaChangelogs
 from streamactors.kafka.commit_routes import routes_of
@@ -19,7 +21,9 @@ from streamactors.kafka.consumer_actor import (
     CommitNow,
     Commits,
     ConsumerActor,
+    PausePartitions,
     RequestRecords,
+    ResumePartitions,
     RunEnded,
     StageEnded,
     Start,
@@ -27,13 +31,24 @@ from streamactors.kafka.consumer_actor import (
 from streamactors.kafka.consumer_state import Delivery
 from streamactors.kafka.control import Control
 from streamactors.kafka.offsets import OffsetTracker
+from streamactors.kafka.owned_consumer import OwnedConsumerActor
+from streamactors.kafka.owned_partitions import OwnedPartitions
+from streamactors.kafka.owned_source import OwnedStart
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
-from streamactors.kafka.transaction import transaction_of
+from streamactors.kafka.transaction import THE_TRANSACTION, transaction_of
 from streamactors.windows.changelogs import changelogs_of
 
 AHEAD = 2_048
 """Records asked of the actor at most: enough that the next chunk is on its way while this one is worked on."""
+
+
+_OWNERS = {
+    Commits.OFFSETS: "the offsets in hand",
+    Commits.BEFORE: "the commit before delivery (at most once)",
+    Commits.TRANSACTION: THE_TRANSACTION,
+}
+"""Who decides where such a source begins after a restart; plain sources and those that commit what is done follow others."""
 
 
 class ConsumerSourceStage(GraphStage):
@@ -63,6 +78,7 @@ class ConsumerSourceStage(GraphStage):
         self.convert = convert
         self.reads_marks = commits in (Commits.MARKS, Commits.TRANSACTION)
         self.needs = Needs("Consumer.source, which commits what is done,") if self.reads_marks else None
+        self.owns_positions = _OWNERS.get(commits, "")
         self.keeps_changelog = commits in (Commits.MARKS, Commits.TRANSACTION, Commits.OFFSETS)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
@@ -83,6 +99,7 @@ class _ConsumerSourceLogic(SourceLogic):
         self._source: int | None = None
         self._tell: Callable[[Any], None] = lambda _: None
         self._ending = False
+        self._owned: OwnedStart | None = None  # somebody else says where to begin
 
     def post(self, handler: Callable[[Any], None], argument: Any) -> None:
         """Have a handler run on this stage's island; any thread."""
@@ -96,6 +113,20 @@ class _ConsumerSourceLogic(SourceLogic):
             changelogs_of(run).offer(self._source, KafkaChangelogs(self._stage.settings, run))
 
     def on_start(self) -> None:
+        stage = self._stage
+        owner = owner_of(self.interpreter.island.run, self._source)
+        if owner is None:
+            self._start(ConsumerActor, stage.settings, stage.subscription)
+            return
+        start = partial(self._start, partial(OwnedConsumerActor, wanted=stage.subscription))
+        self._owned = owned = OwnedStart(stage.settings, start, self._tell_pause)
+        begin = self.async_callback(owned.begin).invoke
+        owner.claim(self._source, OwnedPartitions(stage.settings, stage.subscription, stage.until_end, begin))
+
+    def _tell_pause(self, keys: tuple[TopicPartition, ...], pause: bool) -> None:
+        self._tell(PausePartitions(keys) if pause else ResumePartitions(keys))
+
+    def _start(self, make_actor: Callable[..., ConsumerActor], settings: ConsumerSettings, of: Subscription) -> None:
         stage = self._stage
         run = self.interpreter.island.run
         commits = stage.commits
@@ -113,9 +144,9 @@ class _ConsumerSourceLogic(SourceLogic):
             else:
                 run.progress.listen(self._source, listener)
         system = run.system
-        actor = ConsumerActor(
-            stage.settings,
-            stage.subscription,
+        actor = make_actor(
+            settings,
+            of,
             self,
             tracker,
             self.control.is_shutdown,
@@ -133,14 +164,20 @@ class _ConsumerSourceLogic(SourceLogic):
         self.control.attach(ref.tell, lambda: stop.invoke(None))
         run.when_ended(lambda: ref.tell(RunEnded()))
         ref.tell(Start())
+        if self._owned is not None:
+            self._ask()  # begun later than asked
 
     # ── from the actor ────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_records(self, delivery: Delivery) -> None:
         """Records have come."""
         self._asked -= len(delivery.records)
-        self._waiting.append(delivery)
+        if self._owned is None:
+            self._waiting.append(delivery)
+        else:
+            self._waiting.extend(self._owned.admit(delivery))
         self._push()
+        self._ask()  # for what is still wanted: nobody pulls again for it
 
     def on_assigned(self, keys: list[tuple[TopicPartition, int]]) -> None:
         """Partitions are ours."""
@@ -148,9 +185,16 @@ class _ConsumerSourceLogic(SourceLogic):
             for key, epoch in keys:
                 self.out.mark(Assigned((self._source, key), epoch))
 
+    def on_positions(self, places: list[tuple[TopicPartition, int, int]]) -> None:
+        """Partitions begin here, as the owner of their positions has said: everything before is done."""
+        assert self._owned is not None
+        for key, epoch, place in self._owned.positions(places):
+            self.out.mark({(self._source, key): (epoch, place)})
+
     def on_revoked(self, keys: list[tuple[TopicPartition, int]]) -> None:
         """Partitions are ours no more; what has not been pushed of them is dropped."""
         gone = dict(keys)
+        self._ends = None  # if it was told: the actor looks again when it has partitions
         self._waiting = deque(d for d in self._waiting if gone.get(d.key) != d.epoch)
         if self._source is not None:
             for key, epoch in keys:
@@ -159,6 +203,8 @@ class _ConsumerSourceLogic(SourceLogic):
 
     def on_idle(self, silent: list[tuple[TopicPartition, int, float]]) -> None:
         """Partitions have nothing behind what was delivered, though there is demand."""
+        if self._owned is not None:
+            self._reached_end([(key, epoch) for key, epoch, _ in silent])
         if self._source is not None and self.out.asked:
             late = {delivery.key for delivery in self._waiting}
             wall_ms = self.interpreter.island.run.system.clock.wall_ms()
@@ -169,12 +215,25 @@ class _ConsumerSourceLogic(SourceLogic):
     def on_end(self, ends: list[tuple[TopicPartition, int, int]]) -> None:
         """A bounded read has delivered everything; `ends` are (partition, epoch, position behind its end)."""
         self._ends = ends
+        if self._owned is not None:
+            self._reached_end([(key, epoch) for key, epoch, _ in ends])
         self._push()
         self._end_when_drained()
+
+    def _reached_end(self, keys: list[tuple[TopicPartition, int]]) -> None:
+        assert self._owned is not None
+        late = {delivery.key for delivery in self._waiting}
+        for key, epoch in keys:
+            if key not in late:
+                self._waiting.extend(self._owned.at_end(self, key, epoch))
+        self._push()
 
     def _end_when_drained(self) -> None:
         if self._ends is None or self._waiting or self._committing or self._ending:
             return
+        tracker = self._tracker
+        if tracker is not None and not all(tracker.deliverable(key, epoch) for key, epoch, _ in self._ends):
+            return  # taken away meanwhile, and what was waiting is dropped: `on_revoked` is on its way
         if self._source is not None:
             for key, epoch, position in self._ends:
                 if self._tracker is None or self._tracker.delivered(key, epoch, position):
@@ -191,7 +250,10 @@ class _ConsumerSourceLogic(SourceLogic):
     def on_pull(self, out: Connection) -> None:
         self._push()
         self._end_when_drained()
-        wanted = min(out.asked, AHEAD) - self._asked
+        self._ask()
+
+    def _ask(self) -> None:
+        wanted = min(self.out.asked, AHEAD) - self._asked
         if self._ends is None and wanted > 0 and (wanted * 2 >= AHEAD or self._asked * 2 <= wanted):
             self._asked += wanted
             self._tell(RequestRecords(self, wanted))
@@ -199,9 +261,12 @@ class _ConsumerSourceLogic(SourceLogic):
     def _push(self) -> None:
         out = self.out
         waiting = self._waiting
-        while waiting and out.asked and not out.out_closed and not self._committing:
+        while waiting and (out.asked or not waiting[0].records) and not out.out_closed and not self._committing:
             delivery = waiting.popleft()
             records, end = delivery.records, delivery.end
+            if not records:
+                out.mark({(self._source, delivery.key): (delivery.epoch, end)})
+                continue
             if len(records) > out.asked:
                 rest = records[out.asked :]
                 waiting.appendleft(Delivery(delivery.stage, delivery.key, delivery.epoch, rest, end))
@@ -257,6 +322,8 @@ class _ConsumerSourceLogic(SourceLogic):
             self.complete_stage()
 
     def on_stop(self) -> None:
+        if self._owned is not None and not self._owned.begun:
+            self.control.is_shutdown.try_complete(None)
         self._tell(StageEnded(self))
 
     def snapshot_state(self) -> str:

@@ -42,6 +42,7 @@ class SparkSink:
         *,
         target_batch_s: float = TARGET_BATCH_S,
         dead_letters: BadRow | None = None,
+        fail_on_data_loss: bool = True,
         query_name: str | None = None,
         bind: str = "127.0.0.1",
         advertise: str | None = None,
@@ -51,7 +52,8 @@ class SparkSink:
         `schema`: DDL ("key string, n long") or a StructType. `checkpoint`: a folder of this query's own. `max_rows`: of a batch; how many it
         gets follows from how long batches take, so that one takes about `target_batch_s`. `trigger`: None (as soon as the batch before is
         done), "available_now" (end with the input), or seconds between batches. `dead_letters(row, error)` gets rows that do not fit;
-        without it the first one fails the stream. `bind`, `advertise`: the address the rows are served at, and the one executors reach
+        without it the first one fails the stream. `fail_on_data_loss=False`: records that retention has taken from under the checkpoint are
+        skipped instead of failing the query. `bind`, `advertise`: the address the rows are served at, and the one executors reach
         it by; loopback unless told otherwise.
         Materializes: a SparkStreamQuery.
         """
@@ -66,6 +68,7 @@ class SparkSink:
             trigger,
             target_batch_s,
             dead_letters,
+            fail_on_data_loss,
             query_name,
             bind,
             advertise,
@@ -84,6 +87,7 @@ class SparkSink:
         *,
         target_batch_s: float = TARGET_BATCH_S,
         dead_letters: BadRow | None = None,
+        fail_on_data_loss: bool = True,
         query_name: str | None = None,
         bind: str = "127.0.0.1",
         advertise: str | None = None,
@@ -114,6 +118,7 @@ class SparkSink:
             trigger,
             target_batch_s,
             dead_letters,
+            fail_on_data_loss,
             query_name,
             bind,
             advertise,
@@ -130,6 +135,7 @@ def _sink(
     trigger: Trigger,
     target_batch_s: float,
     dead_letters: BadRow | None,
+    fail_on_data_loss: bool,
     query_name: str | None,
     bind: str,
     advertise: str | None,
@@ -154,6 +160,7 @@ def _sink(
         bad_rows=dead_letters,
         host=bind,
         advertised_host=advertise,
+        strict=bool(fail_on_data_loss),
     )
     return Sink(StageModule(SparkSinkStage(name, settings)))
 

@@ -46,6 +46,7 @@ class SinkSettings:
     bad_rows: BadRow | None
     host: str
     advertised_host: str | None
+    strict: bool
 
 
 class SparkSinkStage(GraphStage):
@@ -192,7 +193,9 @@ class SparkSinkLogic(Logic):
     def _begin(self, start: Positions, until: Positions | None) -> None:
         self._batches.begin(start, until)
         for i, handle in enumerate(self._all_handles()):
-            handle.begin(_part(start, i), None if until is None else _part(until, i))
+            handle.begin(
+                _part(start, i), None if until is None else _part(until, i), skip_lost=not self._settings.strict
+            )
         self.async_callback(self._look).invoke(None)
 
     def _done_elsewhere(self, mark: PositionMark) -> bool:
