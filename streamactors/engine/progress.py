@@ -24,11 +24,14 @@ class Progress:
         self._done: dict[object, PositionMark] = {}
         self._since: dict[object, float] = {}  # when each sink last said something, by the machine's clock
         self._said: PositionMark = {}
+        self._only: dict[object, object] = {}  # sinks that one partition reaches, and which
         self._listeners: dict[object, Listener] = {}
 
-    def add_sink(self, sink: object, sources: frozenset[object]) -> None:
-        """Count on a sink: nothing of `sources` is done before it says so."""
+    def add_sink(self, sink: object, sources: frozenset[object], partition: object = None) -> None:
+        """Count on a sink: nothing of `sources` (given a partition: nothing of that) is done before it says so."""
         with self._lock:
+            if partition is not None:
+                self._only[sink] = partition
             self._sinks[sink] = sources
             self._done[sink] = {}
             self._since[sink] = monotonic()
@@ -55,6 +58,7 @@ class Progress:
             gone = self._done.pop(sink, None)
             self._since.pop(sink, None)
             self._sinks.pop(sink, None)
+            self._only.pop(sink, None)
             if gone is not None:
                 self._advance(list({key for marks in (*self._done.values(), gone) for key in marks}), gone)
 
@@ -64,6 +68,7 @@ class Progress:
             self._done.pop(sink, None)
             self._since.pop(sink, None)
             self._sinks.pop(sink, None)
+            self._only.pop(sink, None)
 
     def position(self, key: tuple[object, object]) -> Position | None:
         """Return the position that is done, None when nothing is."""
@@ -82,7 +87,11 @@ class Progress:
     def _advance(self, keys: list[tuple[object, object]], gone: PositionMark | None = None) -> None:
         moved: dict[object, PositionMark] = {}
         for key in keys:
-            positions = [self._done[sink].get(key) for sink, sources in self._sinks.items() if key[0] in sources]
+            positions = [
+                self._done[sink].get(key)
+                for sink, sources in self._sinks.items()
+                if key[0] in sources and self._only.get(sink, key[1]) == key[1]
+            ]
             if None in positions:
                 continue
             known = [position for position in positions if position is not None]

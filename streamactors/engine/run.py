@@ -183,11 +183,16 @@ def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[
     home = parent.interpreter.island if parent is not None else None
     outer = run._source_of.get(parent) if parent is not None else None
     marks = plan.marks
+    handed_out = (
+        parent is not None
+        and run.marks_active
+        and any(node.stage.emits_marks and node.stage.known_as(run) is not None for node in plan.nodes)
+    )
     if marks.active:
-        if parent is not None and outer is None:
+        if parent is not None and outer is None and not handed_out:
             raise BuildError(_UNHEARD.format(parent.name))
         run.marks_active = True
-    marked = marks.active or outer is not None
+    marked = marks.active or outer is not None or handed_out
     islands = [home if home is not None and i == 0 else _new_island(run, name) for i, name in enumerate(plan.islands)]
     interpreters = [island.interpreter for island in islands]
     parts = plan.parts
@@ -204,7 +209,7 @@ def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[
         values.append(value)
     if marked:
         _prepare_marks(run, plan, base, outer, logics, connections)
-        if parent is not None:
+        if parent is not None and outer is not None:
             run.inside(parent, logics)
     for out_half, in_half in plan.boundaries:
         connect(logics[out_half], logics[in_half])
@@ -229,8 +234,16 @@ def _prepare_marks(
     """Tell connections, sources and sinks of a plan what marks go where."""
     marks = plan.marks
 
-    def source_id(node: int) -> int:
+    handed_out = {
+        i: known
+        for i, node in enumerate(plan.nodes)
+        if node.stage.emits_marks and (known := node.stage.known_as(run)) is not None
+    }
+
+    def source_id(node: int) -> Any:
         """The name that marks bear: for the source inside a stage that stands for it, the stage's."""
+        if node in handed_out:
+            return handed_out[node][0]
         return outer[0] if outer is not None else base + node
 
     for number, edge in enumerate(plan.edges):
@@ -238,10 +251,12 @@ def _prepare_marks(
         if carried:
             connections[number].carries = frozenset(map(source_id, carried))
     for i, node in enumerate(plan.nodes):
-        if node.stage.emits_marks:
+        if node.stage.emits_marks and i not in handed_out:
             run._source_of[logics[i]] = (source_id(i), node.attributes.replay)
     for i, sources in marks.sinks.items():
-        run.progress.add_sink(logics[i], frozenset(map(source_id, sources)))
+        partitions = {handed_out[node][1] if node in handed_out else None for node in sources}
+        only = partitions.pop() if len(partitions) == 1 else None
+        run.progress.add_sink(logics[i], frozenset(map(source_id, sources)), only)
 
 
 def materialize(module: Module, system: ActorSystem) -> Any:

@@ -90,6 +90,11 @@ class GraphStage:
         """True when marks of an inlet reach an outlet (a wire tap's branch carries none)."""
         return True
 
+    def known_as(self, run: Any) -> tuple[Any, Any] | None:
+        """Return (source, partition) for a source that another source of `run` has handed out and that bears that one's name; its
+        marks are of this partition only. None for every other stage."""
+        return None
+
     @property
     def label(self) -> str:
         """The stage's name in errors and pictures."""

@@ -237,6 +237,16 @@ class StreamConsumer:
         """End `pause`."""
         self._client.resume([ck.TopicPartition(*key) for key in keys])
 
+    def seek(self, key: TopicPartition, offset: int) -> bool:
+        """Read a partition from `offset` on. False: it is assigned but not being read yet; try again after the next poll."""
+        try:
+            self._client.seek(ck.TopicPartition(*key, offset))
+        except ck.KafkaException as error:
+            if error.args[0].code() in (ck.KafkaError._STATE, ck.KafkaError._UNKNOWN_PARTITION):
+                return False
+            raise ConsumerFailed(f"{key}: cannot be read from {offset}: {error.args[0].str()}") from None
+        return True
+
     # ── committing ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:

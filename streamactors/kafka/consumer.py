@@ -8,14 +8,17 @@ from typing import Any
 from streamactors.dsl.source import Source
 from streamactors.dsl.with_context import SourceWithContext
 from streamactors.engine.blueprint import StageModule
+from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
 from streamactors.kafka.committable import CommittableMessage, CommittableOffset, Origin, committable
 from streamactors.kafka.consumer_actor import Commits
 from streamactors.kafka.control import Control
+from streamactors.kafka.partitioned_stage import OffsetsOnAssign, OnRevoke, PartitionedSourceStage
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.source_stage import ConsumerSourceStage
-from streamactors.kafka.subscriptions import AutoSubscription, Subscription
+from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
+from streamactors.stages.checks import function, plain_function
 from streamactors.windows.record import Record
 
 
@@ -89,6 +92,87 @@ class Consumer:
         return SourceWithContext(source.module)
 
     @staticmethod
+    def partitioned_source(
+        settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
+    ) -> Source[tuple[TopicPartition, Source[ConsumerRecord, NotUsed]], Control]:
+        """Emit (partition, source of its records) for each assigned partition; commit as `Consumer.source` does.
+
+        For `flat_map_merge(breadth, lambda pair: pair[1]…)`, breadth at least the number of partitions; or run each source apart, for
+        instance in `map_async`: then an offset is committed when its record is done at every sink of that run. A source completes when its
+        partition is revoked; when it is cancelled, the partition is handed out anew from the first record not taken."""
+        name = "Consumer.partitioned_source"
+        needs_group(name, settings)
+        return partitioned_source(name, settings, subscription, until, commits=Commits.MARKS)
+
+    @staticmethod
+    def plain_partitioned_source(
+        settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
+    ) -> Source[tuple[TopicPartition, Source[ConsumerRecord, NotUsed]], Control]:
+        """As `partitioned_source`, and commit nothing."""
+        name = "Consumer.plain_partitioned_source"
+        if isinstance(subscription, AutoSubscription):
+            needs_group(f"{name} with topics", settings)
+        return partitioned_source(name, settings, subscription, until, commits=Commits.NOBODY)
+
+    @staticmethod
+    def committable_partitioned_source(
+        settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
+    ) -> Source[tuple[TopicPartition, Source[CommittableMessage, NotUsed]], Control]:
+        """As `partitioned_source`, with offsets in hand, as `committable_source`."""
+        name = "Consumer.committable_partitioned_source"
+        needs_group(name, settings)
+        return partitioned_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=committable)
+
+    @staticmethod
+    def plain_partitioned_manual_offset_source(
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        get_offsets_on_assign: OffsetsOnAssign,
+        on_revoke: OnRevoke | None = None,
+        *,
+        until: str | None = None,
+    ) -> Source[tuple[TopicPartition, Source[ConsumerRecord, NotUsed]], Control]:
+        """As `plain_partitioned_source`, beginning where you say, for offsets kept outside of Kafka.
+
+        `get_offsets_on_assign`: from the set of partitions assigned to {partition: offset}, or a future or coroutine of that; a partition that
+        is not in it begins at the group's offset. `on_revoke`: called with the set of partitions taken away."""
+        name = "Consumer.plain_partitioned_manual_offset_source"
+        if isinstance(subscription, AutoSubscription):
+            needs_group(f"{name} with topics", settings)
+        return partitioned_source(
+            name,
+            settings,
+            subscription,
+            until,
+            commits=Commits.NOBODY,
+            offsets_on_assign=function(f"{name}: get_offsets_on_assign", get_offsets_on_assign),
+            on_revoke=None if on_revoke is None else plain_function(f"{name}: on_revoke", on_revoke),
+        )
+
+    @staticmethod
+    def committable_partitioned_manual_offset_source(
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        get_offsets_on_assign: OffsetsOnAssign,
+        on_revoke: OnRevoke | None = None,
+        *,
+        until: str | None = None,
+    ) -> Source[tuple[TopicPartition, Source[CommittableMessage, NotUsed]], Control]:
+        """As `committable_partitioned_source`, beginning where you say; see `plain_partitioned_manual_offset_source`."""
+        name = "Consumer.committable_partitioned_manual_offset_source"
+        needs_group(name, settings)
+        return partitioned_source(
+            name,
+            settings,
+            subscription,
+            until,
+            commits=Commits.OFFSETS,
+            convert=committable,
+            offsets_on_assign=function(f"{name}: get_offsets_on_assign", get_offsets_on_assign),
+            on_revoke=None if on_revoke is None else plain_function(f"{name}: on_revoke", on_revoke),
+        )
+
+    @staticmethod
     def at_most_once_source(
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> Source[ConsumerRecord, Control]:
@@ -120,12 +204,42 @@ def consumer_source(
     convert: Callable[[list[Any], Origin], list[Any]] | None = None,
 ) -> Source[Any, Control]:
     """Return a source of a checked subscription. Raises BuildError naming what is wrong."""
+    _check(name, settings, subscription, until)
+    stage = ConsumerSourceStage(settings, subscription, commits=commits, until_end=until == "end", convert=convert)
+    stage.name = name
+    return Source(StageModule(stage))
+
+
+def partitioned_source(
+    name: str,
+    settings: Any,
+    subscription: Any,
+    until: str | None,
+    *,
+    commits: Commits,
+    convert: Callable[[list[Any], Origin], list[Any]] | None = None,
+    offsets_on_assign: OffsetsOnAssign | None = None,
+    on_revoke: OnRevoke | None = None,
+) -> Source[Any, Control]:
+    """As `consumer_source`, of sources by partition."""
+    _check(name, settings, subscription, until)
+    stage = PartitionedSourceStage(
+        settings,
+        subscription,
+        commits=commits,
+        until_end=until == "end",
+        convert=convert,
+        offsets_on_assign=offsets_on_assign,
+        on_revoke=on_revoke,
+    )
+    stage.name = name
+    return Source(StageModule(stage))
+
+
+def _check(name: str, settings: Any, subscription: Any, until: str | None) -> None:
     if not isinstance(settings, ConsumerSettings):
         raise BuildError(f"{name} expects ConsumerSettings, got {type(settings).__name__}")
     if not isinstance(subscription, Subscription):
         raise BuildError(f"{name} expects a subscription (Subscriptions.topics(…)), got {type(subscription).__name__}")
     if until not in (None, "end"):
         raise BuildError(f"{name}: until must be None or 'end', got {until!r}")
-    stage = ConsumerSourceStage(settings, subscription, commits=commits, until_end=until == "end", convert=convert)
-    stage.name = name
-    return Source(StageModule(stage))

@@ -19,6 +19,7 @@ from streamactors.kafka.client_consumer import StreamConsumer
 from streamactors.kafka.consumer_state import ConsumerState, Limits, Partition
 from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed, KafkaError
 from streamactors.kafka.offsets import OffsetTracker
+from streamactors.kafka.partition_feed import PartitionFeed
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, TopicPartition
 
@@ -27,6 +28,7 @@ _log = logging.getLogger("streamactors.kafka")
 DRAIN_CHECK_MS = 5.0
 IDLE_EVERY_MS = 500.0
 COMMIT_RETRY_MS = 100.0
+BUSY_POLL_MS = 5.0
 
 
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -57,6 +59,15 @@ class ResumePartitions:
     """The end of the user's pause."""
 
     keys: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartAt:
+    """Deliver a withheld partition, from an offset; None: from where it stands."""
+
+    key: TopicPartition
+    epoch: int
+    offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +138,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         until_end: bool,
         call_later: Callable[[float, Callable[[], None]], Any],
         now_ms: Callable[[], float],
+        feed_of: Callable[[TopicPartition, int], PartitionFeed] | None = None,
+        withhold: bool = False,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -139,6 +152,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._replies: list[StreamFuture[None]] = []
         self._call_later = call_later
         self._now_ms = now_ms
+        self._feed_of = feed_of  # where every partition is a stage of its own
+        self._withhold = withhold  # partitions are delivered when somebody has said from where
+        self._seeks: dict[TopicPartition, int] = {}
+        self._ended_feeds: set[PartitionFeed] = set()
         self._state = ConsumerState(
             Limits(settings.high_bytes, settings.low_bytes, settings.max_buffered_bytes, settings.pause_dwell_ms)
         )
@@ -157,6 +174,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._handlers: dict[type, Callable[[Any], None]] = {
             Start: self._on_start,
             RequestRecords: self._on_request,
+            StartAt: self._on_start_at,
             _Poll: self._on_poll,
             _CommitDue: self._on_commit_due,
             PausePartitions: lambda message: self._state.pause(message.keys),
@@ -260,7 +278,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             return
         starving = state.starving
         if starving:
-            batch = client.poll(self._settings.max_poll_records, self._settings.poll_timeout_ms / 1_000)
+            # while others have records waiting, their requests must not wait for a poll that waits for data
+            wait_ms = BUSY_POLL_MS if state.feeding else self._settings.poll_timeout_ms
+            batch = client.poll(self._settings.max_poll_records, wait_ms / 1_000)
         elif state.hungry and state.may_read:
             batch = client.poll(self._settings.max_poll_records, 0)
         else:
@@ -271,7 +291,11 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             state.read(*run)
         for key, position in batch.ends:
             state.end_reached(key, position)
+        if self._seeks:
+            self._seek()
         self._deliver()
+        if self._until_end and self._feed_of is not None:
+            self._end_feeds()
         to_pause, to_resume = state.pauses(self._now_ms())
         if to_pause:
             client.pause(to_pause)
@@ -297,6 +321,14 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if not self._ended.done():
             self.myAddress.tell(_POLL)
 
+    def _end_feeds(self) -> None:
+        """In a bounded read each partition ends for itself."""
+        for partition in self._state.partitions.values():
+            if partition.stage not in self._ended_feeds and self._state.finished(partition):
+                self._ended_feeds.add(partition.stage)
+                self._state.stage_gone(partition.stage)
+                partition.stage.on_end(max(partition.stop_at or 0, partition.position or 0))
+
     def _deliver(self) -> None:
         for delivery in self._state.deliveries():
             delivery.stage.post(delivery.stage.on_records, delivery)
@@ -314,7 +346,13 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._membership_changed = True
         epoch = next_epoch()
         stop_at = self._client.stable_ends(keys) if self._until_end and self._client is not None else {}
-        self._state.assigned(keys, epoch, self._stage, stop_at)
+        if self._feed_of is None:
+            self._state.assigned(keys, epoch, self._stage, stop_at)
+        else:
+            for key in keys:
+                self._state.assigned([key], epoch, self._feed_of(key, epoch), stop_at)
+        if self._withhold:
+            self._state.withhold(keys)
         if self._tracker is not None:
             self._tracker.assigned(keys, epoch)
         self._assigned_once = True
@@ -322,7 +360,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _on_revoked(self, keys: list[TopicPartition]) -> None:
         self._membership_changed = True
-        gone = self._state.revoked(keys)
+        gone = self._gone(keys)
         tracker = self._tracker
         if tracker is not None:
             closing = self._client is None  # what is in flight has been waited for already, or never ends
@@ -339,7 +377,18 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _on_lost(self, keys: list[TopicPartition]) -> None:
         _log.warning("%s: lost %s", self._settings.group_id, ", ".join(map(str, keys)))
-        self._tell_revoked(self._state.revoked(keys))
+        self._tell_revoked(self._gone(keys))
+
+    def _gone(self, keys: list[TopicPartition]) -> list[Partition]:
+        """Partitions are ours no more; their feeds give nothing from here on."""
+        gone = self._state.revoked(keys)
+        if self._feed_of is not None:
+            for partition in gone:
+                partition.stage.revoke()
+                self._state.stage_gone(partition.stage)
+                self._seeks.pop(partition.key, None)
+                self._ended_feeds.discard(partition.stage)
+        return gone
 
     def _tell_revoked(self, gone: list[Partition]) -> None:
         if self._tracker is not None:
@@ -445,6 +494,31 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             self._finish(error)
         else:
             self._arm_tick(DRAIN_CHECK_MS)
+
+    # ── starting where somebody says ──────────────────────────────────────────────────────────────────────────────
+
+    def _on_start_at(self, message: StartAt) -> None:
+        partition = self._state.partitions.get(message.key)
+        if partition is None or partition.epoch != message.epoch:
+            return  # looked up slowly -> revoked meanwhile
+        if message.offset is None:
+            self._state.release(message.key)
+            self._deliver()
+        else:
+            self._seeks[message.key] = message.offset
+            self._seek()
+        self._poll_now()
+
+    def _seek(self) -> None:
+        assert self._client is not None
+        for key, offset in list(self._seeks.items()):
+            partition = self._state.partitions[key]
+            if partition.paused:
+                self._client.resume([key])
+                partition.paused = False
+            if self._client.seek(key, offset):
+                del self._seeks[key]
+                self._state.start_over(key)
 
     # ── the user ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -99,6 +99,7 @@ class ConsumerState:
         self._limits = limits
         self.partitions: dict[TopicPartition, Partition] = {}
         self.user_paused: set[TopicPartition] = set()
+        self.withheld: set[TopicPartition] = set()
         self.demand: dict[Any, int] = {}
         self.counts = Counts()
         self._turn = 0
@@ -115,6 +116,7 @@ class ConsumerState:
     def revoked(self, keys: Iterable[TopicPartition]) -> list[Partition]:
         """Partitions are ours no more; what was buffered is forgotten, another member reads it. Returns what they were."""
         gone = [self.partitions.pop(key) for key in keys if key in self.partitions]
+        self.withheld.difference_update(partition.key for partition in gone)
         self.counts.dropped_stale += sum(partition.buffered for partition in gone)
         return gone
 
@@ -154,6 +156,27 @@ class ConsumerState:
         """End `pause`."""
         self.user_paused.difference_update(keys)
 
+    def withhold(self, keys: Iterable[TopicPartition]) -> None:
+        """Deliver nothing of these assignments until `release` or `start_over`: where they begin is being looked up."""
+        self.withheld.update(keys)
+
+    def release(self, key: TopicPartition) -> None:
+        """End `withhold`: deliver from where the partition stands."""
+        self.withheld.discard(key)
+
+    def start_over(self, key: TopicPartition) -> None:
+        """End `withhold`: the client has been told to read from elsewhere, so what was read is not wanted."""
+        partition = self.partitions[key]
+        partition.chunks.clear()
+        partition.buffered = partition.size = 0
+        partition.fetched = partition.position = partition.over_since = None
+        partition.at_end = False
+        self.withheld.discard(key)
+
+    def is_silenced(self, key: TopicPartition) -> bool:
+        """True while a partition must deliver nothing, whatever the demand."""
+        return key in self.user_paused or key in self.withheld
+
     # ── what to do ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def deliveries(self) -> Iterator[Delivery]:
@@ -166,7 +189,7 @@ class ConsumerState:
         while waiting:
             partition = self.partitions[waiting.popleft()]
             wanted = self.demand.get(partition.stage, 0)
-            if not wanted or not partition.chunks or partition.key in self.user_paused:
+            if not wanted or not partition.chunks or self.is_silenced(partition.key):
                 continue
             yield self._deliver(partition, wanted)
             if partition.chunks:
@@ -196,7 +219,7 @@ class ConsumerState:
         to_pause: list[TopicPartition] = []
         to_resume: list[TopicPartition] = []
         for key, partition in self.partitions.items():
-            by_user = key in self.user_paused
+            by_user = self.is_silenced(key)
             if partition.size > high or (by_user and partition.size):
                 if partition.over_since is None:
                     partition.over_since = now_ms
@@ -219,7 +242,7 @@ class ConsumerState:
         found = []
         for partition in self.partitions.values():
             waiting = partition.at_end and not partition.chunks and not partition.paused
-            if not waiting or partition.key in self.user_paused or not self.demand.get(partition.stage):
+            if not waiting or self.is_silenced(partition.key) or not self.demand.get(partition.stage):
                 partition.silent_since = None
                 continue
             if partition.silent_since is None:
@@ -234,6 +257,11 @@ class ConsumerState:
         """True when a stage wants records and has none waiting: poll at once, and wait for data."""
         fed = {partition.stage for partition in self.partitions.values() if partition.chunks}
         return any(n > 0 and stage not in fed for stage, n in self.demand.items())
+
+    @property
+    def feeding(self) -> bool:
+        """True when some stage has records waiting for its demand."""
+        return any(p.chunks and not self.is_silenced(p.key) for p in self.partitions.values())
 
     @property
     def may_read(self) -> bool:
@@ -252,7 +280,7 @@ class ConsumerState:
     def finished(self, partition: Partition) -> bool:
         """True when a bounded read has delivered all of a partition."""
         stop_at = partition.stop_at
-        if stop_at is None or partition.chunks:
+        if stop_at is None or partition.chunks or partition.key in self.withheld:
             return False
         return (partition.fetched or 0) >= stop_at
 

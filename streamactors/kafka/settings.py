@@ -101,7 +101,8 @@ class ConsumerSettings(ClientSettings):
     `poll_interval_ms`: pause between polls while nobody waits for records. `poll_timeout_ms`: how long one poll waits for the first
     record. Back-pressure, per partition: resumed when less than `low_bytes` are buffered, paused when more than `high_bytes` have been for
     `pause_dwell_ms`; `max_buffered_bytes` is the bound of all partitions together. `commit_interval_ms`: how often done positions are
-    committed. `revoke_timeout_ms`: how long a partition that is taken away may wait for what is in flight."""
+    committed. `revoke_timeout_ms`: how long a partition that is taken away may wait for what is in flight. `wait_close_partition_ms`: how
+    long the sub-source of a partition that was taken away goes on, in case it is given back at once, as eager rebalances do."""
 
     group_id: str | None = None
     auto_offset_reset: str = "latest"
@@ -115,6 +116,7 @@ class ConsumerSettings(ClientSettings):
     commit_interval_ms: int = field(default=1_000, kw_only=True)
     commit_timeout_ms: int = field(default=15_000, kw_only=True)
     revoke_timeout_ms: int = field(default=5_000, kw_only=True)
+    wait_close_partition_ms: int = field(default=500, kw_only=True)
     max_in_flight: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,206 @@
+"""The stage of a sub-source: emits the records of one partition, with a mark behind each chunk.
+
+Inside the run of its partitioned source (flat_map_merge) its marks bear that source's name; in a run of its own they bear their own, and
+what is done there counts just the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.causes import NonFailureCancellation
+from streamactors.engine.connection import Connection
+from streamactors.engine.logic import Logic, SourceLogic
+from streamactors.engine.marks import Assigned, EndOfInput, Idle, Needs, PositionMark, Revoked
+from streamactors.engine.run import Run
+from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage
+from streamactors.errors import BuildError
+from streamactors.kafka.commit_routes import routes_of
+from streamactors.kafka.committable import Origin
+from streamactors.kafka.consumer_actor import CommitNow, Commits, RequestRecords
+from streamactors.kafka.consumer_state import Delivery
+from streamactors.kafka.partition_feed import PartitionFeed
+from streamactors.kafka.source_stage import AHEAD
+from streamactors.kafka.sub_source import SubSource
+
+
+class SubSourceStage(GraphStage):
+    """Emit the records of one partition.
+
+    Emits when: records are there and downstream has demand.   Completes when: the partition is revoked, the partitioned source is
+    stopped, or a bounded read has reached its end.   Fails when: the consumer fails.
+    """
+
+    shape = SOURCE
+    emits_marks = True
+
+    def __init__(self, sub: SubSource) -> None:
+        self.sub = sub
+        self.name = str(sub.key)
+        self.reads_marks = sub.commits is Commits.MARKS
+        self.needs = Needs("Consumer.partitioned_source, which commits what is done,") if self.reads_marks else None
+
+    def known_as(self, run: Run) -> tuple[Any, Any] | None:
+        parent = self.sub.parent
+        return (parent.source, self.sub.key) if run is parent.run and parent.source is not None else None
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        if not self.sub.take():
+            raise BuildError(
+                f"the source of {self.sub.key} has been run already; a partition's source can be run once: "
+                "put a broadcast behind it, or use Consumer.source"
+            )
+        return _SubSourceLogic(self), NOT_USED
+
+
+class _SubSourceLogic(SourceLogic):
+    def __init__(self, stage: SubSourceStage) -> None:
+        self._stage = stage
+        self._sub = stage.sub
+        self._feed = stage.sub.feed
+        self._source: Any = None
+        self._origin: Origin | None = None
+        self._told = False
+
+    def on_start(self) -> None:
+        sub, run = self._sub, self.interpreter.island.run
+        closed = sub.started(self)
+        if closed is not None:
+            self._close(closed[0])
+            return
+        known = self._stage.known_as(run)
+        if known is not None:
+            self._source = known[0]  # the partitioned source listens
+        else:
+            self._source = run.source_id(self)
+            self._listen(run)
+        if run is not sub.parent.run:
+            sub.parent.wait_for(run)
+        self._read(sub.feed)
+
+    def _listen(self, run: Run) -> None:
+        tracker = self._sub.parent.tracker
+        if tracker is None or self._source is None:
+            return
+
+        def listener(moved: PositionMark) -> None:
+            for (_, key), (epoch, position) in moved.items():
+                tracker.done(key, epoch, position)
+
+        if self._sub.commits is Commits.OFFSETS:
+            routes_of(run).source(self._source, tracker, listener, self._commit)
+        else:
+            run.progress.listen(self._source, listener)
+
+    def _read(self, feed: PartitionFeed) -> None:
+        self._feed.read_by(None)
+        self._feed = feed
+        self._origin = None
+        feed.read_by(self)
+        if self._source is not None:
+            self.out.mark(Assigned((self._source, feed.key), feed.epoch))
+        self._push()
+        self._ask()
+
+    # ── any thread ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def look(self) -> None:
+        if not self._told:
+            self._told = True
+            self.interpreter.post(self, self._on_look, None)
+
+    def switch(self, feed: PartitionFeed) -> None:
+        self.interpreter.post(self, self._read, feed)
+
+    def close(self, error: BaseException | None) -> None:
+        self.interpreter.post(self, self._close, error)
+
+    def revoked(self, epoch: int) -> None:
+        self.interpreter.post(self, self._on_revoked, epoch)
+
+    def idle(self, silent_ms: float) -> None:
+        self.interpreter.post(self, self._on_idle, silent_ms)
+
+    def _commit(self, reply: StreamFuture[None]) -> None:
+        self._sub.parent.tell(CommitNow(reply))
+
+    # ── on the island ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_look(self, _: None) -> None:
+        self._told = False
+        self._push()
+        self._ask()
+
+    def on_pull(self, out: Connection) -> None:
+        self._push()
+        self._ask()
+
+    def _ask(self) -> None:
+        feed = self._feed
+        wanted = min(self.out.asked, AHEAD) - feed.asked
+        if wanted > 0 and not feed.revoked and (wanted * 2 >= AHEAD or feed.asked * 2 <= wanted):
+            feed.asked += wanted
+            self._sub.parent.tell(RequestRecords(feed, wanted))
+
+    def _push(self) -> None:
+        out, feed = self.out, self._feed
+        tracker, convert = self._sub.parent.tracker, self._sub.convert
+        while out.can_push:
+            delivery = feed.take(out.asked)
+            if delivery is None:
+                break
+            records, end = delivery.records, delivery.end
+            if tracker is not None and not tracker.delivered(delivery.key, delivery.epoch, end, records[0].offset):
+                continue  # its revocation has begun: the next owner reads it
+            out.push(records if convert is None else convert(records, self._origin_of(delivery)))
+            if self._source is not None:
+                out.mark({(self._source, delivery.key): (delivery.epoch, end)})
+        self._end_when_read(feed)
+
+    def _end_when_read(self, feed: PartitionFeed) -> None:
+        end = feed.end
+        if end is None or feed.revoked or self._sub.finished:
+            return
+        tracker = self._sub.parent.tracker
+        if self._source is not None and (tracker is None or tracker.delivered(feed.key, feed.epoch, end)):
+            self.out.mark({(self._source, feed.key): (feed.epoch, end)})
+            self.out.mark(EndOfInput((self._source, feed.key)))
+        self._close(None)
+
+    def _origin_of(self, delivery: Delivery) -> Origin:
+        if self._origin is None:
+            tracker = self._sub.parent.tracker
+            assert tracker is not None
+            self._origin = Origin(delivery.key, delivery.epoch, tracker, self._commit)
+        return self._origin
+
+    def _on_revoked(self, epoch: int) -> None:
+        if self._source is not None:
+            self.out.mark(Revoked((self._source, self._feed.key), epoch))
+
+    def _on_idle(self, silent_ms: float) -> None:
+        if self._source is not None and self.out.asked:
+            wall_ms = self.interpreter.island.run.system.clock.wall_ms()
+            self.out.mark(Idle((self._source, self._feed.key), int(silent_ms), wall_ms))
+
+    def _close(self, error: BaseException | None) -> None:
+        if self._sub.finished:
+            return
+        self._sub.finished = True
+        if error is None:
+            self.complete_stage()
+        else:
+            self.fail_stage(error)
+
+    def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        if not isinstance(cause, NonFailureCancellation):
+            self._sub.failure = cause
+        super().on_cancel(out, cause)
+
+    def on_stop(self) -> None:
+        self._feed.read_by(None)
+        self._sub.parent.sub_ended(self._sub)
+
+    def snapshot_state(self) -> str:
+        return f"{self._feed.key}; asked for {self._feed.asked}"
