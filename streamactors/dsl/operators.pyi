@@ -27,11 +27,12 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         """Put a flow, or a stage of your own, behind this part; keep this part's materialized value."""
     def via_mat(self, flow: Flow[Out, U, M2], combine: Callable[[Mat, M2], M3]) -> Source[U, M3]:
         """As `via`; the materialized value is `combine(this part's, the flow's)`, for instance Keep.both."""
-    def async_boundary(self, buffer: int | None = None) -> Source[Out, Mat]:
+    def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> Source[Out, Mat]:
         """Run what comes next in an actor of its own.
 
         `buffer` is the number of elements that may be on the way; without it the number follows the consumer, from 16 to
-        4,096. Completion arrives behind the elements, a failure overtakes them."""
+        4,096. Completion arrives behind the elements, a failure overtakes them. `process=True` will give it a worker
+        process; there are none yet, so it is refused."""
     def map_materialized_value(self, fn: Callable[[Mat], M2]) -> Source[Out, M2]:
         """Return this part with `fn(materialized value)` as its materialized value."""
     def map(self, fn: Callable[[Out], U]) -> Source[U, Mat]:
@@ -635,15 +636,18 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def via_mat(flow: Flow[T, U, M2], combine: Callable[[NotUsed, M2], M3]) -> Flow[T, U, M3]: ...
     @overload
-    def async_boundary(self, buffer: int | None = None) -> Flow[In, Out, Mat]:
+    def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> Flow[In, Out, Mat]:
         """Run what comes next in an actor of its own.
 
         `buffer` is the number of elements that may be on the way; without it the number follows the consumer, from 16 to
-        4,096. Completion arrives behind the elements, a failure overtakes them."""
+        4,096. Completion arrives behind the elements, a failure overtakes them. `process=True` will give it a worker
+        process; there are none yet, so it is refused."""
     @overload
-    def async_boundary(buffer: int | None) -> Flow[Any, Any, NotUsed]: ...
+    def async_boundary(buffer: int | None, *, process: bool = False) -> Flow[Any, Any, NotUsed]: ...
     @overload
-    def async_boundary(*nothing: Never, buffer: int | None = None) -> Flow[Any, Any, NotUsed]: ...
+    def async_boundary(
+        *nothing: Never, buffer: int | None = None, process: bool = False
+    ) -> Flow[Any, Any, NotUsed]: ...
     @overload
     def map_materialized_value(self, fn: Callable[[Mat], M2]) -> Flow[In, Out, M2]:
         """Return this part with `fn(materialized value)` as its materialized value."""

@@ -10,6 +10,7 @@ from streamactors.dsl.part import checked_combine, joined, module_of
 from streamactors.dsl.typevars import M2, M3, Mat, Out, U
 from streamactors.engine.blueprint import AsyncBoundary, MatMapped
 from streamactors.engine.stage import Stage
+from streamactors.errors import BuildError
 from streamactors.stages.checks import plain_function, positive
 
 if TYPE_CHECKING:
@@ -29,11 +30,14 @@ class ComposeOps(Ops[Out, Mat]):
         """As `via`; the materialized value is `combine(this part's, the flow's)`, for instance Keep.both."""
         return self._with(joined(self.module, module_of("via_mat", flow, (1, 1)), checked_combine("via_mat", combine)))
 
-    def async_boundary(self, buffer: int | None = None) -> Ops[Out, Mat]:
+    def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> Ops[Out, Mat]:
         """Run what comes next in an actor of its own.
 
         `buffer` is the number of elements that may be on the way; without it the number follows the consumer, from 16 to
-        4,096. Completion arrives behind the elements, a failure overtakes them."""
+        4,096. Completion arrives behind the elements, a failure overtakes them. `process=True` will give it a worker
+        process; there are none yet, so it is refused."""
+        if process:
+            raise BuildError("async_boundary(process=True): there are no worker processes yet; leave it out")
         if buffer is not None:
             positive("async_boundary", "buffer", buffer)
         return self._via(AsyncBoundary(buffer))

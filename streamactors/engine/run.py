@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from streamactors.actors.local_system import SystemStopped
 from streamactors.engine.blueprint import Module
 from streamactors.engine.boundary import connect
 from streamactors.engine.connection import Connection
@@ -264,6 +265,8 @@ def materialize(module: Module, system: ActorSystem) -> Any:
     if module.shape.inlets or module.shape.outlets:
         ports = ", ".join((*module.shape.inlets, *module.shape.outlets))
         raise BuildError(f"a graph with open ports cannot run; connect: {ports}")
+    if not system.running:
+        raise SystemStopped(f"cannot run a stream: actor system {system.name!r} is shut down")
     plan = plan_of(module)
     run = Run(system)
     values, logics, islands, _ = _build(run, plan, None)

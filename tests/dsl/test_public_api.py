@@ -9,7 +9,9 @@ import pytest
 import reactivex.operators as rx
 
 import streamactors
-from streamactors import Flow, GraphDSL, Sink, Source
+from streamactors import ActorSystem, Flow, GraphDSL, Sink, Source
+from streamactors.actors.local_system import SystemStopped
+from streamactors.errors import BuildError
 
 
 def test_a_stream_in_one_expression():
@@ -85,3 +87,15 @@ def test_streams_need_neither_kafka_nor_the_broker_nor_rx():
         name for name in names if name.startswith(("streamactors.broker", "streamactors.kafka", "streamactors.spark"))
     }
     assert not names & {"reactivex", "confluent_kafka", "kio", "pyspark", "numpy", "cramjam", "prometheus_client"}
+
+
+def test_a_system_that_is_shut_down_says_so_when_a_stream_is_run_on_it():
+    system = ActorSystem("over")
+    system.shutdown()
+    with pytest.raises(SystemStopped, match="cannot run a stream: actor system 'over' is shut down"):
+        Source.single(1).run_with(Sink.head(), system)
+
+
+def test_worker_processes_are_refused_by_name():
+    with pytest.raises(BuildError, match="no worker processes yet"):
+        Source.single(1).async_boundary(process=True)
