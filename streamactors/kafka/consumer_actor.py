@@ -169,7 +169,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._membership: Any = None
         self._membership_changed = True
         self._stop_by = 0.0
-        self._assigned_once = False
+        self._end_told = False
+        self._assigned = False  # no partitions then means: not yet, or taken away for a while
         self._retries_since: float | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
             Start: self._on_start,
@@ -184,6 +185,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             CommitNow: self._on_commit_now,
             _Answer: self._on_answer,
             TakeSnapshot: self._on_snapshot,
+            ActorExitRequest: self._on_exit,
         }
 
     def receiveMessage(self, message: Any, sender: Any) -> None:  # Thespian's name
@@ -251,6 +253,23 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         elif isinstance(message, RunEnded):
             self.send(self.myAddress, ActorExitRequest())
 
+    def _on_exit(self, _: ActorExitRequest) -> None:
+        """The actor system shuts down under the stream: what is done is committed all the same, and the group is left."""
+        error: BaseException | None = None
+        if self._tracker is not None:
+            try:
+                self._commit(self._tracker.to_commit())
+            except (CommitFailed, CommitTimeout) as raised:
+                error = raised
+        self._finish(error)
+
+    def refuse_letter(self, message: Any) -> None:
+        """What comes when the actor has exited; also an exit request that the shutdown had no time for. Any thread."""
+        if not self._ended.done():
+            self._ended.try_fail(ConsumerFailed("the actor system was shut down before the consumer could be closed"))
+        if not isinstance(message, (RunEnded, ActorExitRequest)):
+            self._after_the_end(message)
+
     # ── polling ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _poll_now(self) -> None:
@@ -304,7 +323,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         silent = state.idle(self._now_ms(), IDLE_EVERY_MS)
         if silent:
             self._stage.post(self._stage.on_idle, [(p.key, p.epoch, silent_ms) for p, silent_ms in silent])
-        if self._until_end:
+        if self._until_end and not self._end_told:
             self._check_ends()
         if starving or to_resume or (batch.runs and state.hungry and state.may_read):
             self._poll_now()
@@ -335,10 +354,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _check_ends(self) -> None:
         """A bounded read is over when every partition has delivered what was there when it was assigned."""
-        if self._assigned_once and all(self._state.finished(p) for p in self._state.partitions.values()):
+        if self._assigned and all(self._state.finished(p) for p in self._state.partitions.values()):
             ends = [(p.key, p.epoch, max(p.stop_at or 0, p.position or 0)) for p in self._state.partitions.values()]
             self._stage.post(self._stage.on_end, ends)
-            self._until_end = False
+            self._end_told = True
 
     # ── rebalances; called inside poll, on this thread ────────────────────────────────────────────────────────────
 
@@ -355,7 +374,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             self._state.withhold(keys)
         if self._tracker is not None:
             self._tracker.assigned(keys, epoch)
-        self._assigned_once = True
+        self._assigned = True
         self._stage.post(self._stage.on_assigned, [(key, epoch) for key in keys])
 
     def _on_revoked(self, keys: list[TopicPartition]) -> None:
@@ -391,6 +410,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         return gone
 
     def _tell_revoked(self, gone: list[Partition]) -> None:
+        # revoked or lost -> nothing is ours until the group answers: a bounded read is not over for that, and one that was
+        # said to be over drops what it has not pushed yet; it is read again
+        self._assigned = self._assigned and bool(self._state.partitions)
+        self._end_told = False
         if self._tracker is not None:
             self._tracker.forget([partition.key for partition in gone])
         self._stage.post(self._stage.on_revoked, [(partition.key, partition.epoch) for partition in gone])
@@ -410,6 +433,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     def _commit(self, offsets: dict[TopicPartition, int]) -> bool:
         """Commit; True when the broker has them. Raises CommitTimeout when it has refused for too long."""
         if not offsets or self._client is None or self._tracker is None or self._settings.group_id is None:
+            self._retries_since = None  # what could not be committed has been taken away
             return True
         if self._commits is Commits.TRANSACTION or self._client.commit(offsets):
             self._tracker.committed(offsets)
@@ -485,10 +509,17 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if tracker is None or over or not tracker.in_flight():
             error: KafkaError | None = None
             if tracker is not None:
+                left = tracker.to_commit()
                 try:
-                    if not self._commit(tracker.to_commit()) and not self._now_ms() > self._stop_by:
-                        self._arm_tick(DRAIN_CHECK_MS)
-                        return
+                    if not self._commit(left):
+                        if self._now_ms() <= self._stop_by:
+                            self._arm_tick(DRAIN_CHECK_MS)
+                            return
+                        named = ", ".join(f"{key}@{offset}" for key, offset in list(left.items())[:5])
+                        error = CommitTimeout(
+                            f"group {self._settings.group_id}: {named} not committed in {self._settings.close_timeout_ms} ms "
+                            "after the stream's end; raise close_timeout_ms or look at the coordinator"
+                        )
                 except (CommitFailed, CommitTimeout) as raised:
                     error = raised
             self._finish(error)
