@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from streamactors.cli.bootstrap import bootstrap_option
 from streamactors.cli.tables import json_option, print_json, print_table
+from streamactors.cli.texts import as_text, as_time, json_field
 
 if TYPE_CHECKING:
     from streamactors.kafka.client import Admin, Consumed, PartitionReader
@@ -104,10 +104,10 @@ def _print_rows(records: list[Consumed], *, header: bool) -> None:
             (
                 record.partition,
                 record.offset,
-                _time(record.timestamp_ms),
-                _text(record.key),
-                _text(record.value),
-                " ".join(f"{name}={_text(value)}" for name, value in record.headers),
+                as_time(record.timestamp_ms),
+                as_text(record.key),
+                as_text(record.value),
+                " ".join(f"{name}={as_text(value)}" for name, value in record.headers),
             )
             for record in records
         ],
@@ -121,27 +121,7 @@ def _as_json(record: Consumed) -> dict[str, Any]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
-        **_json_bytes("key", record.key),
-        **_json_bytes("value", record.value),
-        "headers": [{"name": name, **_json_bytes("value", value)} for name, value in record.headers],
+        **json_field("key", record.key),
+        **json_field("value", record.value),
+        "headers": [{"name": name, **json_field("value", value)} for name, value in record.headers],
     }
-
-
-def _json_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Return the field as text; bytes that are no text are base64 under another name, so that nobody mistakes them."""
-    if data is None:
-        return {name: None}
-    try:
-        return {name: data.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(data).decode()}
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode(errors="backslashreplace")
-
-
-def _time(timestamp_ms: int | None) -> str | None:
-    if timestamp_ms is None:
-        return None
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"

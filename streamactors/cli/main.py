@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "consume": ("streamactors.cli.consume", "Print the records of a topic."),
     "run": ("streamactors.cli.run", "Run a graph; drain it when asked to end."),
     "demo": ("streamactors.demo.command", "Run the main job: a year of flights through broker, graphs and Spark."),
+    "check": ("streamactors.cli.check", "Check that a graph could run, brokers and topics included."),
+    "dead-letters": ("streamactors.cli.dead_letters", "List, show and replay records that could not be read."),
     "graph": ("streamactors.cli.graph", "Print a graph as a Mermaid flowchart."),
 }
 

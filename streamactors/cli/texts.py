@@ -1,0 +1,28 @@
+"""Bytes and times as a person or a program reads them."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+
+
+def json_field(name: str, data: bytes | None) -> dict[str, str | None]:
+    """Return the field as text; bytes that are no text are base64 under another name, so that nobody mistakes them."""
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+def as_text(data: bytes | None) -> str | None:
+    """Return bytes as text; what is no text is escaped."""
+    return None if data is None else data.decode(errors="backslashreplace")
+
+
+def as_time(timestamp_ms: int | None) -> str | None:
+    """Return ms since 1970 as a time in UTC."""
+    if timestamp_ms is None:
+        return None
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"
