@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, index
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +67,10 @@ class Rows:
             return _empty(self._schema)
         arrays = []
         for field, fix, column in zip(self._fields, self._fixes, self._columns(rows), strict=True):
-            values = column if fix is None else [None if value is None else fix(value) for value in column]
+            if fix is _integer:
+                values = _integers(column)
+            else:
+                values = column if fix is None else [None if value is None else fix(value) for value in column]
             array = pa.array(values, type=field.type)
             if not field.nullable and array.null_count:
                 raise ValueError(f"{field.name} must not be null")
@@ -145,10 +148,16 @@ class Rows:
 
 def _fix_of(kind: pa.DataType) -> Fix | None:
     """Return what makes a nested value one that pyarrow takes: a struct may be a tuple, a dict or a dataclass instance."""
+    if pa.types.is_integer(kind):
+        return _integer
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _moment
     if pa.types.is_struct(kind):
         return _struct_fix(kind)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         inner = _fix_of(kind.value_type)
+        if inner is _integer:
+            return _integers
         return None if inner is None else lambda values: [None if v is None else inner(v) for v in values]
     if pa.types.is_map(kind):
         key, item = _fix_of(kind.key_type), _fix_of(kind.item_type)
@@ -159,6 +168,27 @@ def _fix_of(kind: pa.DataType) -> Fix | None:
 
         return pairs
     return None
+
+
+def _moment(value: Any) -> Any:
+    """Arrow would take any number, in units that nobody has told."""
+    if isinstance(value, (int, float)):
+        raise TypeError("a date or datetime is needed; a number may be seconds, milliseconds or microseconds")
+    return value
+
+
+_INTEGERS = frozenset((int, type(None)))
+
+
+def _integer(value: Any) -> Any:
+    """Arrow would cut 1.5 to 1 without a word."""
+    return index(value)
+
+
+def _integers(values: Sequence[Any]) -> Sequence[Any]:
+    if _INTEGERS.issuperset(map(type, values)):
+        return values
+    return [None if value is None else index(value) for value in values]
 
 
 def _struct_fix(kind: pa.StructType) -> Fix:

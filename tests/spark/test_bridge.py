@@ -1,0 +1,178 @@
+"""The bridge: who has the token gets rows, who has not is dropped; nonsense harms nobody; the reader needs nothing of this package."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from streamactors.spark.bridge import ROWS_PER_SLICE, Bridge, rows_of, slices
+from streamactors.spark.errors import CheckpointError
+from streamactors.spark.reader import BridgeReader
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+def numbers(first: int, last: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"n": list(range(first, last))}, schema=SCHEMA)
+
+
+class Answers:
+    """Ten rows in three chunks."""
+
+    def __init__(self) -> None:
+        self.latest_asked: list[dict[str, int]] = []
+        self.pending = 0
+        self.ends = [{"0/0": 10}]
+
+    def initial(self) -> dict[str, int]:
+        return {"0/0": 0}
+
+    def latest(self, start: dict[str, int]) -> tuple[dict[str, int], bool]:
+        self.latest_asked.append(start)
+        return (self.ends.pop(0), False) if self.ends else (start, True)
+
+    def batch(self, start: dict[str, int], end: dict[str, int]) -> tuple[int, list[Any]] | None:
+        if self.pending:
+            self.pending -= 1
+            return None
+        if end == {"0/0": 99}:
+            raise CheckpointError("no such batch")
+        return 10, [numbers(0, 3), numbers(3, 4), numbers(4, 10)]
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return Answers()
+
+
+@pytest.fixture
+def bridge(answers: Answers) -> Iterator[Bridge]:
+    made = Bridge(answers, SCHEMA, "127.0.0.1", slices=2)
+    made.start()
+    yield made
+    made.close()
+
+
+def reader_of(bridge: Bridge, **more: str) -> BridgeReader:
+    host, port = bridge.address
+    return BridgeReader({"host": host, "port": str(port), "token": bridge.token, **more})
+
+
+def test_a_reader_gets_offsets_a_plan_and_rows(bridge: Bridge, answers: Answers) -> None:
+    reader = reader_of(bridge)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, None)
+    assert (start, end) == ({"0/0": 0}, {"0/0": 10})
+    (part,) = reader.partitions(start, end)
+    for _ in range(2):  # a second action of the user's reads again
+        assert [n for batch in reader.read(part) for n in batch.column("n").to_pylist()] == list(range(10))
+    assert reader.latestOffset(end, None) == end
+
+
+def test_a_plan_that_is_not_ready_is_asked_for_again(bridge: Bridge, answers: Answers) -> None:
+    answers.pending = 3
+    assert len(reader_of(bridge).partitions({"0/0": 0}, {"0/0": 10})) == 1
+
+
+def test_available_now_waits_for_the_end_and_not_only_for_a_silence(bridge: Bridge, answers: Answers) -> None:
+    answers.ends = [{"0/0": 0}, {"0/0": 0}, {"0/0": 10}]
+    reader = reader_of(bridge)
+    reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset({"0/0": 0}, None) == {"0/0": 10}
+    assert reader.latestOffset({"0/0": 10}, None) == {"0/0": 10}
+
+
+def test_what_the_run_refuses_is_told_in_its_words(bridge: Bridge) -> None:
+    with pytest.raises(RuntimeError, match="no such batch"):
+        reader_of(bridge).partitions({"0/0": 0}, {"0/0": 99})
+
+
+@pytest.mark.parametrize("shown", [b"", b"x" * 10, b"0" * 64, b"\x00" * 4096])
+def test_a_connection_without_the_token_is_dropped_and_logged(
+    bridge: Bridge, answers: Answers, shown: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        caplog.at_level(logging.WARNING, "streamactors.spark"),
+        socket.create_connection(bridge.address, 10) as intruder,
+    ):
+        intruder.sendall(shown)
+        question = json.dumps({"ask": "initial"}).encode()
+        try:
+            intruder.sendall(struct.pack(">I", len(question)) + question)
+            intruder.shutdown(socket.SHUT_WR)
+            answer = intruder.recv(100)
+        except OSError:
+            answer = b""
+        assert answer == b""
+    assert "without the token" in caplog.text
+    assert bridge.token not in caplog.text
+    assert reader_of(bridge).initialOffset() == {"0/0": 0}  # others are served as before
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        struct.pack(">I", 0xFFFFFFFF),
+        struct.pack(">I", 4) + b"nope",
+        struct.pack(">I", 2) + b"[]",
+        struct.pack(">I", 14) + b'{"ask":"junk"}',
+        struct.pack(">I", 32) + b'{"ask":"latest","start":"here"}  ',
+    ],
+)
+def test_nonsense_ends_its_connection_and_nothing_else(bridge: Bridge, answers: Answers, sent: bytes) -> None:
+    with socket.create_connection(bridge.address, 10) as connection:
+        connection.sendall(bridge.token.encode() + sent)
+        connection.settimeout(30)
+        try:
+            answer = connection.recv(1 << 16)
+        except ConnectionResetError:  # it had not read everything
+            answer = b""
+        assert answer == b""
+    assert reader_of(bridge).initialOffset() == {"0/0": 0}
+    assert answers.latest_asked == []
+
+
+def test_the_bridge_listens_on_loopback(bridge: Bridge) -> None:
+    assert bridge.address[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("rows", "most", "count"), [(0, 4, 0), (1, 4, 1), (ROWS_PER_SLICE * 3, 2, 2), (ROWS_PER_SLICE * 3, 9, 3)]
+)
+def test_a_batch_is_split_into_tasks_that_are_worth_it(rows: int, most: int, count: int) -> None:
+    found = slices(rows, most)
+    assert len(found) == count
+    assert [n for first, last in found for n in (first, last)][1:-1:2] == [first for first, _ in found[1:]]
+    assert sum(last - first for first, last in found) == rows
+
+
+@pytest.mark.parametrize("first", range(11))
+def test_slices_of_chunks_are_those_rows(first: int) -> None:
+    chunks = [numbers(0, 3), numbers(3, 4), numbers(4, 10)]
+    for last in range(first, 11):
+        found = [n for batch in rows_of(chunks, first, last) for n in batch.column("n").to_pylist()]
+        assert found == list(range(first, last))
+
+
+def test_the_reader_needs_no_other_part_of_this_package() -> None:
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, streamactors.spark.reader; "
+            "print(sorted(n for n in sys.modules if n.startswith('streamactors')), 'reactivex' in sys.modules, 'thespian' in sys.modules)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said.strip() == "['streamactors', 'streamactors.spark', 'streamactors.spark.reader'] False False"
