@@ -1,0 +1,111 @@
+"""A member of a group, made of this package's own sources and sinks, to be killed at any moment.
+
+Run as `python -m tests.faults.connector_worker BOOTSTRAP NAME WAY STRATEGY`; it drains and ends when its standard input is closed.
+
+read: Consumer.source over map_async to a sink that says, line by line, what it has done and which partitions it was given.
+copy: Transactional.source to Transactional.sink, under NAME as transactional id.
+
+A run that fails is begun again, as a service would."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+from streamactors import ActorSystem, Keep, Sink
+from streamactors.engine.marks import Assigned, Mark
+from streamactors.engine.sink import SinkLogic
+from streamactors.engine.stage import SINK, GraphStage
+from streamactors.kafka import (
+    Consumer,
+    ConsumerSettings,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+    Transactional,
+)
+
+SOURCE, TARGET = "in", "out"
+READERS, COPIERS = "readers", "copiers"
+
+
+def say(*words: object) -> None:
+    """Write a line in one piece, or nothing of it."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+class Said(GraphStage):
+    """A sink whose effect is a line per record; a partition that is assigned is said in its place among them."""
+
+    shape = SINK
+
+    def create(self, attributes: Any) -> Any:
+        logic = _SaidLogic()
+        return logic, logic.future
+
+
+class _SaidLogic(SinkLogic):
+    def on_chunk(self, chunk: list[Any]) -> None:
+        for record in chunk:
+            say("done", record.partition, record.offset, record.value.decode())
+
+    def on_mark(self, in_: Any, mark: Mark) -> None:
+        if isinstance(mark, Assigned):
+            say("assigned", mark.key[1].partition)
+        super().on_mark(in_, mark)
+
+
+def settings(bootstrap: str, group: str, strategy: str) -> ConsumerSettings:
+    return ConsumerSettings(
+        bootstrap,
+        group,
+        "earliest",
+        commit_interval_ms=200,
+        commit_timeout_ms=60_000,
+        properties={
+            "partition.assignment.strategy": strategy,
+            "session.timeout.ms": 2_000,
+            "heartbeat.interval.ms": 200,
+            "reconnect.backoff.max.ms": 500,
+        },
+    )
+
+
+def reading(bootstrap: str, strategy: str) -> Any:
+    source = Consumer.source(settings(bootstrap, READERS, strategy), Subscriptions.topics(SOURCE))
+    return source.map_async(4, lambda record: record).async_boundary().to_mat(Sink.from_stage(Said()), Keep.both)
+
+
+def copying(bootstrap: str, name: str, strategy: str) -> Any:
+    producer = ProducerSettings(
+        bootstrap,
+        transactional_id=name,
+        commit_interval_ms=50,
+        properties={"transaction.timeout.ms": 3_000, "reconnect.backoff.max.ms": 500},
+    )
+    source = Transactional.source(settings(bootstrap, COPIERS, strategy), Subscriptions.topics(SOURCE))
+    copied = source.map(lambda record: ProducerRecord(TARGET, record.value, partition=record.partition))
+    return copied.to_mat(Transactional.sink(producer), Keep.both)
+
+
+def main(bootstrap: str, name: str, way: str, strategy: str) -> None:
+    stop = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    graph = reading(bootstrap, strategy) if way == "read" else copying(bootstrap, name, strategy)
+    while not stop.is_set():
+        with ActorSystem(name) as system:
+            control, done = graph.run(system)
+            while not (done.done() or stop.wait(0.05)):
+                pass
+            control.stop()
+            error = done.exception(60)
+            control.is_shutdown.exception(60)
+            if error is not None:
+                say("failed", type(error).__name__, str(error).replace("\n", " "))
+                stop.wait(0.3)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
