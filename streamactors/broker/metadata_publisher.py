@@ -16,7 +16,7 @@ from streamactors.broker.controller.delta import ImageDelta
 from streamactors.broker.controller.image import MetadataImage, PartitionImage, TopicImage
 from streamactors.broker.controller.topic_name import METADATA_TOPIC
 from streamactors.broker.errors import BrokerError, BrokerStartError
-from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.replication.partition import PartitionState
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class MetadataPublisher:
         node, image = self._node, delta.image
         if delta.brokers_configured:
             node.config = self.config_under(image)
+            node.logs.configure(ManagerConfig.of(node.config))
         for topic in delta.deleted:
             for partition in topic.partitions:
                 self._attempt(topic, partition, node.partitions.delete, topic.name, partition.partition)

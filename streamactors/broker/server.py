@@ -21,6 +21,7 @@ from streamactors.broker.api import Routes
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.listeners import listener_specs
 from streamactors.broker.controller.controller import Controller
+from streamactors.broker.controller.delta import ImageDelta
 from streamactors.broker.controller.metadata_record import Endpoint
 from streamactors.broker.dispatch import Dispatch
 from streamactors.broker.group.groups import Groups
@@ -143,7 +144,7 @@ class Broker:
     def _bind(self) -> tuple[Cell, Cell]:
         """Bind the listeners; return the acceptor's and the processor's mailboxes."""
         node, data_plane = self.node, self._data_plane
-        limits = Limits.of(self.config)
+        limits = Limits.of(node.config)
         node.processor = Processor(data_plane, limits, Dispatch(node))
         processor = spawn(ProcessorActor(node.processor), data_plane, f"{data_plane.name}-processor")
         acceptor = Acceptor(data_plane, limits, lambda sock, listener: processor.tell(Adopt(sock, listener)))
@@ -154,9 +155,14 @@ class Broker:
             _ask(processor, Stop)
 
         self._undo.append(close)
+        node.controller.subscribe(self._limit)
         for spec in listener_specs(self.config):
             node.listeners.append(acceptor.bind(spec))
         return accepting, processor
+
+    def _limit(self, delta: ImageDelta) -> None:
+        if delta.brokers_configured:  # connections that are open stay
+            self.node.processor.limits = Limits.of(self.node.config)
 
     def _end_data_plane(self) -> None:
         self.node.helpers.stop()

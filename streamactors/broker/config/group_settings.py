@@ -39,6 +39,7 @@ class TransactionSettings(Settings):
     transaction_partition_verification_enable = boolean(
         True,
         "Check with the coordinator that a partition is part of the transaction before its first record is appended.",
+        dynamic=True,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms = integer(
         3_600_000, "How often forgotten transactional ids are looked for.", at_least(1)

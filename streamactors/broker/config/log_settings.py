@@ -32,11 +32,15 @@ class LogSettings(Settings):
     compression_lz4_level = default_of(TopicSettings.compression_lz4_level)
     compression_type = default_of(TopicSettings.compression_type)
     compression_zstd_level = default_of(TopicSettings.compression_zstd_level)
-    log_cleaner_backoff_ms = long(15_000, "Pause of the cleaner when no log needs compaction.", at_least(0))
-    log_cleaner_dedupe_buffer_size = long(134_217_728, "Memory for the map from keys to offsets during compaction.")
+    log_cleaner_backoff_ms = long(
+        15_000, "Pause of the cleaner when no log needs compaction.", at_least(0), dynamic=True
+    )
+    log_cleaner_dedupe_buffer_size = long(
+        134_217_728, "Memory for the map from keys to offsets during compaction.", dynamic=True
+    )
     log_cleaner_delete_retention_ms = default_of(TopicSettings.delete_retention_ms)
     log_cleaner_enable = boolean(True, "Run the cleaner, without which compacted topics grow for ever.")
-    log_cleaner_io_buffer_load_factor = double(0.9, "How full the cleaner's map may get.")
+    log_cleaner_io_buffer_load_factor = double(0.9, "How full the cleaner's map may get.", dynamic=True)
     log_cleaner_max_compaction_lag_ms = default_of(TopicSettings.max_compaction_lag_ms)
     log_cleaner_min_cleanable_ratio = default_of(TopicSettings.min_cleanable_dirty_ratio)
     log_cleaner_min_compaction_lag_ms = default_of(TopicSettings.min_compaction_lag_ms)
@@ -82,7 +86,9 @@ class LogSettings(Settings):
     producer_id_expiration_check_interval_ms = integer(
         600_000, "How often forgotten producers are looked for.", at_least(1)
     )
-    producer_id_expiration_ms = integer(86_400_000, "Forget a silent idempotent producer after so long.", at_least(1))
+    producer_id_expiration_ms = integer(
+        86_400_000, "Forget a silent idempotent producer after so long.", at_least(1), dynamic=True
+    )
     record_validation = default_of(TopicSettings.record_validation)
     replica_high_watermark_checkpoint_interval_ms = long(5_000, "How often high watermarks are written down.")
     unclean_leader_election_enable = default_of(TopicSettings.unclean_leader_election_enable)

@@ -20,8 +20,8 @@ class NetworkSettings(Settings):
     fetch_purgatory_purge_interval_requests = integer(
         1000, "Completed fetch requests that trigger a purge of the purgatory."
     )
-    max_connections = integer(INT_MAX, "Most connections at one time.", at_least(0))
-    max_connections_per_ip = integer(INT_MAX, "Most connections from one address.", at_least(0))
+    max_connections = integer(INT_MAX, "Most connections at one time.", at_least(0), dynamic=True)
+    max_connections_per_ip = integer(INT_MAX, "Most connections from one address.", at_least(0), dynamic=True)
     max_in_flight_requests = integer(
         64,
         "Requests of one connection that are served at the same time before its socket is left unread. "

@@ -61,7 +61,7 @@ class Cleaner:
     ) -> None:
         self._logs = logs
         self._data = data
-        self._dedupe_bytes = dedupe_bytes
+        self.dedupe_bytes = dedupe_bytes
         self._cleaned_to: dict[Key, int] = {}
         self._unreadable: set[Key] = set()
 
@@ -150,7 +150,7 @@ class Cleaner:
         try:
             if planned.end <= planned.first_dirty:
                 return False
-            offsets = OffsetMap(self._dedupe_bytes)
+            offsets = OffsetMap(self.dedupe_bytes)
             self._fill(offsets, planned)
             if offsets.latest_offset < planned.first_dirty:
                 raise CorruptMessage(f"{log.name}: the keys of one batch do not fit into the cleaner's map")

@@ -71,6 +71,11 @@ class ManagerConfig:
     producer_id_expiration_ms: int = 86_400_000
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
 
+    @property
+    def dedupe_bytes(self) -> int:
+        """Memory of the cleaner's map that may be filled."""
+        return int(self.log_cleaner_dedupe_buffer_size * self.log_cleaner_io_buffer_load_factor)
+
     @classmethod
     def of(cls, settings: object) -> ManagerConfig:
         """Return the values that an object with attributes of the same names has, such as the broker's settings."""

@@ -59,15 +59,15 @@ class LogManager:
         self._gone: list[tuple[int, Path]] = []
         self._open = False
         self.properties = MetaProperties("", node_id, None, own=True)
-        self.cleaner = Cleaner(
-            self.logs,
-            self._data,
-            dedupe_bytes=int(
-                self.config.log_cleaner_dedupe_buffer_size * self.config.log_cleaner_io_buffer_load_factor
-            ),
-        )
-
+        self.cleaner = Cleaner(self.logs, self._data, dedupe_bytes=self.config.dedupe_bytes)
         self._upkeep = Upkeep(self.logs, self.remove_deleted, self._data, self.config)
+
+    def configure(self, config: ManagerConfig) -> None:
+        """Take over what can change while the broker runs: the cleaner's memory and how long producers are remembered.
+        How often something is done stays as it was at the start."""
+        self.config = config
+        self.cleaner.dedupe_bytes = config.dedupe_bytes
+        self._upkeep.producer_id_expiration_ms = config.producer_id_expiration_ms
 
     @property
     def was_clean(self) -> bool:

@@ -32,7 +32,7 @@ class Upkeep:
         self._logs = logs
         self._remove_folders = remove_deleted
         self._data = data
-        self._config = config
+        self.producer_id_expiration_ms = config.producer_id_expiration_ms
         self._works: tuple[tuple[Callable[[int], None], int], ...] = (
             (self._checkpoint_high_watermarks, config.replica_high_watermark_checkpoint_interval_ms),
             (self._checkpoint_recovery_points, config.log_flush_offset_checkpoint_interval_ms),
@@ -94,7 +94,7 @@ class Upkeep:
 
     def _expire_producers(self, now_ms: int) -> None:
         for log in self._logs():
-            log.expire_producers(now_ms, self._config.producer_id_expiration_ms)
+            log.expire_producers(now_ms, self.producer_id_expiration_ms)
 
     def _remove_deleted(self, now_ms: int) -> None:
         for log in self._logs():
