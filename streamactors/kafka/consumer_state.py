@@ -34,6 +34,11 @@ class Limits:
     total: int
     dwell_ms: float
 
+    @property
+    def bound(self) -> int:
+        """What all buffers together may grow to: a quarter above the limit at which no more is read than polls must."""
+        return self.total + self.total // 4
+
     def per_partition(self, partitions: int) -> tuple[int, int]:
         """Return (high, low) for one of so many partitions."""
         high = max(SMALLEST_SHARE, min(self.high, self.total // max(1, partitions)))
@@ -216,11 +221,13 @@ class ConsumerState:
     def pauses(self, now_ms: float) -> tuple[list[TopicPartition], list[TopicPartition]]:
         """Return (to pause, to resume): the differences to what the client was told, which count as told from here on."""
         high, low = self._limits.per_partition(len(self.partitions))
+        # Each below its share and all of them together too much: with very many partitions, and polls that must go on.
+        full = sum(partition.size for partition in self.partitions.values()) > self._limits.bound
         to_pause: list[TopicPartition] = []
         to_resume: list[TopicPartition] = []
         for key, partition in self.partitions.items():
             by_user = self.is_silenced(key)
-            if partition.size > high or (by_user and partition.size):
+            if partition.size > high or ((by_user or full) and partition.size):
                 if partition.over_since is None:
                     partition.over_since = now_ms
                 dwelt = now_ms - partition.over_since >= self._limits.dwell_ms or partition.size > 2 * high

@@ -171,6 +171,24 @@ def test_a_partition_is_paused_above_high_for_the_dwell_time_and_resumed_below_l
     assert state.pauses(400) == ([], [key])
 
 
+def test_very_many_partitions_are_paused_when_together_they_are_too_much():
+    # polls go on without demand, a record each: a thousand partitions below their own limits would fill the memory
+    state = ConsumerState(LIMITS)
+    keys = [TopicPartition("t", n) for n in range(1_000)]
+    state.assigned(keys, 1, "s", {})
+    for n, key in enumerate(keys[:500]):
+        state.read(key, [Rec(key, i) for i in range(3)], 3_000, 3)
+        assert state.pauses(n * 200) == ([], []), "not yet"
+    for key in keys[500:900]:
+        state.read(key, [Rec(key, i) for i in range(3)], 3_000, 3)
+    state.pauses(10**6)
+    to_pause, _ = state.pauses(10**6 + LIMITS.dwell_ms)
+    assert to_pause == keys[:900], "those that hold something; the others can still bring what is wanted"
+    state.requested("s", 2_000)
+    list(state.deliveries())
+    assert state.pauses(2 * 10**6)[1] == keys[:900]
+
+
 def test_partitions_take_turns():
     state = ConsumerState(LIMITS)
     state.assigned(KEYS, 1, "s", {})
