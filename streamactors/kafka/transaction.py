@@ -2,8 +2,8 @@
 
 At each commit interval every sink is told to stop at its next mark. Sinks that stopped at different marks are sent on to the furthest, so
 that each has written everything before the cut and nothing behind it; when the other sinks of the run have done it too, the cut's
-positions are added and the transaction commits. Windows that keep a changelog take part like sinks, before those behind them, to whom they
-let only the cuts' marks through.
+positions are added and the transaction commits. Stages that keep a changelog take part like sinks. They let only the cuts' marks through, so
+those behind them stop at every mark, unasked.
 
     writing ──interval──► cutting ──all at one mark──► waiting for other sinks ──► committing ──► writing
        └──── any failure, at any time ────► aborted (the run fails; the next one fences this producer)
@@ -39,6 +39,8 @@ class Participant(Protocol):
     """A transactional sink, or a stage with a changelog, as the transaction sees it. The methods post to its island."""
 
     carried: frozenset[Any]
+    follows: bool
+    """Behind a stage that lets only the marks of cuts through: every mark is a cut."""
 
     def cut(self, target: PositionMark) -> None: ...
     def committed(self) -> None: ...
@@ -57,7 +59,6 @@ class RunTransaction:
         self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any]]] = {}
         self._reached: dict[Participant, PositionMark] = {}
         self._asked: set[Participant] = set()
-        self._before: dict[Participant, set[Participant]] = {}  # whose marks it waits for
         self._ended: set[Participant] = set()
         self._left: set[Participant] = set()
         self._cutting = False
@@ -115,12 +116,9 @@ class RunTransaction:
             if each.provider is not None and self.commits_any(each.carried)
         ]
         self._participants += keepers
-        logics: dict[object, Participant] = {logic_of(each): each for each in self._participants}
-        self._before = {each: set() for each in self._participants}
-        for keeper in keepers:
-            for logic in logics_behind(keeper.stage):
-                if logic in logics:
-                    self._before[logics[logic]].add(keeper)
+        behind = {logic for keeper in keepers for logic in logics_behind(keeper.stage)}
+        for each in self._participants:
+            each.follows = logic_of(each) in behind
 
     def _begin(self) -> None:
         assert self.producer is not None
@@ -142,14 +140,14 @@ class RunTransaction:
         self._ask()
 
     def _ask(self) -> None:
-        """Tell everybody to stop whose marks come already. One behind a stage that keeps marks back must not stop before that
-        stage has: it would want nothing more of the results which that stage must give out before it comes to a mark."""
-        target = self._furthest()
+        """Tell everybody to stop who gets other marks than those of cuts.
+
+        The others are not told: results, a mark, results -> told to stop at the mark -> it would wait for one that comes only
+        after the commit. And told before, it would want nothing more of the results that lie before the mark."""
         for each in self._participants:
-            waiting = each in self._ended or each in self._reached or each in self._asked
-            if not waiting and self._before[each] <= self._reached.keys():
+            if not (each.follows or each in self._ended or each in self._reached or each in self._asked):
                 self._asked.add(each)
-                each.cut(target)
+                each.cut({})
 
     def _furthest(self) -> PositionMark:
         target: PositionMark = {}

@@ -47,6 +47,7 @@ class TransactionalLogic(ProducerLogic):
         self._target: PositionMark | None = None  # of the cut that is asked for
         self._reported = False
         self._final = False
+        self.follows = False
         self.carried: frozenset[Any] = frozenset()
 
     def bind(self) -> None:
@@ -119,6 +120,8 @@ class TransactionalLogic(ProducerLogic):
         if type(mark) is dict:
             merge_newer(self._at, mark)
             self._clean = True
+            if self.follows and self._target is None:
+                self._target = {}
             self._try_to_cut()
         else:
             super().on_mark(in_, mark)

@@ -40,6 +40,7 @@ class Keeper:
     def __init__(self, stage: WindowLogic) -> None:
         self.stage = stage
         self.carried: frozenset[Any] = stage.in_.carries
+        self.follows = False  # behind another keeper, which lets only the marks of cuts through
         self.finished = False  # the last entries are written
         self._changelog: Changelog | None = None
         self._cutting = Cutting.FLOWING
@@ -109,6 +110,9 @@ class Keeper:
         """A position mark has come: everything before it is in the state."""
         merge_newer(self._at, mark)
         self._clean = True
+        if self.follows and self._cutting is Cutting.FLOWING:
+            self._cutting = Cutting.ASKED
+            self._target = {}
         self._try_to_cut()
 
     def complete(self) -> None:
@@ -129,8 +133,8 @@ class Keeper:
         self._cutting = Cutting.WRITTEN
         self._over = self._completing
         self._written_at = self._at.copy()
-        if changelog.in_transaction and self._at:
-            self.stage.put_mark(self._at)
+        if changelog.in_transaction:
+            self.stage.put_mark(self._at)  # also an empty one: those behind stop at it
         tasks = self.stage.tasks
         changes = [(partition, tasks.changes(partition)) for partition in tasks.tasks]
         changelog.write(changes, self._written_at, self._over)
@@ -143,7 +147,7 @@ class Keeper:
         if self._cutting is not Cutting.WRITTEN:
             return
         assert self._changelog is not None
-        if not self._changelog.in_transaction and self._written_at:
+        if not self._changelog.in_transaction:
             self.stage.put_mark(self._written_at)
         self._cutting = Cutting.FLOWING
         if self._over:

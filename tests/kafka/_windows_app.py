@@ -1,0 +1,52 @@
+"""A child process that counts a topic in windows, transactionally, until it has read it all; killed by the tests at random.
+
+It says "position N" for each chunk of rows it takes, and "end" when everything is committed."""
+
+from __future__ import annotations
+
+import sys
+
+from streamactors import ActorSystem
+from streamactors.kafka import (
+    Consumer,
+    ConsumerSettings,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+    Transactional,
+)
+from streamactors.windows import BufferConfig, Suppressed, TimeWindows
+
+
+def main(bootstrap: str, group: str, source: str, target: str, chunk: str) -> None:
+    consumer = ConsumerSettings(
+        bootstrap,
+        group,
+        "earliest",
+        properties={"session.timeout.ms": 6_000, "group.instance.id": "only"},
+        max_poll_records=int(chunk),
+    )
+    producer = ProducerSettings(bootstrap, transactional_id=group, commit_interval_ms=30)
+
+    def told(rows):
+        print("position", rows[-1].context.offset, flush=True)
+        return rows
+
+    with ActorSystem("windows") as system:
+        (
+            Consumer.records(consumer, Subscriptions.topics(source), key="string", until="end")
+            .map_chunks(told)
+            .group_by_key()
+            .windowed_by(TimeWindows.of_size(1_000).with_grace(500))
+            .count(name="per-second")
+            .suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+            .to_stream()
+            .map(lambda row: ProducerRecord(target, b"%d" % row.value, f"{row.key}@{row.start}", row.context.partition))
+            .run_with(Transactional.sink(producer), system)
+            .result(120)
+        )
+    print("end", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,82 @@
+"""Windows killed with -9 in the middle and started again: the final rows are those of a run without the kill."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer as BareProducer
+
+ROWS, PARTITIONS, KEYS = 6_000, 2, 5
+
+
+def rows(seed):
+    """(partition, key, timestamp) in a shuffled but mostly rising order, some of them late."""
+    dice = random.Random(seed)
+    for i in range(ROWS):
+        late = 3_000 if dice.random() < 0.05 else dice.randrange(400)
+        yield i % PARTITIONS, f"k{dice.randrange(KEYS)}", max(0, 1_000_000 + i * 10 - late)
+
+
+def finals(seed):
+    """What must come out, per partition: a plain loop over the rows."""
+    open_windows, time, out = [Counter() for _ in range(PARTITIONS)], [0] * PARTITIONS, []
+    for partition, key, timestamp in rows(seed):
+        time[partition] = max(time[partition], timestamp)
+        start = timestamp // 1_000 * 1_000
+        if start + 1_500 > time[partition]:
+            open_windows[partition][key, start] += 1
+    for partition, windows in enumerate(open_windows):
+        out += [(partition, f"{key}@{start}", count) for (key, start), count in windows.items()]
+    return sorted(out)
+
+
+def produce(cluster, topic, seed):
+    cluster.create_topic(topic, partitions=PARTITIONS)
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5})
+    for partition, key, timestamp in rows(seed):
+        producer.produce(topic, b"x", key, partition=partition, timestamp=timestamp)
+    assert producer.flush(30) == 0
+
+
+def crash_and_restart(cluster, read_all, seed, kills):
+    source, target = f"rows-{seed}", f"finals-{seed}"
+    produce(cluster, source, seed)
+    cluster.create_topic(target, partitions=PARTITIONS)
+    dice = random.Random(seed)
+    command = [sys.executable, str(Path(__file__).with_name("_windows_app.py"))]
+    command += [cluster.bootstrap_servers, f"windows-{seed}", source, target, "200"]
+    killed, ended = 0, False
+    while not ended:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        # so many chunks in, then at any moment of the next tenth of a second: before, in and after commits
+        lifetime = dice.randrange(1, 40) if killed < kills else 1 << 30
+        for count, line in enumerate(process.stdout, 1):
+            ended = line.strip() == "end"
+            if count == lifetime:
+                try:
+                    process.wait(dice.random() / 10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    killed += 1
+                break
+        process.stdout.close()
+        process.wait(60)
+    assert killed >= 1
+    found = [(m.partition(), m.key().decode(), int(m.value())) for m in read_all(target, PARTITIONS)]
+    assert sorted(found) == finals(seed)
+
+
+def test_windows_killed_in_the_middle_give_each_final_row_once_and_right(cluster, read_all):
+    crash_and_restart(cluster, read_all, seed=1, kills=2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(2, 22))
+def test_windows_killed_again_and_again(cluster, read_all, seed):
+    crash_and_restart(cluster, read_all, seed, kills=4)
