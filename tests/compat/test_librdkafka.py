@@ -16,7 +16,8 @@ from tests.compat.support import HERE, allowed, debian_source, must_run, run
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 VERSION = "2.0.2"
-SETTINGS = {"num.partitions": 4, "group.initial.rebalance.delay.ms": 0}
+# 0118 polls its first member no more, so both must be in the first generation
+SETTINGS = {"num.partitions": 4, "group.initial.rebalance.delay.ms": 100}
 # these ask for three replicas of what they create; there is one broker
 THREE_REPLICAS = ("0103-transactions.c", "0107-topic_recreate.c")
 
