@@ -1,20 +1,24 @@
-"""Which stages of a flattened graph are fused: runs of maps, filters and scans, with the iterable source before them."""
+"""Which stages of a flattened graph are fused: runs of maps, filters and scans, with the source before them.
+
+A source takes them in when it gives feeds (`feed`: an iterable), or knows itself what to do with them (`with_steps`: Kafka's)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from streamactors.engine.fused_loop import Op
 from streamactors.engine.fusing import LONGEST_CHAIN, FusedFlow, FusedSource
 from streamactors.engine.graph import NO_NODE, Flat, Node
 from streamactors.engine.marks import Handling
+from streamactors.engine.stage import GraphStage
 
 
 def fuse(flat: Flat) -> Flat:
     """Return the graph with each fusable run replaced by one node. Edges and open ports follow."""
     nodes = flat.nodes
     ops: list[Op | None] = [_op(node) for node in nodes]
-    feeds = [hasattr(node.stage, "feed") for node in nodes]
+    feeds = [hasattr(node.stage, "feed") or hasattr(node.stage, "with_steps") for node in nodes]
     if not any(ops):
         return flat
     next_of: dict[int, int] = {}
@@ -61,7 +65,10 @@ def fuse(flat: Flat) -> Flat:
         ],
         [(index[n], port) for n, port in flat.inlets],
         [(index[n], port) for n, port in flat.outlets],
-        [(op, (NO_NODE if arg in stands_for else index[arg]) if op == "leaf" else arg) for op, arg in flat.mat],
+        [
+            (op, (NO_NODE if stands_for.get(arg, arg) != arg else index[arg]) if op == "leaf" else arg)
+            for op, arg in flat.mat
+        ],
     )
 
 
@@ -77,6 +84,9 @@ def _fused(nodes: list[Node], ops: list[Op | None], group: list[int]) -> Node:
     handled = [nodes[member].stage.handling for member in group if ops[member] is not None]
     joint = Handling(all(h.passes for h in handled), all(h.exact for h in handled), any(h.remembers for h in handled))
     if ops[group[0]] is None:
+        with_steps: Callable[[tuple[Op, ...], Handling], GraphStage] | None = getattr(first.stage, "with_steps", None)
+        if with_steps is not None:
+            return Node(with_steps(steps, joint), attributes)
         source = FusedSource(first.stage, steps, joint, first.attributes)
         source.handling = first.stage.handling
         return Node(source, attributes)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streamactors.engine.boundary import BoundaryIn, BoundaryOut
-from streamactors.engine.fusing import FusedSource
 from streamactors.engine.graph import Edge, Node, PortOf
 from streamactors.engine.marks import Handling, Needs
 from streamactors.engine.stage import GraphStage
@@ -204,7 +203,7 @@ def _stems_from(
 
 def _check_fused_source(node: Node, needs: Needs) -> None:
     """A source may have the steps behind it inside (engine/fusing.py)."""
-    if isinstance(node.stage, FusedSource):
+    if node.stage.steps is not None:
         _check_stage(node, node.stage.steps, needs, loops=False)
 
 

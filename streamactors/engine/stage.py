@@ -70,6 +70,8 @@ class GraphStage:
     """True for a stage that wants marks to travel in its run."""
     owns_positions: str = ""
     """Who decides by this stage where a source begins after a restart; a source can have one such owner in a run."""
+    steps: Handling | None = None
+    """How the operators that were fused into a source handle marks; None: there are none (engine/fuse_plan.py)."""
     no_marks: str = ""
     """Why the stage must not stand in a run that reads marks; empty: it may."""
 

@@ -6,7 +6,7 @@ or the full timeout), then takes what lies ready."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -43,11 +43,16 @@ _NOT_A_MEMBER = (ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_
 """The group has gone on without this member: its partitions are about to be lost, and with them what there was to commit."""
 
 
+_VALUE: Any = ck.Message.value
+
+
 class Run(NamedTuple):
-    """Records of one partition in a row, their size in bytes (estimated) and the position behind the last."""
+    """Records of one partition in a row, their size in bytes (estimated) and the position behind the last.
+
+    As `read` gives them they are librdkafka's messages, not wrapped yet."""
 
     key: TopicPartition
-    records: list[ConsumerRecord]
+    records: list[Any]
     size: int
     end: int
 
@@ -69,6 +74,8 @@ class StreamConsumer:
         self._settings = settings
         self._complaint = ""
         self._is_member = False
+        self._assigned: set[TopicPartition] = set()
+        self._assignments = 0  # counts every change of what is assigned
         properties = settings.client_properties()
         properties.setdefault("client.id", "streamactors")
         properties["error_cb"] = self._on_error
@@ -113,20 +120,38 @@ class StreamConsumer:
     ) -> None:
         """Join the group; the callbacks run inside `poll`."""
 
-        def told(callback: Callable[[list[TopicPartition]], None]) -> Callable[[Any, Any], None]:
-            return lambda _, partitions: callback([TopicPartition(p.topic, p.partition) for p in partitions])
+        def told(
+            callback: Callable[[list[TopicPartition]], None], change: Callable[[list[TopicPartition]], None]
+        ) -> Callable[[Any, Any], None]:
+            def called(_: Any, partitions: Any) -> None:
+                keys = [TopicPartition(p.topic, p.partition) for p in partitions]
+                self._assignments += 1
+                change(keys)
+                callback(keys)
 
+            return called
+
+        gained, gone = self._assigned.update, self._assigned.difference_update
         self._is_member = True
-        self._client.subscribe(list(names), on_assign=told(on_assign), on_revoke=told(on_revoke), on_lost=told(on_lost))
+        self._client.subscribe(
+            list(names),
+            on_assign=told(on_assign, gained),
+            on_revoke=told(on_revoke, gone),
+            on_lost=told(on_lost, gone),
+        )
 
     def assign(self, starts: Mapping[TopicPartition, int | None]) -> None:
         """Read these partitions, each from its offset; None: from the committed one."""
+        self._assigned = set(starts)
+        self._assignments += 1
         self._client.assign(
             [ck.TopicPartition(*key, ck.OFFSET_STORED if offset is None else offset) for key, offset in starts.items()]
         )
 
     def assign_more(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions besides."""
+        self._assigned.update(starts)
+        self._assignments += 1
         self._client.incremental_assign([ck.TopicPartition(*key, offset) for key, offset in starts.items()])
 
     # ── looking things up ─────────────────────────────────────────────────────────────────────────────────────────
@@ -204,15 +229,29 @@ class StreamConsumer:
 
     def poll(self, limit: int, timeout_s: float) -> Batch:
         """Return up to `limit` records: wait up to `timeout_s` for the first, then take what is there. Raises ConsumerFailed."""
+        batch = self.read(limit, timeout_s)
+        return batch._replace(runs=[run._replace(records=wrapped(run.records)) for run in batch.runs])
+
+    def read(self, limit: int, timeout_s: float) -> Batch:
+        """As `poll`, with librdkafka's messages instead of records."""
         client = self._client
-        first = client.poll(timeout_s)
-        if first is None:
-            return NOTHING
-        messages = [first, *client.consume(limit - 1, 0)] if limit > 1 else [first]
+        before = self._assignments
+        messages = client.consume(limit, 0)  # under load something lies ready, and this call is the only one
+        if not messages:
+            first = client.poll(timeout_s) if timeout_s else None
+            if first is None:
+                return NOTHING
+            messages = [first, *client.consume(limit - 1, 0)] if limit > 1 else [first]
         ends: list[tuple[TopicPartition, int]] = []
         if any(map(ck.Message.error, messages)):
             messages = self._without_events(messages, ends)
-        return Batch(_runs(messages) if messages else [], ends)
+            if not messages:
+                return Batch([], ends)
+        if len(self._assigned) == 1 and self._assignments == before:
+            (key,) = self._assigned  # there is no other partition they could be of
+            if all(key == (message.topic(), message.partition()) for message in (messages[0], messages[-1])):
+                return Batch([_run(key, messages)], ends)
+        return Batch(_runs(messages), ends)
 
     def _without_events(self, messages: list[Any], ends: list[tuple[TopicPartition, int]]) -> list[Any]:
         records = []
@@ -280,6 +319,27 @@ class StreamConsumer:
         self._client.close()
 
 
+def wrapped(messages: list[Any]) -> list[ConsumerRecord]:
+    """Return the records of librdkafka's messages; records as they are."""
+    if type(messages[0]) is ConsumerRecord:
+        return messages
+    return wrap(map(_VALUE, messages), messages)
+
+
+def wrapped_lazily(messages: list[Any]) -> tuple[Iterator[ConsumerRecord], Iterator[Any]]:
+    """As `wrapped`, one by one when they are asked for, with an iterator whose length hint is how many are left."""
+    left = iter(messages)
+    if type(messages[0]) is ConsumerRecord:
+        return left, left
+    return map(ConsumerRecord, zip(map(_VALUE, messages), left, strict=False)), left  # strict would look ahead
+
+
+def offset_of(record: Any) -> int:
+    """Return the offset of a record, wrapped or one of librdkafka's messages."""
+    offset: int = record.offset if type(record) is ConsumerRecord else record.offset()
+    return offset
+
+
 def offsets_of(messages: Iterable[Any]) -> list[int]:
     """Return the offsets of librdkafka's messages."""
     return list(map(ck.Message.offset, messages))
@@ -293,18 +353,17 @@ def _runs(messages: list[Any]) -> list[Run]:
     partitions = list(map(ck.Message.partition, messages))
     topics = list(map(ck.Message.topic, messages))
     if partitions.count(partitions[0]) == len(partitions) and topics.count(topics[0]) == len(topics):
-        return [_run(topics[0], partitions[0], messages)]
+        return [_run(TopicPartition(topics[0], partitions[0]), messages)]
     runs = []
     position = 0
     for (topic, partition), group in groupby(zip(topics, partitions, strict=True)):
         n = sum(1 for _ in group)
-        runs.append(_run(topic, partition, messages[position : position + n]))
+        runs.append(_run(TopicPartition(topic, partition), messages[position : position + n]))
         position += n
     return runs
 
 
-def _run(topic: str, partition: int, messages: list[Any]) -> Run:
+def _run(key: TopicPartition, messages: list[Any]) -> Run:
     first, last = messages[0], messages[-1]
     each = (len(first) + len(last)) // 2 + RECORD_OVERHEAD
-    records = wrap(map(ck.Message.value, messages), messages)
-    return Run(TopicPartition(topic, partition), records, each * len(messages), last.offset() + 1)
+    return Run(key, messages, each * len(messages), last.offset() + 1)

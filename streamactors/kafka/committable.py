@@ -4,7 +4,7 @@ A handle knows the consumer it came from and the epoch of the assignment, so com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from itertools import repeat
 from operator import itemgetter
@@ -81,9 +81,9 @@ class CommittableMessage(tuple[ConsumerRecord, Origin]):
         return f"CommittableMessage({self[0]!r})"
 
 
-def committable(records: list[ConsumerRecord], origin: Origin) -> list[CommittableMessage]:
+def committable(records: Iterable[ConsumerRecord], origin: Origin) -> Iterator[CommittableMessage]:
     """Return the records of a chunk with their handles."""
-    return list(map(CommittableMessage, zip(records, repeat(origin), strict=False)))
+    return map(CommittableMessage, zip(records, repeat(origin), strict=False))
 
 
 class CommittableOffsetBatch:

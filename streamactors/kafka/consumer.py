@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from streamactors.dsl.source import Source
@@ -184,8 +184,8 @@ class Consumer:
         return consumer_source(name, settings, subscription, until, commits=Commits.BEFORE)
 
 
-def _pairs(records: list[ConsumerRecord], origin: Origin) -> list[tuple[ConsumerRecord, CommittableOffset]]:
-    return [(record, CommittableOffset((record[1], origin))) for record in records]
+def _pairs(records: Iterable[ConsumerRecord], origin: Origin) -> Iterator[tuple[ConsumerRecord, CommittableOffset]]:
+    return ((record, CommittableOffset((record[1], origin))) for record in records)
 
 
 def needs_group(name: str, settings: Any) -> None:
@@ -201,7 +201,7 @@ def consumer_source(
     until: str | None,
     *,
     commits: Commits,
-    convert: Callable[[list[Any], Origin], list[Any]] | None = None,
+    convert: Callable[[Iterable[Any], Origin], Iterable[Any]] | None = None,
 ) -> Source[Any, Control]:
     """Return a source of a checked subscription. Raises BuildError naming what is wrong."""
     _check(name, settings, subscription, until)
@@ -217,7 +217,7 @@ def partitioned_source(
     until: str | None,
     *,
     commits: Commits,
-    convert: Callable[[list[Any], Origin], list[Any]] | None = None,
+    convert: Callable[[Iterable[Any], Origin], Iterable[Any]] | None = None,
     offsets_on_assign: OffsetsOnAssign | None = None,
     on_revoke: OnRevoke | None = None,
 ) -> Source[Any, Control]:

@@ -15,7 +15,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.actors.messages import Actor, ActorExitRequest
 from streamactors.engine.marks import next_epoch
 from streamactors.errors import StreamActorsError
-from streamactors.kafka.client_consumer import StreamConsumer
+from streamactors.kafka.client_consumer import StreamConsumer, offset_of, wrapped
 from streamactors.kafka.consumer_state import ConsumerState, Limits, Partition
 from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed, KafkaError
 from streamactors.kafka.offsets import OffsetTracker
@@ -100,6 +100,10 @@ class _Poll:
     """The actor's note to itself."""
 
 
+class _Tick:
+    """The poll interval has passed."""
+
+
 class _CommitDue:
     """The commit interval has passed."""
 
@@ -108,7 +112,7 @@ class _Answer:
     """Serve the CommitNow that have gathered."""
 
 
-_POLL, _COMMIT_DUE, _ANSWER = _Poll(), _CommitDue(), _Answer()
+_POLL, _TICK, _COMMIT_DUE, _ANSWER = _Poll(), _Tick(), _CommitDue(), _Answer()
 
 
 class Commits(enum.Enum):
@@ -157,7 +161,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._seeks: dict[TopicPartition, int] = {}
         self._ended_feeds: set[PartitionFeed] = set()
         self._state = ConsumerState(
-            Limits(settings.high_bytes, settings.low_bytes, settings.max_buffered_bytes, settings.pause_dwell_ms)
+            Limits(settings.high_bytes, settings.low_bytes, settings.max_buffered_bytes, settings.pause_dwell_ms),
+            settings.max_poll_records,
+            offset_of,
         )
         self._client: StreamConsumer | None = None
         self._tick: Any = None
@@ -177,6 +183,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             RequestRecords: self._on_request,
             StartAt: self._on_start_at,
             _Poll: self._on_poll,
+            _Tick: self._on_tick,
             _CommitDue: self._on_commit_due,
             PausePartitions: lambda message: self._state.pause(message.keys),
             ResumePartitions: self._on_resume,
@@ -283,27 +290,39 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if self._state.starving or self._state.hungry:
             self._poll_now()
 
+    def _on_tick(self, _: _Tick) -> None:
+        self._tick = None
+        self._on_poll(_POLL)
+
     def _on_poll(self, _: _Poll) -> None:
+        """Poll as long as somebody waits for records, but for messages, which are served in between."""
         self._polling = False
-        if self._tick is not None:
-            self._tick.cancel()
-            self._tick = None
-        client, state = self._client, self._state
-        if client is None:
+        if self._client is None:
             return
         if self._stopping:
-            client.poll(1, 0)
+            self._client.read(1, 0)
             self._try_to_stop()
             return
+        mailbox = self._myRef.mailbox
+        while self._poll_once(self._client):
+            if mailbox:
+                self._poll_now()
+                return
+        if self._tick is None:
+            self._arm_tick(self._settings.poll_interval_ms)
+
+    def _poll_once(self, client: StreamConsumer) -> bool:
+        """Poll, deliver, pause and resume; return whether to poll again at once."""
+        state = self._state
         starving = state.starving
         if starving:
             # while others have records waiting, their requests must not wait for a poll that waits for data
             wait_ms = BUSY_POLL_MS if state.feeding else self._settings.poll_timeout_ms
-            batch = client.poll(self._settings.max_poll_records, wait_ms / 1_000)
-        elif state.hungry and state.may_read:
-            batch = client.poll(self._settings.max_poll_records, 0)
+            batch = client.read(self._settings.max_poll_records, wait_ms / 1_000)
+        elif state.hungry:
+            batch = client.read(self._settings.max_poll_records, 0)
         else:
-            batch = client.poll(1, 0)  # serves rebalances; a record goes into its buffer
+            batch = client.read(1, 0)  # serves rebalances; a record goes into its buffer
         state.counts.polls += 1
         self._look_up_membership()
         for run in batch.runs:
@@ -315,30 +334,28 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._deliver()
         if self._until_end and self._feed_of is not None:
             self._end_feeds()
-        to_pause, to_resume = state.pauses(self._now_ms())
+        now_ms = self._now_ms()
+        to_pause, to_resume = state.pauses(now_ms)
         if to_pause:
             client.pause(to_pause)
         if to_resume:
             client.resume(to_resume)
-        silent = state.idle(self._now_ms(), IDLE_EVERY_MS)
+        silent = state.idle(now_ms, IDLE_EVERY_MS)
         if silent:
             self._stage.post(self._stage.on_idle, [(p.key, p.epoch, silent_ms) for p, silent_ms in silent])
         if self._until_end and not self._end_told:
             self._check_ends()
-        if starving or to_resume or (batch.runs and state.hungry and state.may_read):
-            self._poll_now()
-        else:
-            self._arm_tick(self._settings.poll_interval_ms)
+        return starving or bool(to_resume) or (bool(batch.runs) and state.hungry)
 
     def _arm_tick(self, delay_ms: float) -> None:
-        """Poll once more after a while, unless something has it polled before."""
+        """Poll once more after a while."""
         if self._tick is not None:
             self._tick.cancel()
-        self._tick = self._call_later(delay_ms, self._poll_now_from_outside)
+        self._tick = self._call_later(delay_ms, self._tick_from_outside)
 
-    def _poll_now_from_outside(self) -> None:
+    def _tick_from_outside(self) -> None:
         if not self._ended.done():
-            self.myAddress.tell(_POLL)
+            self.myAddress.tell(_TICK)
 
     def _end_feeds(self) -> None:
         """In a bounded read each partition ends for itself."""
@@ -350,7 +367,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _deliver(self) -> None:
         for delivery in self._state.deliveries():
-            delivery.stage.post(delivery.stage.on_records, delivery)
+            stage = delivery.stage
+            if not getattr(stage, "takes_messages", False):
+                delivery = delivery._replace(records=wrapped(delivery.records))
+            stage.post(stage.on_records, delivery)
 
     def _check_ends(self) -> None:
         """A bounded read is over when every partition has delivered what was there when it was assigned."""

@@ -10,14 +10,17 @@ throws away what it has prefetched at every pause, so a partition is paused only
                                    └───────────── below low ──────────────────┘
 
 A pause of the user's is kept apart: such a partition delivers nothing, and it survives rebalances. Every assignment has an epoch, and
-forgets the pauses of the one before, which librdkafka would keep. Nothing is paused before the partition's first record or end was seen."""
+forgets the pauses of the one before, which librdkafka would keep. Nothing is paused before the partition's first record or end was seen.
+
+Asked after every poll, so nothing here walks over all partitions unless there is something to decide."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -74,8 +77,7 @@ class Partition:
     stop_at: int | None = None  # a bounded read ends here
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """Records for a stage."""
 
     stage: Any
@@ -97,17 +99,31 @@ class Counts:
     dropped_stale: int = 0
 
 
+_NONE: deque[TopicPartition] = deque()
+
+
 class ConsumerState:
     """See the module. `demand[stage]` is the number of records a stage can take now."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(
+        self, limits: Limits, read_ahead: int = 500, offset_of: Callable[[Any], int] = attrgetter("offset")
+    ) -> None:
         self._limits = limits
+        self._read_ahead = read_ahead
+        self._offset_of = offset_of
         self.partitions: dict[TopicPartition, Partition] = {}
         self.user_paused: set[TopicPartition] = set()
         self.withheld: set[TopicPartition] = set()
         self.demand: dict[Any, int] = {}
         self.counts = Counts()
-        self._turn = 0
+        self._high, self._low = limits.per_partition(0)
+        self._buffered = 0  # records, of all partitions
+        self._size = 0  # bytes, of all partitions
+        self._filled: dict[TopicPartition, Partition] = {}  # those with chunks, in the order of their turns
+        self._strained: dict[
+            TopicPartition, Partition
+        ] = {}  # those that are over their limit or paused, and perhaps some more
+        self._at_end: dict[TopicPartition, Partition] = {}
 
     # ── what happens ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -116,14 +132,31 @@ class ConsumerState:
     ) -> None:
         """Partitions are ours from now on. Their buffers are empty and nothing is paused."""
         for key in keys:
+            self._forget(key)
             self.partitions[key] = Partition(key, epoch, stage, stop_at=stop_at.get(key))
+        self._share()
 
     def revoked(self, keys: Iterable[TopicPartition]) -> list[Partition]:
         """Partitions are ours no more; what was buffered is forgotten, another member reads it. Returns what they were."""
-        gone = [self.partitions.pop(key) for key in keys if key in self.partitions]
+        gone = [partition for key in keys if (partition := self._forget(key)) is not None]
         self.withheld.difference_update(partition.key for partition in gone)
         self.counts.dropped_stale += sum(partition.buffered for partition in gone)
+        self._share()
         return gone
+
+    def _forget(self, key: TopicPartition) -> Partition | None:
+        partition = self.partitions.pop(key, None)
+        if partition is not None:
+            self._buffered -= partition.buffered
+            self._size -= partition.size
+            for known in (self._filled, self._strained, self._at_end):
+                known.pop(key, None)
+        return partition
+
+    def _share(self) -> None:
+        """The limits of each partition depend on their number."""
+        self._high, self._low = self._limits.per_partition(len(self.partitions))
+        self._strained = {key: p for key, p in self.partitions.items() if p.size > self._high or p.paused}
 
     def requested(self, stage: Any, n: int) -> None:
         """A stage can take n more records."""
@@ -139,18 +172,28 @@ class ConsumerState:
         if partition is None:
             self.counts.dropped_stale += len(records)
             return
+        n = len(records)
         partition.chunks.append(Chunk(records, size, end))
-        partition.buffered += len(records)
+        partition.buffered += n
         partition.size += size
         partition.fetched = end
-        partition.at_end = False
-        self.counts.records += len(records)
+        if partition.at_end:
+            partition.at_end = False
+            partition.silent_since = None
+            self._at_end.pop(key, None)
+        self._filled[key] = partition
+        self._buffered += n
+        self._size += size
+        if partition.size > self._high:
+            self._strained[key] = partition
+        self.counts.records += n
 
     def end_reached(self, key: TopicPartition, position: int) -> None:
         """The broker says that there is nothing behind `position` now."""
         partition = self.partitions.get(key)
         if partition is not None:
             partition.at_end = True
+            self._at_end[key] = partition
             partition.fetched = max(position, partition.fetched or 0)
 
     def pause(self, keys: Iterable[TopicPartition]) -> None:
@@ -172,6 +215,10 @@ class ConsumerState:
     def start_over(self, key: TopicPartition) -> None:
         """End `withhold`: the client has been told to read from elsewhere, so what was read is not wanted."""
         partition = self.partitions[key]
+        self._buffered -= partition.buffered
+        self._size -= partition.size
+        self._filled.pop(key, None)
+        self._at_end.pop(key, None)
         partition.chunks.clear()
         partition.buffered = partition.size = 0
         partition.fetched = partition.position = partition.over_since = None
@@ -186,59 +233,69 @@ class ConsumerState:
 
     def deliveries(self) -> Iterator[Delivery]:
         """Yield what can be delivered now, fairly: a chunk of each partition in turn, while its stage has demand."""
-        keys = list(self.partitions)
-        if not keys:
-            return
-        self._turn = (self._turn + 1) % len(keys)
-        waiting = deque(keys[self._turn :] + keys[: self._turn])
+        filled = self._filled
+        waiting = deque(filled) if filled and any(self.demand.values()) else _NONE
         while waiting:
-            partition = self.partitions[waiting.popleft()]
+            key = waiting.popleft()
+            partition = filled[key]
             wanted = self.demand.get(partition.stage, 0)
-            if not wanted or not partition.chunks or self.is_silenced(partition.key):
+            if not wanted or self.is_silenced(key):
                 continue
+            del filled[key]
+            if len(partition.chunks) > 1 or len(partition.chunks[0].records) > wanted:
+                filled[key] = partition  # behind the others
+                waiting.append(key)
             yield self._deliver(partition, wanted)
-            if partition.chunks:
-                waiting.append(partition.key)
 
     def _deliver(self, partition: Partition, wanted: int) -> Delivery:
         chunk = partition.chunks.popleft()
-        records = chunk.records
+        records, size, end = chunk.records, chunk.size, chunk.end
         n = len(records)
-        end = chunk.end
-        size = chunk.size
         if n > wanted:
             share = size * wanted // n
             partition.chunks.appendleft(Chunk(records[wanted:], size - share, end))
-            end = records[wanted].offset
+            end = self._offset_of(records[wanted])
             records, n, size = records[:wanted], wanted, share
         self.demand[partition.stage] -= n
         partition.buffered -= n
         partition.size -= size
         partition.position = end
+        self._buffered -= n
+        self._size -= size
         self.counts.delivered += n
         return Delivery(partition.stage, partition.key, partition.epoch, records, end)
 
     def pauses(self, now_ms: float) -> tuple[list[TopicPartition], list[TopicPartition]]:
         """Return (to pause, to resume): the differences to what the client was told, which count as told from here on."""
-        high, low = self._limits.per_partition(len(self.partitions))
-        # Each below its share and all of them together too much: with very many partitions, and polls that must go on.
-        full = sum(partition.size for partition in self.partitions.values()) > self._limits.bound
         to_pause: list[TopicPartition] = []
         to_resume: list[TopicPartition] = []
-        for key, partition in self.partitions.items():
+        for silenced in (self.user_paused, self.withheld):
+            self._strained.update((key, self.partitions[key]) for key in silenced if key in self.partitions)
+        # Each below its share and all of them together too much: with very many partitions, and polls that must go on.
+        full = self._size > self._limits.bound
+        if full:
+            self._strained.update(self._filled)
+        if not self._strained:
+            return to_pause, to_resume
+        relaxed = []
+        for key, partition in self._strained.items():
             by_user = self.is_silenced(key)
-            if partition.size > high or ((by_user or full) and partition.size):
+            if partition.size > self._high or ((by_user or full) and partition.size):
                 if partition.over_since is None:
                     partition.over_since = now_ms
-                dwelt = now_ms - partition.over_since >= self._limits.dwell_ms or partition.size > 2 * high
+                dwelt = now_ms - partition.over_since >= self._limits.dwell_ms or partition.size > 2 * self._high
                 if not partition.paused and dwelt and partition.fetched is not None:
                     partition.paused = True
                     to_pause.append(key)
             else:
                 partition.over_since = None
-                if partition.paused and partition.size < low and not by_user:
+                if partition.paused and partition.size < self._low and not by_user:
                     partition.paused = False
                     to_resume.append(key)
+                if not partition.paused:
+                    relaxed.append(key)
+        for key in relaxed:
+            del self._strained[key]
         self.counts.pauses += len(to_pause)
         self.counts.resumes += len(to_resume)
         return to_pause, to_resume
@@ -247,9 +304,9 @@ class ConsumerState:
         """Return the partitions whose end is reached while there is demand, with how long they have been silent (ms); each at most
         every so often. Never one that is paused."""
         found = []
-        for partition in self.partitions.values():
-            waiting = partition.at_end and not partition.chunks and not partition.paused
-            if not waiting or self.is_silenced(partition.key) or not self.demand.get(partition.stage):
+        for key, partition in self._at_end.items():
+            waiting = not partition.chunks and not partition.paused
+            if not waiting or self.is_silenced(key) or not self.demand.get(partition.stage):
                 partition.silent_since = None
                 continue
             if partition.silent_since is None:
@@ -261,28 +318,20 @@ class ConsumerState:
 
     @property
     def starving(self) -> bool:
-        """True when a stage wants records and has none waiting: poll at once, and wait for data."""
-        fed = {partition.stage for partition in self.partitions.values() if partition.chunks}
-        return any(n > 0 and stage not in fed for stage, n in self.demand.items())
+        """True when a stage wants records and nothing that is buffered may go to it: poll at once, and wait for data."""
+        return any(self.demand.values())
 
     @property
     def feeding(self) -> bool:
         """True when some stage has records waiting for its demand."""
-        return any(p.chunks and not self.is_silenced(p.key) for p in self.partitions.values())
-
-    @property
-    def may_read(self) -> bool:
-        """True while the buffers have room for another batch."""
-        size = sum(partition.size for partition in self.partitions.values())
-        return size < self._limits.total and any(
-            not partition.paused and partition.size <= self._limits.high for partition in self.partitions.values()
-        )
+        return any(not self.is_silenced(key) for key in self._filled)
 
     @property
     def hungry(self) -> bool:
-        """True when some buffer is below its low limit although it could be filled: poll, without waiting."""
-        _, low = self._limits.per_partition(len(self.partitions))
-        return any(p.size < low and not p.paused and not p.at_end for p in self.partitions.values())
+        """True when less is buffered than one poll brings, so that the next request would find nothing: poll, without waiting.
+
+        More would only grow old here: librdkafka reads ahead by itself."""
+        return self._buffered < self._read_ahead and self._size < self._low and len(self._at_end) < len(self.partitions)
 
     def finished(self, partition: Partition) -> bool:
         """True when a bounded read has delivered all of a partition."""

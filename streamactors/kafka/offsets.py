@@ -70,6 +70,14 @@ class OffsetTracker:
             progress.delivered = position
             return True
 
+    def taken_back(self, key: TopicPartition, epoch: int, position: int) -> None:
+        """What was delivered from `position` on has not gone to the stream after all, and will be delivered again."""
+        with self._changed:
+            progress = self._partitions.get(key)
+            if progress is not None and progress.epoch == epoch:
+                progress.delivered = position
+                self._changed.notify_all()
+
     def done(self, key: TopicPartition, epoch: int, position: int) -> None:
         """Everything before `position` is done at every sink. Stale epochs are ignored."""
         with self._changed:

@@ -62,7 +62,7 @@ class PartitionedSourceStage(GraphStage):
         *,
         commits: Commits,
         until_end: bool,
-        convert: Callable[[list[Any], Origin], list[Any]] | None = None,
+        convert: Callable[[Iterable[Any], Origin], Iterable[Any]] | None = None,
         offsets_on_assign: OffsetsOnAssign | None = None,
         on_revoke: OnRevoke | None = None,
     ) -> None:

@@ -5,10 +5,14 @@ A tuple of (value, message): the value is a C tuple getter, and a batch is wrapp
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 _NO_TIMESTAMP = 0
+
+
+class _Fields(NamedTuple):
+    value: Any
+    message: Any
 
 
 class ConsumerRecord(tuple[Any, Any]):
@@ -16,7 +20,7 @@ class ConsumerRecord(tuple[Any, Any]):
 
     __slots__ = ()
 
-    value: bytes | None = property(itemgetter(0))  # type: ignore[assignment]
+    value: bytes | None = _Fields.value  # a getter in C; a property would cost as much again as the tuple
     """The value as bytes, None for a tombstone."""
 
     @property

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from copy import copy
 from functools import partial
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.connection import Connection
+from streamactors.engine.fused_loop import FusedLoop, Op
 from streamactors.engine.logic import Logic, SourceLogic
-from streamactors.engine.marks import Assigned, EndOfInput, Idle, Needs, PositionMark, Revoked
+from streamactors.engine.marks import Assigned, EndOfInput, Handling, Idle, Needs, PositionMark, Revoked
 from streamactors.engine.ownership import owner_of
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.kafka.changelog import KafkaChangelogs
+from streamactors.kafka.client_consumer import offset_of, wrapped, wrapped_lazily
 from streamactors.kafka.commit_routes import routes_of
 from streamactors.kafka.committable import Origin
 from streamactors.kafka.consumer_actor import (
@@ -35,6 +38,7 @@ from streamactors.kafka.owned_consumer import OwnedConsumerActor
 from streamactors.kafka.owned_partitions import OwnedPartitions
 from streamactors.kafka.owned_source import OwnedStart
 from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.source_steps import SourceSteps
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
 from streamactors.kafka.transaction import THE_TRANSACTION, transaction_of
 from streamactors.windows.changelogs import changelogs_of
@@ -69,26 +73,35 @@ class ConsumerSourceStage(GraphStage):
         *,
         commits: Commits,
         until_end: bool,
-        convert: Callable[[list[Any], Origin], list[Any]] | None = None,
+        convert: Callable[[Iterable[Any], Origin], Iterable[Any]] | None = None,
     ) -> None:
         self.settings = settings
         self.subscription = subscription
         self.commits = commits
         self.until_end = until_end
         self.convert = convert
+        self.loop: FusedLoop | None = None
         self.reads_marks = commits in (Commits.MARKS, Commits.TRANSACTION)
         self.needs = Needs("Consumer.source, which commits what is done,") if self.reads_marks else None
         self.owns_positions = _OWNERS.get(commits, "")
         self.keeps_changelog = commits in (Commits.MARKS, Commits.TRANSACTION, Commits.OFFSETS)
 
+    def with_steps(self, ops: tuple[Op, ...], handling: Handling) -> ConsumerSourceStage:
+        """Return this source with the maps, filters and scans behind it inside."""
+        fused = copy(self)
+        fused.name = "+".join([self.label, *(op.attributes.name or op.label for op in ops)])
+        fused.loop, fused.steps = FusedLoop(ops), handling
+        return fused
+
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        logic = _ConsumerSourceLogic(self)
+        logic = _ConsumerSourceLogic(self, attributes.max_chunk)
         return logic, logic.control
 
 
 class _ConsumerSourceLogic(SourceLogic):
-    def __init__(self, stage: ConsumerSourceStage) -> None:
+    def __init__(self, stage: ConsumerSourceStage, max_chunk: int | None) -> None:
         self._stage = stage
+        self._steps = None if stage.loop is None else SourceSteps(stage.loop, max_chunk)
         self.control = Control()
         self._tracker = OffsetTracker() if stage.commits is not Commits.NOBODY else None
         self._origins: dict[TopicPartition, Origin] = {}
@@ -100,6 +113,11 @@ class _ConsumerSourceLogic(SourceLogic):
         self._tell: Callable[[Any], None] = lambda _: None
         self._ending = False
         self._owned: OwnedStart | None = None  # somebody else says where to begin
+
+    @property
+    def takes_messages(self) -> bool:
+        """True: records come as librdkafka's messages."""
+        return self._owned is None
 
     def post(self, handler: Callable[[Any], None], argument: Any) -> None:
         """Have a handler run on this stage's island; any thread."""
@@ -114,6 +132,11 @@ class _ConsumerSourceLogic(SourceLogic):
 
     def on_start(self) -> None:
         stage = self._stage
+        if self._steps is not None:
+            error = self._steps.begin(self.interpreter)
+            if error is not None:
+                self.fail_stage(error)
+                return
         owner = owner_of(self.interpreter.island.run, self._source)
         if owner is None:
             self._start(ConsumerActor, stage.settings, stage.subscription)
@@ -229,7 +252,13 @@ class _ConsumerSourceLogic(SourceLogic):
         self._push()
 
     def _end_when_drained(self) -> None:
-        if self._ends is None or self._waiting or self._committing or self._ending:
+        if (
+            self._ends is None
+            or self._waiting
+            or self._committing
+            or self._ending
+            or (self._steps and self._steps.first)
+        ):
             return
         tracker = self._tracker
         if tracker is not None and not all(tracker.deliverable(key, epoch) for key, epoch, _ in self._ends):
@@ -253,13 +282,17 @@ class _ConsumerSourceLogic(SourceLogic):
         self._ask()
 
     def _ask(self) -> None:
-        wanted = min(self.out.asked, AHEAD) - self._asked
+        wanted = (
+            min(self.out.asked, AHEAD if self._steps is None else min(AHEAD, self._steps.pace.window)) - self._asked
+        )
         if self._ends is None and wanted > 0 and (wanted * 2 >= AHEAD or self._asked * 2 <= wanted):
             self._asked += wanted
             self._tell(RequestRecords(self, wanted))
 
     def _push(self) -> None:
-        out = self.out
+        out, steps = self.out, self._steps
+        if steps is not None and steps.first and not steps.push_first(out):
+            return
         waiting = self._waiting
         while waiting and (out.asked or not waiting[0].records) and not out.out_closed and not self._committing:
             delivery = waiting.popleft()
@@ -267,22 +300,48 @@ class _ConsumerSourceLogic(SourceLogic):
             if not records:
                 out.mark({(self._source, delivery.key): (delivery.epoch, end)})
                 continue
-            if len(records) > out.asked:
-                rest = records[out.asked :]
-                waiting.appendleft(Delivery(delivery.stage, delivery.key, delivery.epoch, rest, end))
-                records, end = records[: out.asked], rest[0].offset
+            room = out.asked if steps is None else steps.room(out.asked)
+            if len(records) > room:
+                waiting.appendleft(delivery._replace(records=records[room:]))
+                records, end = records[:room], offset_of(records[room])
             tracker = self._tracker
             if tracker is not None:
-                if not tracker.delivered(delivery.key, delivery.epoch, end, records[0].offset):
+                if not tracker.delivered(delivery.key, delivery.epoch, end, offset_of(records[0])):
                     continue  # poll returns -> revoked -> this chunk was on its way: its next owner reads it
                 if self._stage.commits is Commits.BEFORE:
                     tracker.done(delivery.key, delivery.epoch, end)
-                    self._push_when_committed(records)
+                    self._push_when_committed(wrapped(records))
                     return
-            convert = self._stage.convert
-            out.push(records if convert is None else convert(records, self._origin(delivery)))
+            if steps is not None:
+                end = self._run_steps(steps, delivery, records, end)
+            elif self._stage.convert is None:
+                out.push(wrapped(records))
+            else:
+                out.push(list(self._stage.convert(wrapped(records), self._origin(delivery))))
             if self._source is not None:
                 out.mark({(self._source, delivery.key): (delivery.epoch, end)})
+            if steps is not None:
+                if waiting and out.asked:
+                    out.again()  # after the others had their turn
+                return
+
+    def _run_steps(self, steps: SourceSteps, delivery: Delivery, records: list[Any], end: int) -> int:
+        """Run the steps over records and push what they make; return the position behind the last that was taken."""
+        feed, counter = wrapped_lazily(records)
+        convert = self._stage.convert
+        made = feed if convert is None else convert(feed, self._origin(delivery))
+        results, left, error = steps.run(made, counter, len(records))
+        if left and error is None:
+            rest = records[len(records) - left :]
+            self._waiting.appendleft(delivery._replace(records=rest, end=end))
+            end = offset_of(rest[0])
+            if self._tracker is not None:
+                self._tracker.taken_back(delivery.key, delivery.epoch, end)
+        if results:
+            self.out.push(results)
+        if error is not None:
+            self.fail_stage(error)
+        return end
 
     def _origin(self, delivery: Delivery) -> Origin:
         origin = self._origins.get(delivery.key)

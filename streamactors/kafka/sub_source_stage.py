@@ -153,7 +153,7 @@ class _SubSourceLogic(SourceLogic):
             records, end = delivery.records, delivery.end
             if tracker is not None and not tracker.delivered(delivery.key, delivery.epoch, end, records[0].offset):
                 continue  # its revocation has begun: the next owner reads it
-            out.push(records if convert is None else convert(records, self._origin_of(delivery)))
+            out.push(records if convert is None else list(convert(records, self._origin_of(delivery))))
             if self._source is not None:
                 out.mark({(self._source, delivery.key): (delivery.epoch, end)})
         self._end_when_read(feed)
