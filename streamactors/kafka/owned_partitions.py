@@ -39,9 +39,12 @@ class OwnedPartitions:
         return f"partitions {', '.join(sorted(map(str, subscription.partitions)))}"
 
     def initial(self) -> dict[str, int]:
-        """Return the group's committed offsets; where there is none, what the subscription or auto_offset_reset says."""
+        """Return the group's committed offsets; where there is none, what the subscription or auto_offset_reset says.
+
+        Raises GroupInUse."""
         client = self._connect()
         try:
+            self._check_group()
             keys = partitions_of(self._subscription, client)
             limits = client.watermarks(keys)
             told = self._told(client)

@@ -78,7 +78,7 @@ class Checkpoint:
         files = self._files
         offsets, commits = _numbers(files.names("offsets")), _numbers(files.names("commits"))
         has_id = files.exists("metadata")
-        if files.exists(OURS):
+        if files.has(OURS):
             ours = self._ours()
             if offsets and not has_id:
                 raise self._damaged("metadata, which holds the query's id, is gone")
@@ -101,10 +101,18 @@ class Checkpoint:
             raise self._damaged(f"commits/{max(offsets) - 1} is gone, which offsets/{max(offsets)} needs")
         if offsets and max(offsets) > 0 and max(offsets) - 1 not in offsets:
             raise self._damaged(f"offsets/{max(offsets) - 1} is gone, where batch {max(offsets)} begins")
+        if not offsets:
+            self._clear_unfinished()
         self._sources = sources
-        if not files.exists(OURS):
+        if not files.has(OURS):
             files.make()
             self._write()
+
+    def _clear_unfinished(self) -> None:
+        """A crash within Spark's very first write leaves a nameless file, for which Spark would refuse the folder."""
+        for name in self._files.names("offsets"):
+            if name.startswith("."):
+                self._files.delete("offsets", name)
 
     def _ours(self) -> dict[str, Any]:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path as FilePath
 from typing import Any
 
 from streamactors.spark.errors import SparkError
@@ -40,27 +42,39 @@ class Files:
             return []
         return [str(status.getPath().getName()) for status in self._fs.listStatus(self.at(*names))]
 
-    def read(self, *names: str) -> str:
-        """Return the text of a file."""
-        stream = self._fs.open(self.at(*names))
+    def read(self, name: str) -> str:
+        """Return the text of a file that `write` has written."""
+        local = self.local
+        if local is not None:
+            return (FilePath(local) / name).read_text()
+        stream = self._fs.open(self.at(name if self.exists(name) else _fresh(name)))
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
 
-    def write(self, text: str, *names: str) -> None:
-        """Write a file at once: its name stands for the old text or the new one, never for a part."""
-        *folders, name = names
-        fresh = (*folders, f".{name}.new")
-        stream = self._fs.create(self.at(*fresh), True)
+    def write(self, text: str, name: str) -> None:
+        """Write a file at once: it has the old text or the new one, never a part, whenever the process dies."""
+        local = self.local
+        if local is not None:
+            fresh = FilePath(local) / _fresh(name)
+            with open(fresh, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(fresh, FilePath(local) / name)
+            return
+        stream = self._fs.create(self.at(_fresh(name)), True)
         try:
             stream.write(bytearray(text.encode()))
-            stream.hsync()
         finally:
             stream.close()
-        if self.exists(*names):
-            self._fs.delete(self.at(*names), False)
-        self.rename(fresh, names)
+        self.delete(name)
+        self.rename((_fresh(name),), (name,))
+
+    def has(self, name: str) -> bool:
+        """Return whether `read` finds it."""
+        return self.exists(name) or (self.local is None and self.exists(_fresh(name)))
 
     def delete(self, *names: str) -> None:
         """Delete a file or a folder with all in it, if it is there."""
@@ -74,3 +88,7 @@ class Files:
         """Give a file or folder another name, which must be free."""
         if not self._fs.rename(self.at(*old), self.at(*new)):
             raise SparkError(f"{self.at(*old).toString()} could not be renamed to {self.at(*new).toString()}")
+
+
+def _fresh(name: str) -> str:
+    return f".{name}.new"

@@ -6,7 +6,8 @@ Three parties: the island (rows and marks come in), the bridge's threads (Spark 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from streamactors.engine.logic import Logic
 from streamactors.engine.marks import Mark, Needs, PositionMark
 from streamactors.engine.ownership import OwnedSource, own
 from streamactors.engine.stage import SINK, GraphStage
-from streamactors.errors import AbruptTermination
+from streamactors.errors import AbruptTermination, StreamActorsError
 from streamactors.spark.batch_state import Positions
 from streamactors.spark.batches import Batches
 from streamactors.spark.bridge import Bridge
@@ -89,6 +90,7 @@ class SparkSinkLogic(Logic):
         self._bridge: Bridge | None = None
         self._checkpoint: Checkpoint | None = None
         self._available_now = "availableNow" in settings.trigger
+        self._new_query = False
 
     def bind(self) -> None:
         """Called when the connections are known: the sources that can be seen from here wait for this sink."""
@@ -173,22 +175,42 @@ class SparkSinkLogic(Logic):
     def initial(self) -> Positions:
         """See bridge.Answering."""
         assert self._checkpoint is not None
-        return self._checkpoint.initial(lambda: _joined(handle.initial() for handle in self._all_handles()))
+        self._new_query = True
+        with self._own_errors():
+            return self._checkpoint.initial(lambda: _joined(handle.initial() for handle in self._all_handles()))
 
     def latest(self, start: Positions) -> tuple[Positions, bool]:
         """See bridge.Answering."""
-        if self._batches.waiting:
-            self._begin(start, None)
-        offset, over = self._batches.latest(start)
+        with self._own_errors():
+            if self._batches.waiting:
+                self._begin(start, None)
+            offset, over = self._batches.latest(start)
         if over and not self._available_now:
-            self._runner.stop()
+            if self._new_query and not self._batches.batches:
+                self._new_query = (
+                    False  # Spark runs a first batch even of nothing; the next time it asks, that is written
+                )
+            else:
+                self._runner.stop()
         return offset, over
 
     def batch(self, start: Positions, end: Positions) -> tuple[int, list[Any]] | None:
         """See bridge.Answering."""
-        if self._batches.waiting:
-            self._begin(start, end)
-        return self._batches.batch(start, end)
+        with self._own_errors():
+            if self._batches.waiting:
+                self._begin(start, end)
+            return self._batches.batch(start, end)
+
+    @contextmanager
+    def _own_errors(self) -> Iterator[None]:
+        """Spark tells an error only as text, so the stream fails with the error itself before Spark hears of it."""
+        try:
+            yield
+        except Exception as error:
+            self.async_callback(self.fail_stage).invoke(error)
+            if isinstance(error, StreamActorsError):
+                raise
+            raise SparkError(f"{type(error).__name__}: {error}") from error
 
     def _begin(self, start: Positions, until: Positions | None) -> None:
         self._batches.begin(start, until)

@@ -143,6 +143,21 @@ def test_triggers_end_with_the_input(spark: Any, tmp_path: Path, trigger: Any) -
     assert len(written) >= 3
 
 
+def test_nothing_to_write_ends_well_and_the_checkpoint_can_be_used_again(spark: Any, tmp_path: Path) -> None:
+    written: Written = []
+    (tmp_path / "ck" / "offsets").mkdir(parents=True)
+    sink = SparkSink.foreach_batch(spark, collect(written), "n long", tmp_path / "ck")
+    assert run(Source.from_iterable([]), sink).await_termination(END_S)
+    # what a crash within Spark's first write leaves there; it would refuse the folder
+    for path in (tmp_path / "ck" / "offsets").iterdir():
+        path.unlink()
+    for path in (tmp_path / "ck" / "commits").iterdir():
+        path.unlink()
+    (tmp_path / "ck" / "offsets" / ".0.8c0f.tmp").touch()
+    assert run(Source.from_iterable([(1,)]), sink).await_termination(END_S)
+    assert [row for _, rows in written for row in rows] == [(1,)]
+
+
 def test_a_sink_beside_spark_is_done_first(spark: Any, tmp_path: Path) -> None:
     """grouped(25) holds elements back; a batch never ends at one that it has not passed on, and nothing stands still for it."""
     from streamactors import Flow, Sink
