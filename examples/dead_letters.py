@@ -17,7 +17,7 @@ from streamactors.kafka import (
 ORDERS = ['{"amount": 10}', '{"amount": 20', '{"amount": 30}', "amount=40", '{"amount": 50}']
 
 
-def totals(bootstrap: str) -> RunnableGraph[StreamFuture[int]]:
+def totals(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[int]]:
     """Add up topic `orders`; what is no JSON goes to `orders-dead`, and its offset is committed when it is stored there."""
     settings = ConsumerSettings(bootstrap, group_id="totals", auto_offset_reset="earliest")
     return (
@@ -29,7 +29,7 @@ def totals(bootstrap: str) -> RunnableGraph[StreamFuture[int]]:
     )
 
 
-def replay(bootstrap: str) -> RunnableGraph[StreamFuture[None]]:
+def replay(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[None]]:
     """Repair the dead letters and send them to the topic they came from."""
     settings = ConsumerSettings(bootstrap, group_id="replay", auto_offset_reset="earliest")
     return (

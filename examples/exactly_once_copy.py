@@ -20,7 +20,7 @@ from streamactors.kafka import (
 RECORDS = 20_000
 
 
-def graph(bootstrap: str, dies_at: int | None) -> RunnableGraph[StreamFuture[None]]:
+def graph(bootstrap: str = "localhost:9092", dies_at: int | None = None) -> RunnableGraph[StreamFuture[None]]:
     """Copy `orders` to `copy`, records and read positions in one transaction. The record `dies_at` raises."""
 
     def copy(record: ConsumerRecord) -> ProducerRecord:

@@ -14,7 +14,7 @@ from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRec
 HOT = 80.0
 
 
-def graph(bootstrap: str) -> RunnableGraph[StreamFuture[None]]:
+def graph(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[None]]:
     """Write to `alarms` whenever the temperature crosses the threshold.
 
     An offset of `temperatures` is committed when the alarm that came of it is stored, though Rx operators lie between."""

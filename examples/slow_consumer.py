@@ -22,7 +22,7 @@ from streamactors.kafka import (
 BUFFER = 256 << 10
 
 
-def graph(bootstrap: str, seconds_per_record: float) -> RunnableGraph[Any]:
+def graph(bootstrap: str = "localhost:9092", seconds_per_record: float = 0.001) -> RunnableGraph[Any]:
     """Read `readings`, slowly. A partition is paused when its buffer has been full for 50 ms."""
     settings = ConsumerSettings(
         bootstrap,

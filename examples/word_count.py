@@ -24,7 +24,7 @@ LINES = [
 ]
 
 
-def graph(bootstrap: str) -> RunnableGraph[StreamFuture[None]]:
+def graph(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[None]]:
     """Count the words of topic `lines` into topic `word-counts`, until the end of what is there."""
     settings = ConsumerSettings(bootstrap, group_id="word-count", auto_offset_reset="earliest")
     return (

@@ -6,12 +6,12 @@ same keys again: the last value of each key is the table."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import reactivex.operators as rx
 
-from streamactors import Keep, KillSwitches, RunnableGraph, Source, StreamFuture
+from streamactors import Flow, Keep, KillSwitches, NotUsed, RunnableGraph, StreamFuture
 from streamactors.demo.hours import Hour
 from streamactors.demo.topics import ALERTS, HOURS, PARTITIONS, consumer, producer
 from streamactors.kafka import Consumer, ConsumerRecord, Control, Producer, ProducerRecord, Subscriptions
@@ -24,6 +24,7 @@ MEAN_DELAY_MINUTES: Final = 60.0
 class State(NamedTuple):
     """How departures go from this hour on. `cause`: cancellations or delays, None while all is well."""
 
+    origin: str
     hour_ms: int
     cause: str | None
 
@@ -47,36 +48,53 @@ class Alert(NamedTuple):
         return cls(**json.loads(raw))
 
 
-def graph(bootstrap: str, counted: Callable[[int], Any]) -> RunnableGraph[tuple[Any, StreamFuture[None]]]:
-    """Read to the end of `departures-by-hour`. Materializes a kill switch and the end; tells `counted` how many hours were read."""
-    first, *others = (alerts_of(bootstrap, partition, counted) for partition in range(PARTITIONS[HOURS]))
+def graph(
+    bootstrap: str, counted: Callable[[int], Any]
+) -> RunnableGraph[tuple[tuple[Control, Any], StreamFuture[None]]]:
+    """Read to the end of `departures-by-hour`. Materializes the consumer's control, a kill switch and the end.
+
+    `counted` is told how many hours were read."""
+    partitions = PARTITIONS[HOURS]
+    from_the_beginning = Subscriptions.assignment_with_offset({(HOURS, n): 0 for n in range(partitions)})
+
+    def hours_of(records: list[ConsumerRecord]) -> list[Hour]:
+        counted(len(records))
+        return [Hour.from_json(record.value or b"") for record in records]
+
     return (
-        first.merge(*others)
-        .via_mat(KillSwitches.single(), Keep.right)
+        Consumer.plain_partitioned_source(consumer(bootstrap, NAME), from_the_beginning, until="end")
+        .flat_map_merge(partitions, lambda origin: origin[1].map_chunks(hours_of).via(alerts_of_an_origin()))
+        .via_mat(KillSwitches.single(), Keep.both)
         .map(Alert.to_record)
         .to_mat(Producer.plain_sink(producer(bootstrap)), Keep.both)
     )
 
 
-def alerts_of(bootstrap: str, partition: int, counted: Callable[[int], Any]) -> Source[Alert, Control]:
-    """Return the alerts of one partition's origin."""
-    from_the_beginning = Subscriptions.assignment_with_offset({(HOURS, partition): 0})
-
-    def hours_of(records: list[ConsumerRecord]) -> Iterator[Hour]:
-        counted(len(records))
-        return (Hour.from_json(record.value or b"") for record in records)
-
-    return (
-        Consumer.plain_source(consumer(bootstrap, NAME), from_the_beginning, until="end")
-        .map_chunks(hours_of)
-        .rx(
-            rx.map(lambda hour: (hour.origin, State(hour.hour_ms, cause_of(hour)))),
-            rx.start_with(("", State(0, None))),
-            rx.distinct_until_changed(lambda pair: pair[1].cause),
-            rx.pairwise(),
-            rx.map(lambda turn: Alert(turn[1][0], turn[1][1].hour_ms, turn[1][1].cause, turn[0][1].cause)),
-        )
+def alerts_of_an_origin() -> Flow[Hour, Alert, NotUsed]:
+    """Return where one origin's state changes, hour by hour. All is well before the first."""
+    return Flow.rx(
+        rx.map(state_of),
+        rx.start_with(State("", 0, None)),
+        rx.distinct_until_changed(cause),
+        rx.pairwise(),
+        rx.map(alert_of),
     )
+
+
+def state_of(hour: Hour) -> State:
+    """Return how departures went in an hour."""
+    return State(hour.origin, hour.hour_ms, cause_of(hour))
+
+
+def cause(state: State) -> str | None:
+    """Return what must change for an alert."""
+    return state.cause
+
+
+def alert_of(states: tuple[State, State]) -> Alert:
+    """Return the alert between two states that differ."""
+    before, now = states
+    return Alert(now.origin, now.hour_ms, now.cause, before.cause)
 
 
 def cause_of(hour: Hour) -> str | None:

@@ -106,10 +106,13 @@ def _stop(spark: Future[Any]) -> None:
         session = spark.result(timeout=60)
     except Exception:  # noqa: BLE001  # whoever needed it has heard of it
         return
-    session.stop()
     gateway = type(session.sparkContext)._gateway
-    if gateway is not None:
-        gateway.shutdown()
+    try:
+        session.stop()
+        if gateway is not None:
+            gateway.shutdown()
+    except OSError:
+        pass  # the JVM has gone already
 
 
 @contextmanager

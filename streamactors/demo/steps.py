@@ -86,7 +86,7 @@ def hours_into_alerts(job: Job) -> int:
     """Run graph (b)."""
     total = sum(topics.ends(job.bootstrap, topics.HOURS).values())
     with job.progress.step(alerts.NAME, total) as meter:
-        switch, done = alerts.graph(job.bootstrap, meter.add).run()
+        (_, switch), done = alerts.graph(job.bootstrap, meter.add).run()
         try:
             done.result()
         except BaseException:

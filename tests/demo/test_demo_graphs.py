@@ -89,7 +89,7 @@ def test_hours_late_flights_dead_letters_and_alerts_are_those_that_pandas_finds(
 
     for _ in range(2):  # a second run writes the same keys again
         counted = []
-        switch, end = alerts.graph(broker, counted.append).run()
+        (_, switch), end = alerts.graph(broker, counted.append).run()
         end.result(timeout=60)
         assert sum(counted) == len(found)
         last = dict(read(broker, topics.ALERTS, lambda r: (r.key, Alert.from_json(r.value))))
