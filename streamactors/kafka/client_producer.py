@@ -24,9 +24,6 @@ _log = logging.getLogger("streamactors.kafka")
 POLL_S = 0.1
 """How long one poll may wait for reports; a closing producer is held up by no more."""
 
-HAS_RECOVERY_STRATEGY = 0x020B0000
-"""librdkafka 2.11, the first that knows metadata.recovery.strategy."""
-
 T = TypeVar("T")
 Slot = dict[Any, Any]
 
@@ -45,10 +42,6 @@ class StreamProducer:
         self._closed = False
         properties = settings.client_properties()
         properties.setdefault("client.id", "streamactors")
-        if settings.transactional_id is not None and ck.libversion()[1] >= HAS_RECOVERY_STRATEGY:
-            # All brokers down -> librdkafka 2.16 throws its broker handles away and begins with the bootstrap servers again -> a
-            # TxnOffsetCommit on its way to such a handle is never sent, and send_offsets_to_transaction never returns.
-            properties.setdefault("metadata.recovery.strategy", "none")
         properties["error_cb"] = self._on_error
         properties["logger"] = logging.getLogger("streamactors.kafka.librdkafka")
         try:

@@ -434,7 +434,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         # said to be over drops what it has not pushed yet; it is read again
         self._assigned = self._assigned and bool(self._state.partitions)
         self._end_told = False
-        if self._tracker is not None:
+        if (
+            self._tracker is not None and not self._closing
+        ):  # a closed consumer still has to say what it could not commit
             self._tracker.forget([partition.key for partition in gone])
         self._stage.post(self._stage.on_revoked, [(partition.key, partition.epoch) for partition in gone])
 
