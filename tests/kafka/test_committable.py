@@ -60,21 +60,6 @@ def test_a_running_stream_is_drained_with_its_commits(settings, system, topic_wi
     assert committed(topic) == {0: 200}
 
 
-def test_a_hundred_commits_at_once_are_few_requests(settings, system, topic_with, committed):
-    topic = topic_with("hundred", numbers(100))
-    control, got = (
-        Consumer.committable_source(settings, Subscriptions.topics(topic))
-        .take(100)
-        .to_mat(Sink.to_list(), Keep.both)
-        .run(system)
-    )
-    offsets = [message.offset for message in got.result(30)]
-    assert [o.offset for o in offsets] == list(range(100))
-    for future in [offset.commit() for offset in offsets]:
-        future.exception(30)
-    control.is_shutdown.result(30)
-
-
 def test_K_11_what_is_filtered_is_done_when_a_committer_saw_a_mark_behind_it(settings, system, topic_with, committed):
     topic = topic_with("filtered", numbers(100))
     control, done = (
