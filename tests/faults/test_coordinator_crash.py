@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -101,14 +102,18 @@ def crash(tmp_path: Path, times: int) -> None:
             threads = [threading.Thread(target=committer.run) for committer in committers]
             for thread in threads:
                 thread.start()
-            threading.Event().wait(dice.uniform(0.05, 0.4))
+            wanted = [committer.acknowledged + 10 for committer in committers]
+            deadline = time.monotonic() + 30
+            while any(each.acknowledged < n for each, n in zip(committers, wanted, strict=True)):
+                assert time.monotonic() < deadline, "ten commits a group take more than 30 s"
+                time.sleep(0.01)
+            threading.Event().wait(dice.uniform(0, 0.3))
             broker.kill()
             for thread in threads:
                 thread.join(30)
             broker.start()
             for committer in committers:
                 committer.check()
-        assert min(committer.acknowledged for committer in committers) > 10 * times
 
 
 @pytest.mark.timeout(120)
