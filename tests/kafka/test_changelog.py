@@ -1,0 +1,383 @@
+"""Windows over Kafka: their state in changelog topics, in one transaction with what they give, restored where they go on."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import threading
+
+import pytest
+from confluent_kafka import Producer as BareProducer
+
+from streamactors import ActorSystem, Flow, Keep, Sink, Source
+from streamactors.errors import BuildError
+from streamactors.kafka import Consumer, ProducerSettings, Subscriptions
+from streamactors.kafka.changelog_topics import ChangelogTopics
+from streamactors.kafka.client import Admin
+from streamactors.kafka.errors import ProducerFailed
+from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.windows import RestoreError, TimeWindows
+from streamactors.windows.changelog import META_KEY
+from streamactors.windows.codec import dumps, loads
+from tests.kafka._windows import (
+    SECOND,
+    counted,
+    finals,
+    late_to,
+    produce,
+    read,
+    rows,
+    written,
+)
+
+
+@pytest.fixture
+def settings(settings):
+    """The group's name begins those of topics."""
+    return settings.with_group_id(re.sub(r"[^\w-]", "-", settings.group_id))
+
+
+@pytest.fixture
+def transactional(cluster, request):
+    return ProducerSettings(
+        cluster.bootstrap_servers,
+        transactional_id=request.node.name,
+        commit_interval_ms=20,
+        transaction_timeout_ms=20_000,
+    )
+
+
+def changelog_of(settings, store="seconds-store"):
+    return f"{settings.group_id}-{store}-changelog"
+
+
+def newest(messages):
+    """The last value of each key."""
+    return {m.key(): m.value() for m in messages}
+
+
+def test_K_15_the_changelog_keeps_each_open_window_and_the_stream_time(
+    cluster, settings, transactional, system, read_all, committed, wait_for
+):
+    given = [(0, "a", 5_000), (0, "b", 5_500), (1, "a", 9_000)]
+    produce(cluster, "k15", given, 2)
+    cluster.create_topic("k15-out", partitions=2)
+    control, done = written(counted(settings, "k15", until=None), "k15-out", transactional).run(system)
+    changelog = changelog_of(settings)
+    wait_for(lambda: committed("k15", 2) == {0: 2, 1: 1})
+    control.shutdown().result(30)
+    done.result(30)
+    detail = Admin(cluster.bootstrap_servers).describe(changelog)
+    assert detail.settings["cleanup.policy"] == "compact"
+    assert len(detail.partitions) == 2
+    by_partition = {number: {} for number in (0, 1)}
+    for message in read_all(changelog, 2):
+        by_partition[message.partition()][message.key()] = message.value()
+    for number, (time, windows) in enumerate([(5_500, 2), (9_000, 1)]):
+        entries = by_partition[number]
+        assert loads(entries.pop(META_KEY))[-1]["stream_time"] == time
+        assert len(entries) == windows
+    assert read_all("k15-out", 2) == [], "a stop closes nothing"
+
+
+def test_R_5_a_restart_changes_nothing_what_was_late_stays_late(
+    cluster, settings, transactional, read_all, committed, wait_for
+):
+    cluster.create_topic("r5-out", partitions=1)
+    given = [(0, "a", 10_000), (0, "a", 10_400), (0, "a", 12_000)]
+    produce(cluster, "r5", given, 1)
+    for more in ([], [(0, "a", 10_900), (0, "a", 12_100)]):
+        produce(cluster, "r5", more, 1)
+        given += more
+        with ActorSystem("r5") as system:
+            control, done = written(counted(settings, "r5", until=None), "r5-out", transactional).run(system)
+            wait_for(lambda: committed("r5") == {0: len(given)})  # noqa: B023
+            control.shutdown().result(30)
+            done.result(30)
+    assert read(read_all("r5-out")) == [(0, "a@10000", 2)], (
+        "the second run's row at 10 900 is late, as without a restart"
+    )
+
+
+@pytest.mark.parametrize(
+    "seed", [1, 2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
+)
+def test_a_run_that_fails_again_and_again_gives_the_rows_of_one_that_did_not(
+    cluster, settings, transactional, read_all, seed
+):
+    """K-16: results, late rows, changelog and positions are of one cut, whatever was cut off."""
+    partitions, given = 3, list(rows(seed, 3_000, 3))
+    topic, out, late = f"fails-{seed}", f"fails-{seed}-out", f"fails-{seed}-late"
+    produce(cluster, topic, given, partitions)
+    cluster.create_topic(out, partitions=partitions)
+    cluster.create_topic(late, partitions=partitions)
+    dice = random.Random(seed)
+
+    def check(row):
+        if row.start > poison:
+            raise ValueError("poison")
+        return row
+
+    failures = 0
+    while True:
+        poison = 1_000_000 + dice.randrange(6_000 * (failures + 1)) if failures < 4 else 1 << 60
+        with ActorSystem("fails") as system:
+            source = counted(settings, topic, late=late_to(late, transactional)).map(check)
+            control, done = written(source, out, transactional).run(system)
+            error = done.exception(60)
+            control.is_shutdown.exception(60)
+        if error is None:
+            break
+        assert "poison" in str(error)
+        failures += 1
+    assert failures >= 2
+    counts, late_rows = finals(given, partitions)
+    assert read(read_all(out, partitions)) == counts
+    assert read(read_all(late, partitions)) == late_rows
+    assert len(late_rows) > 20
+
+
+def test_K_14_K_16_a_cut_waits_for_a_plain_sink_behind_the_windows(
+    cluster, settings, transactional, system, committed, read_all, wait_for
+):
+    given = list(rows(5, 600, 1))
+    produce(cluster, "k14", given, 1)
+    cluster.create_topic("k14-out", partitions=1)
+    go, stored = threading.Event(), []
+
+    def store(row):
+        go.wait(60)
+        stored.append((0, f"{row.key}@{row.start}", row.value))
+
+    slow = Flow.identity().async_boundary().to(Sink.foreach(store))
+    source = counted(settings, "k14").also_to(slow)
+    control, done = written(source, "k14-out", transactional).run(system)
+    wait_for(lambda: len(read_all("k14-out", isolation="read_uncommitted")) > 0)
+    assert committed("k14") in ({0: -1001}, {0: 0})
+    assert read_all("k14-out") == []
+    go.set()
+    done.result(60)
+    control.is_shutdown.result(30)
+    assert committed("k14") == {0: 600}
+    assert sorted(stored) == read(read_all("k14-out")) == finals(given, 1)[0]
+
+
+def test_K_17_without_a_transactional_sink_the_changelog_is_written_before_positions_are_committed(
+    cluster, settings, system, committed, read_all
+):
+    given = list(rows(6, 2_000, 2))
+    produce(cluster, "k17", given, 2)
+    found = []
+    for _ in range(2):  # the second run finds nothing to do, and repeats nothing
+        control, done = counted(settings, "k17").to_mat(Sink.foreach(found.append), Keep.both).run(system)
+        done.result(60)
+        control.is_shutdown.result(30)
+    assert sorted((r.context.partition, f"{r.key}@{r.start}", r.value) for r in found) == finals(given, 2)[0]
+    assert committed("k17", 2) == {0: 1_000, 1: 1_000}
+    assert newest(read_all(changelog_of(settings), 2))[META_KEY] is not None
+
+
+def test_K_17_a_run_ended_abruptly_repeats_rows_and_loses_none(cluster, settings, wait_for):
+    given = list(rows(7, 3_000, 2))
+    produce(cluster, "k17b", given, 2)
+    seen = {}
+
+    def note(row):
+        seen[row.context.partition, f"{row.key}@{row.start}"] = row.value
+
+    for round_ in range(4):
+        with ActorSystem("k17b") as system:
+            _, done = counted(settings, "k17b").to_mat(Sink.foreach(note), Keep.both).run(system)
+            if round_ < 3:
+                before = len(seen)
+                wait_for(lambda before=before, done=done: len(seen) > before + 20 or done.done())
+            else:
+                done.result(60)
+    expected = {(partition, key): count for partition, key, count in finals(given, 2)[0]}
+    assert seen.keys() >= expected.keys()
+    assert all(seen[key] >= count for key, count in expected.items()), "rows may be counted twice, never not at all"
+
+
+def test_K_17_no_changelog_is_a_warning_and_makes_no_topic(cluster, settings, system, caplog):
+    produce(cluster, "none", [(0, "a", 5_000)], 1)
+    with caplog.at_level(logging.WARNING, logger="streamactors.windows"):
+        done = counted(settings, "none", changelog=False).run_with(Sink.to_list(), system)
+        assert len(done.result(30)) == 1
+    assert any("a restart loses open windows" in each.getMessage() for each in caplog.records)
+    assert changelog_of(settings) not in {t.name for t in Admin(cluster.bootstrap_servers).topics()}
+
+
+def test_K_18_the_former_owner_is_fenced_before_its_state_is_read(
+    cluster, settings, transactional, system, read_all, wait_for
+):
+    """Two runs with one transactional id: the second takes over, the first fails, each final row comes once."""
+    given = list(rows(8, 1_500, 2))
+    produce(cluster, "k18", given[:1_000], 2)
+    cluster.create_topic("k18-out", partitions=2)
+    _, first = written(counted(settings, "k18", until=None), "k18-out", transactional).run(system)
+    wait_for(lambda: len(read_all("k18-out", 2)) > 10)
+    control, second = written(counted(settings, "k18", until=None), "k18-out", transactional).run(system)
+    produce(cluster, "k18", given[1_000:], 2)
+    assert isinstance(first.exception(60), ProducerFailed)
+    counts = finals(given, 2)[0]
+    expected = [row for row in counts if int(row[1].split("@")[1]) + 1_500 <= 1_000_000 + 1_400 * 10]
+    wait_for(lambda: len(read_all("k18-out", 2)) >= len(expected), 60)
+    control.shutdown().result(30)
+    second.exception(30)
+    found = read(read_all("k18-out", 2))
+    assert set(found) <= set(counts)
+    assert len(found) == len(set(found))
+    assert set(expected) <= set(found)
+
+
+def test_K_19_partitions_that_move_between_two_members_take_their_state_along(
+    cluster, settings, transactional, read_all, wait_for
+):
+    partitions, given = 4, list(rows(9, 4_000, 4))
+    produce(cluster, "k19", given[:1_500], partitions)
+    cluster.create_topic("k19-out", partitions=partitions)
+
+    def start(system, number):
+        producer = transactional.with_transactional_id(f"k19-{number}")
+        return written(counted(settings, "k19", until=None), "k19-out", producer).run(system)
+
+    with ActorSystem("one") as one, ActorSystem("two") as two:
+        first, first_done = start(one, 1)
+        wait_for(lambda: len(read_all("k19-out", partitions)) > 20)
+        second, second_done = start(two, 2)
+        produce(cluster, "k19", given[1_500:2_500], partitions)
+        wait_for(lambda: len(second.snapshot().get("partitions", ())) == 2, 60)
+        produce(cluster, "k19", given[2_500:3_500], partitions)
+        first.shutdown().result(60)
+        first_done.result(60)
+        wait_for(lambda: len(second.snapshot().get("partitions", ())) == 4, 60)
+        produce(cluster, "k19", given[3_500:], partitions)
+        counts = finals(given, partitions)[0]
+        ends = [max(t for p, _, t in given if p == number) for number in range(partitions)]
+        expected = {row for row in counts if int(row[1].split("@")[1]) + 1_500 <= ends[row[0]]}
+        wait_for(lambda: len(read_all("k19-out", partitions)) >= len(expected), 60)
+        second.shutdown().result(60)
+        second_done.result(60)
+    assert read(read_all("k19-out", partitions)) == sorted(expected)
+
+
+def test_silence_of_a_partition_closes_its_windows(cluster, settings, transactional, system, read_all, wait_for):
+    produce(cluster, "silent", [(0, "a", 5_000), (0, "a", 5_100)], 1)
+    cluster.create_topic("silent-out", partitions=1)
+    source = counted(settings, "silent", until=None, idle_after="1s")
+    control, done = written(source, "silent-out", transactional).run(system)
+    wait_for(lambda: len(read_all("silent-out")) == 1)
+    control.shutdown().result(30)
+    done.result(30)
+    assert read(read_all("silent-out")) == [(0, "a@5000", 2)]
+
+
+# ── what is refused at start ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fails_to_start(settings, transactional, system, topic):
+    _, done = written(counted(settings, topic), f"{topic}-out", transactional).run(system)
+    return done.exception(30)
+
+
+def test_a_changelog_of_another_partition_count_is_refused(cluster, settings, transactional, system):
+    produce(cluster, "count", [(0, "a", 5_000)], 2)
+    cluster.create_topic(changelog_of(settings), partitions=3)
+    error = fails_to_start(settings, transactional, system, "count")
+    assert isinstance(error, RestoreError)
+    assert "has 3 partitions, the input has 2" in str(error)
+
+
+def meta(**changes):
+    fields = {
+        "format": 1,
+        "application": "other",
+        "partition": 0,
+        "partitions": 1,
+        "node": "seconds",
+        "shape": "",
+        "state": {},
+    } | changes
+    return dumps(list(fields.values()))
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (meta(), "belongs to application 'other'"),
+        (meta(format=9), "has format version 9, this version reads 1"),
+        (b"\xc1 no msgpack", "is not what this package writes"),
+    ],
+    ids=["application", "format", "bytes"],
+)
+def test_a_changelog_that_is_not_this_ones_is_refused(cluster, settings, transactional, system, value, says):
+    topic = "foreign" + says[-5:].strip(" 1'").replace(" ", "")
+    produce(cluster, topic, [(0, "a", 5_000)], 1)
+    cluster.create_topic(changelog_of(settings), partitions=1)
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer.produce(changelog_of(settings), value, META_KEY)
+    assert producer.flush(10) == 0
+    error = fails_to_start(settings, transactional, system, topic)
+    assert isinstance(error, RestoreError)
+    assert says in str(error)
+
+
+def test_topics_of_different_partition_counts_are_refused(cluster, settings, transactional, system):
+    produce(cluster, "uneven-1", [(0, "a", 5_000)], 1)
+    produce(cluster, "uneven-2", [(0, "a", 5_000)], 2)
+    source = (
+        Consumer.records(settings, Subscriptions.topics("uneven-1", "uneven-2"), key="string", until="end")
+        .group_by_key()
+        .windowed_by(SECOND)
+        .count()
+        .to_stream()
+    )
+    error = written(source, "out", transactional).run(system)[1].exception(30)
+    assert isinstance(error, RestoreError)
+    assert "uneven-1 has 1, uneven-2 has 2" in str(error)
+
+
+def test_two_stores_of_one_name_are_refused(cluster, settings, transactional, system):
+    produce(cluster, "twice", [(0, "a", 5_000)], 1)
+    source = Consumer.records(settings, Subscriptions.topics("twice"), key="string", until="end")
+    branch = Flow.identity().group_by_key().windowed_by(SECOND).count().to_stream().to(Sink.ignore())
+    both = source.also_to(branch).group_by_key().windowed_by(SECOND).count().to_stream()
+    error = written(both, "out", transactional).run(system)[1].exception(30)
+    assert isinstance(error, BuildError)
+    assert "name their steps" in str(error)
+
+
+def test_K_13_a_stage_that_blurs_marks_in_front_of_the_windows_is_refused(settings, system):
+    source = Consumer.records(settings, Subscriptions.topics("x"), key="string")
+    blurred = (
+        source.map_async_unordered(4, lambda record: record).group_by_key().windowed_by(SECOND).count().to_stream()
+    )
+    with pytest.raises(BuildError, match="windows with a changelog needs exact cuts, and stage 'map_async_unordered'"):
+        blurred.run_with(Sink.ignore(), system)
+    Source.from_iterable([]).map_async_unordered(4, lambda record: record).group_by_key().windowed_by(
+        TimeWindows.of_size(10).with_grace(0)
+    ).count().to_stream().run_with(Sink.ignore(), system).result(30)
+
+
+def test_reading_a_changelog_gives_the_newest_of_each_key_up_to_the_end_of_that_moment(cluster, settings):
+    cluster.create_topic("log", partitions=1)
+    cluster.create_topic("input", partitions=1)
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "log"})
+    producer.init_transactions(10)
+    for commit, entries in (
+        (True, [(b"a", b"1"), (b"b", b"1")]),
+        (False, [(b"a", b"lost")]),
+        (True, [(b"b", None), (b"c", b"3")]),
+    ):
+        producer.begin_transaction()
+        for key, value in entries:
+            producer.produce("log", value, key)
+        if commit:
+            producer.commit_transaction(10)
+        else:
+            producer.flush(10)
+            producer.abort_transaction(10)
+    count, found = ChangelogTopics(settings, {"s": "log"}).read([TopicPartition("input", 0)])
+    assert count == 1
+    assert [tuple(change) for change in found[0]] == [("s", b"a", b"1"), ("s", b"c", b"3")]
