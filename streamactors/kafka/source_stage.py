@@ -188,7 +188,8 @@ class _ConsumerSourceLogic(SourceLogic):
         run.when_ended(lambda: ref.tell(RunEnded()))
         ref.tell(Start())
         if self._owned is not None:
-            self._ask()  # begun later than asked
+            self._asked = 0  # begun later than asked: nobody has heard of it
+            self._ask()
 
     # ── from the actor ────────────────────────────────────────────────────────────────────────────────────────────
 
