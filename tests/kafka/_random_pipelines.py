@@ -58,7 +58,7 @@ class Pipeline:
         kinds = EXACT if exact else [*MOVING, *MOVING, "filter", "filter", "diamond", "diamond", "diamond"]
         if sides:
             kinds = [*kinds, "also", "also"]
-        pipeline = cls(_drawn(dice, [dice.choice(kinds) for _ in range(dice.randint(1, 5))]))
+        pipeline = cls(steps(dice, kinds, dice.randint(1, 5)))
         passed: list[Step] = []
         for step in pipeline.steps:
             if step[0] == "also":
@@ -72,14 +72,14 @@ class Pipeline:
         return _built(source, self.steps, side)
 
 
-def keeps(steps: list[Step]) -> Keeps:
+def keeps(path: list[Step]) -> Keeps:
     """Return whether an origin at some place comes through."""
 
     def through(place: Place) -> bool:
-        for step in steps:
+        for step in path:
             if step[0] == "filter" and _dropped(place, step[1]):
                 return False
-            if step[0] == "diamond" and not any(keeps(path)(place) for path in step[2]):
+            if step[0] == "diamond" and not any(keeps(one)(place) for one in step[2]):
                 return False
         return True
 
@@ -90,27 +90,24 @@ def _dropped(place: Place, k: int) -> bool:
     return (place[1] * 7 + place[2]) % k == 0
 
 
-def _drawn(dice: random.Random, kinds: list[str]) -> list[Step]:
-    return [_step(dice, kind) for kind in kinds]
+def steps(dice: random.Random, kinds: list[str], n: int) -> list[Step]:
+    """Draw n steps of these kinds."""
+    return [_step(dice, dice.choice(kinds)) for _ in range(n)]
 
 
 def _step(dice: random.Random, kind: str) -> Step:
     if kind == "diamond":
         shape = dice.choice(DIAMONDS)
         inside = SINGLE if shape == "zip" else MOVING if shape != "broadcast" else [*MOVING, "filter"]
-        paths = [_drawn(dice, [dice.choice(inside) for _ in range(dice.randint(0, 2))]) for _ in range(2)]
+        paths = [steps(dice, inside, dice.randint(0, 2)) for _ in range(2)]
         return ("diamond", shape, paths)
     if kind == "also":
-        return (
-            "also",
-            f"side-{dice.randrange(10**9)}",
-            _drawn(dice, [dice.choice(SINGLE) for _ in range(dice.randint(0, 1))]),
-        )
+        return ("also", f"side-{dice.randrange(10**9)}", steps(dice, SINGLE, dice.randint(0, 1)))
     return (kind, dice.randint(2, 6), dice.randrange(10**9))
 
 
-def _built(part: Any, steps: list[Step], side: Callable[[str], Sink[Any, Any]]) -> Any:
-    for step in steps:
+def _built(part: Any, path: list[Step], side: Callable[[str], Sink[Any, Any]]) -> Any:
+    for step in path:
         if step[0] == "also":
             part = part.also_to(_built(Flow.identity(), step[2], side).to(side(step[1])))
         else:

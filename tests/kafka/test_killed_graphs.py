@@ -17,7 +17,7 @@ from confluent_kafka import Producer as BareProducer
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.engine.snapshot import snapshots
 from streamactors.kafka import Committer, CommitterSettings, Consumer, ConsumerSettings, MetadataClient, Subscriptions
-from tests.kafka._random_pipelines import Pipeline, Place, place_of
+from tests.kafka._random_pipelines import MOVING, Pipeline, Place, place_of, steps
 
 PARTITIONS = 3
 ENDS = ["abrupt", "abrupt", "abrupt", "raises", "sink raises", "stop", "take"]
@@ -85,8 +85,15 @@ class Trial:
         settings = self.settings(topic)
         by_hand = [(topic, p) for p in range(PARTITIONS)]
         told = self.dice.choice([Subscriptions.topics(topic), Subscriptions.assignment(*by_hand)])
-        make = Consumer.source if self.way == "marks" else Consumer.committable_source
-        return make(settings, told, until="end").map(lambda record: (record,))
+        by_marks = self.way == "marks"
+        if self.dice.random() < 0.6:
+            make = Consumer.source if by_marks else Consumer.committable_source
+            return make(settings, told, until="end").map(lambda record: (record,))
+        apart = Consumer.partitioned_source if by_marks else Consumer.committable_partitioned_source
+        inside = Pipeline(steps(self.dice, MOVING, self.dice.randint(0, 2)))
+        return apart(settings, told, until="end").flat_map_merge(
+            PARTITIONS, lambda pair: inside.built(pair[1].map(lambda record: (record,)), self.sink)
+        )
 
     def sources(self) -> Any:
         first, *others = [self.source(topic) for topic in self.topics]
