@@ -188,7 +188,8 @@ def _replay_rest(bootstrap: str, topic: str, target: str | None, group: str, dry
     (control, counted), sent = graph.run()
     sent.result()
     control.is_shutdown.result()
-    return counted.result()
+    count = counted.result()
+    return int(count)
 
 
 def _letters(bootstrap: str, topic: str, only: Place | None = None, last: int | None = None) -> Iterator[Found]:

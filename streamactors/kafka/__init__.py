@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from streamactors.kafka.producer_record import ProducerMessage as ProducerMessage
     from streamactors.kafka.producer_record import ProducerRecord as ProducerRecord
     from streamactors.kafka.record import ConsumerRecord as ConsumerRecord
+    from streamactors.kafka.restart_control import RestartControl as RestartControl
     from streamactors.kafka.send_producer import SendProducer as SendProducer
     from streamactors.kafka.serdes import Serde as Serde
     from streamactors.kafka.settings import CommitterSettings as CommitterSettings
@@ -40,6 +41,7 @@ _HOMES = {
     "producer": ("Producer",),
     "producer_record": ("ProducerMessage", "ProducerRecord"),
     "record": ("ConsumerRecord",),
+    "restart_control": ("RestartControl",),
     "send_producer": ("SendProducer",),
     "serdes": ("Serde",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),

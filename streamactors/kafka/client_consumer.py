@@ -5,6 +5,7 @@ or the full timeout), then takes what lies ready."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -64,7 +65,24 @@ class Batch(NamedTuple):
     ends: list[tuple[TopicPartition, int]]  # partitions with nothing behind this position
 
 
+class Received(NamedTuple):
+    """What came from the broker, by librdkafka's statistics: records, their bytes, those of them that wait inside librdkafka, and
+    those that it gave out."""
+
+    records: int = 0
+    size: int = 0
+    waiting: int = 0
+    given: int = 0
+
+    @property
+    def thrown_away_bytes(self) -> int:
+        """Bytes that were fetched in vain."""
+        lost = max(0, self.records - self.waiting - self.given)
+        return lost * self.size // self.records if lost else 0
+
+
 NOTHING = Batch([], [])
+STATISTICS_MS = 5_000
 
 
 class StreamConsumer:
@@ -78,6 +96,10 @@ class StreamConsumer:
         self._assignments = 0  # counts every change of what is assigned
         properties = settings.client_properties()
         properties.setdefault("client.id", "streamactors")
+        properties.setdefault("statistics.interval.ms", STATISTICS_MS)
+        properties.setdefault("stats_cb", self._on_statistics)
+        self._given = 0
+        self._statistics: tuple[str, int] | None = None
         properties["error_cb"] = self._on_error
         properties["logger"] = logging.getLogger("streamactors.kafka.librdkafka")
         if not properties["group.id"]:
@@ -88,6 +110,9 @@ class StreamConsumer:
             raise KafkaError(f"consumer settings: {error.args[0].str()}") from None
         except (TypeError, ValueError) as error:
             raise KafkaError(f"consumer settings: {error}") from None
+
+    def _on_statistics(self, text: str) -> None:
+        self._statistics = (text, self._given)  # read when somebody asks
 
     def _on_error(self, error: Any) -> None:
         self._complaint = error.str()
@@ -210,6 +235,21 @@ class StreamConsumer:
                 raise KafkaError(f"offsets of {key}: {error.args[0].str()}") from None
         return found
 
+    def known_ends(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets behind the last records, as the last fetches told; asks nobody."""
+        found = {key: self._client.get_watermark_offsets(ck.TopicPartition(*key), cached=True) for key in keys}
+        return {key: ends[1] for key, ends in found.items() if ends is not None and ends[1] >= 0}
+
+    def received(self) -> Received:
+        """Return what has come from the broker; nothing before the first statistics."""
+        if self._statistics is None:
+            return Received()
+        text, given = self._statistics
+        of = [p for topic in json.loads(text).get("topics", {}).values() for p in topic["partitions"].values()]
+        return Received(
+            sum(p["rxmsgs"] for p in of), sum(p["rxbytes"] for p in of), sum(p["fetchq_cnt"] for p in of), given
+        )
+
     def positions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets that will be read next, for partitions whose position is known."""
         found = self._client.position([ck.TopicPartition(*key) for key in keys])
@@ -247,6 +287,7 @@ class StreamConsumer:
             messages = self._without_events(messages, ends)
             if not messages:
                 return Batch([], ends)
+        self._given += len(messages)
         if len(self._assigned) == 1 and self._assignments == before:
             (key,) = self._assigned  # there is no other partition they could be of
             if all(key == (message.topic(), message.partition()) for message in (messages[0], messages[-1])):

@@ -15,7 +15,8 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.actors.messages import Actor, ActorExitRequest
 from streamactors.engine.marks import next_epoch
 from streamactors.errors import StreamActorsError
-from streamactors.kafka.client_consumer import StreamConsumer, offset_of, wrapped
+from streamactors.kafka.client_consumer import Received, StreamConsumer, offset_of, wrapped
+from streamactors.kafka.consumer_snapshot import snapshot
 from streamactors.kafka.consumer_state import ConsumerState, Limits, Partition
 from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed, KafkaError
 from streamactors.kafka.offsets import OffsetTracker
@@ -29,6 +30,9 @@ DRAIN_CHECK_MS = 5.0
 IDLE_EVERY_MS = 500.0
 COMMIT_RETRY_MS = 100.0
 BUSY_POLL_MS = 5.0
+AFTER_FAILURE_MS = 250
+"""How long what is in flight may become done when the stream has failed: most of it is lost. In a RestartSource the next instance waits
+for this one to leave the group."""
 
 
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -72,9 +76,10 @@ class StartAt:
 
 @dataclass(frozen=True, slots=True)
 class StageEnded:
-    """A stage takes no more records; what it was given may still be in flight."""
+    """A stage takes no more records; what it was given may still be in flight, unless it or what is behind it has `failed`."""
 
     stage: Any
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,7 +522,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     def _on_stage_ended(self, message: StageEnded) -> None:
         self._state.stage_gone(message.stage)
         self._stopping = True
-        self._stop_by = self._now_ms() + self._settings.close_timeout_ms
+        wait_ms = self._settings.close_timeout_ms
+        if message.failed:
+            wait_ms = min(wait_ms, AFTER_FAILURE_MS)
+        self._stop_by = self._now_ms() + wait_ms
         self._try_to_stop()
 
     def _on_run_ended(self, _: RunEnded) -> None:
@@ -582,32 +590,6 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _on_snapshot(self, message: TakeSnapshot) -> None:
         tracked = self._tracker.snapshot() if self._tracker is not None else {}
-        partitions = {}
-        for key, partition in self._state.partitions.items():
-            progress = tracked.get(key)
-            partitions[str(key)] = {
-                "epoch": partition.epoch,
-                "buffered_records": partition.buffered,
-                "buffered_bytes": partition.size,
-                "paused": partition.paused,
-                "paused_by_user": key in self._state.user_paused,
-                "position": partition.position,
-                "fetched": partition.fetched,
-                "at_end": partition.at_end,
-                "done": progress.done if progress else None,
-                "committed": progress.committed if progress else None,
-                "in_flight": progress.in_flight if progress else None,
-            }
-        counts = self._state.counts
-        message.reply.try_complete(
-            {
-                "partitions": partitions,
-                "demand": sum(self._state.demand.values()),
-                "polls": counts.polls,
-                "records": counts.records,
-                "delivered": counts.delivered,
-                "pauses": counts.pauses,
-                "resumes": counts.resumes,
-                "dropped_stale": counts.dropped_stale,
-            }
-        )
+        client = self._client
+        ends = client.known_ends(self._state.partitions) if client is not None else {}
+        message.reply.try_complete(snapshot(self._state, tracked, ends, client.received() if client else Received()))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
@@ -30,9 +32,11 @@ class Control:
         with self._lock:
             self._tell = tell
             self._complete = complete
-        for message in self._early:
-            tell(message)
-        if self._stop_early:
+            for message in self._early:  # under the lock: what is said from now on comes behind
+                tell(message)
+            self._early.clear()
+            stop = self._stop_early
+        if stop:
             complete()
 
     def stop(self) -> None:
@@ -49,14 +53,24 @@ class Control:
         return self.is_shutdown
 
     def drain_and_shutdown(self, completion: StreamFuture[T] | None = None, timeout: float | None = None) -> T | None:
-        """Stop, wait for the stream's own result and for the last commit; return the result, raise the stream's error.
+        """Stop, wait for the stream's own result and for the last commit; return the result, raise the stream's error, or what
+        kept the last commit from being made.
 
-        `timeout` in seconds; TimeoutError after it."""
+        `timeout` in seconds for all of it; TimeoutError after it."""
         self.stop()
+        deadline = None if timeout is None else time.monotonic() + timeout
+
+        def left() -> float | None:
+            return None if deadline is None else max(0.0, deadline - time.monotonic())
+
         try:
-            return completion.result(timeout) if completion is not None else None
-        finally:
-            self.is_shutdown.exception(timeout)
+            result = completion.result(left()) if completion is not None else None
+        except BaseException:
+            with suppress(Exception):  # the stream's own error is the one to hear of
+                self.is_shutdown.exception(left())
+            raise
+        self.is_shutdown.result(left())
+        return result
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Deliver nothing of these partitions until `resume`. Kept apart from back-pressure; survives rebalances."""
@@ -67,7 +81,8 @@ class Control:
         self._send(ResumePartitions(_keys(partitions)))
 
     def snapshot(self, timeout: float = 5.0) -> dict[str, Any]:
-        """Return what the consumer knows: per partition buffered, paused by whom, position, done, committed, in flight; counts."""
+        """Return what the consumer knows: per partition buffered, demand, paused by whom, position, done, committed, in flight, lag;
+        and counts. Empty when it is closed. TimeoutError when it does not answer within `timeout` seconds."""
         reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
         if self.is_shutdown.done():
             return {}
@@ -123,6 +138,15 @@ class NoopControl(Control):
     def __init__(self) -> None:
         super().__init__()
         self.is_shutdown.try_complete(None)
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Do nothing."""
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Do nothing."""
 
 
 def _keys(partitions: Iterable[tuple[str, int]]) -> tuple[TopicPartition, ...]:

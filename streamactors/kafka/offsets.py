@@ -31,6 +31,14 @@ class Progress:
         """True while something delivered is not done yet."""
         return self.delivered is not None and (self.done is None or self.done < self.delivered)
 
+    @property
+    def records_in_flight(self) -> int:
+        """How many records were delivered and are not done yet; where offsets are missing in the log, at most so many."""
+        if self.delivered is None:
+            return 0
+        done = self.done if self.done is not None else self.first if self.first is not None else self.delivered
+        return max(0, self.delivered - done)
+
 
 class OffsetTracker:
     """See the module."""

@@ -18,6 +18,7 @@ from streamactors.dsl.source import Source
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.awaiting import can_be_awaited, when_done
 from streamactors.engine.blueprint import StageModule
+from streamactors.engine.causes import NonFailureCancellation
 from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.marks import Needs, PositionMark
@@ -315,6 +316,11 @@ class PartitionedSourceLogic(SourceLogic):
             self._ending = True
             self.complete_stage()
 
+    def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        if not isinstance(cause, NonFailureCancellation):
+            self._failure = cause
+        super().on_cancel(out, cause)
+
     def fail_stage(self, error: BaseException) -> None:
         self._failure = error
         super().fail_stage(error)
@@ -323,7 +329,7 @@ class PartitionedSourceLogic(SourceLogic):
         self._ending = True
         for sub in self._subs.values():
             sub.close(self._failure)
-        self.tell(StageEnded(self))
+        self.tell(StageEnded(self, self._failure is not None))
 
     def snapshot_state(self) -> str:
         return f"{len(self._assigned)} partitions assigned, {len(self._waiting)} sources to hand out"

@@ -10,6 +10,7 @@ from typing import Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.attributes import Attributes
+from streamactors.engine.causes import NonFailureCancellation
 from streamactors.engine.connection import Connection
 from streamactors.engine.fused_loop import FusedLoop, Op
 from streamactors.engine.logic import Logic, SourceLogic
@@ -112,6 +113,7 @@ class _ConsumerSourceLogic(SourceLogic):
         self._source: int | None = None
         self._tell: Callable[[Any], None] = lambda _: None
         self._ending = False
+        self._failed = False
         self._owned: OwnedStart | None = None  # somebody else says where to begin
 
     @property
@@ -271,6 +273,10 @@ class _ConsumerSourceLogic(SourceLogic):
                     self.out.mark(EndOfInput((self._source, key)))
         self._end()
 
+    def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        self._failed = not isinstance(cause, NonFailureCancellation)
+        super().on_cancel(out, cause)
+
     def on_failed(self, error: BaseException) -> None:
         """The consumer has failed."""
         self.fail_stage(error)
@@ -384,7 +390,7 @@ class _ConsumerSourceLogic(SourceLogic):
     def on_stop(self) -> None:
         if self._owned is not None and not self._owned.begun:
             self.control.is_shutdown.try_complete(None)
-        self._tell(StageEnded(self))
+        self._tell(StageEnded(self, self._failed))
 
     def snapshot_state(self) -> str:
         topics = self._stage.subscription

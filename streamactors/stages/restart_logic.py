@@ -14,7 +14,7 @@ from streamactors.engine.logic import Logic
 from streamactors.engine.marks import EndOfInput, Mark
 from streamactors.engine.run import attach
 from streamactors.errors import BuildError
-from streamactors.stages.restart_settings import RestartSettings
+from streamactors.stages.restart_settings import NoMoreRestarts, RestartSettings
 
 log = logging.getLogger("streamactors.stages.restart")
 
@@ -56,6 +56,10 @@ class RestartLogic(Logic):
             module = self._make()
         except BuildError:
             raise  # not a failure of the part: it never is one
+        except NoMoreRestarts:
+            self._finishing = True
+            self._ended(None)
+            return
         except BaseException as error:  # noqa: BLE001  # the part could not even be made
             self._ended(error)
             return

@@ -11,6 +11,10 @@ from streamactors.errors import BuildError
 from streamactors.stages.checks import at_least, plain_function, span_ms
 
 
+class NoMoreRestarts(Exception):  # an answer, not an error
+    """Raised by the function that makes a restarted part: it is not wanted any more, so the stream completes."""
+
+
 @dataclass(frozen=True)
 class RestartSettings:
     """The wait before restart n (from 0) is min(max_backoff, min_backoff * 2^n) * (1 + random * random_factor).

@@ -1,0 +1,74 @@
+"""What `control.snapshot()` shows: a consumer's knowledge as plain data, for people and for metrics.
+
+Positions are offsets and exclusive: everything before them is delivered, done, committed. `refetched_bytes` is what librdkafka fetched
+and threw away, because a partition was paused or read from elsewhere; from its statistics, so up to their interval old."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamactors.kafka.client_consumer import Received
+from streamactors.kafka.consumer_state import ConsumerState, Partition
+from streamactors.kafka.offsets import Progress
+from streamactors.kafka.subscriptions import TopicPartition
+
+
+def snapshot(
+    state: ConsumerState,
+    tracked: Mapping[TopicPartition, Progress],
+    ends: Mapping[TopicPartition, int],
+    received: Received,
+) -> dict[str, Any]:
+    """Return the snapshot. `ends`: the offsets behind the last records, where they are known."""
+    counts = state.counts
+    return {
+        "partitions": {
+            str(key): _partition(state, partition, tracked.get(key), ends.get(key))
+            for key, partition in state.partitions.items()
+        },
+        "demand": sum(state.demand.values()),
+        "polls": counts.polls,
+        "records": counts.records,
+        "delivered": counts.delivered,
+        "pauses": counts.pauses,
+        "resumes": counts.resumes,
+        "dropped_stale": counts.dropped_stale,
+        "refetched_bytes": received.thrown_away_bytes if counts.pauses else 0,
+    }
+
+
+def _partition(
+    state: ConsumerState, partition: Partition, progress: Progress | None, end: int | None
+) -> dict[str, Any]:
+    key = partition.key
+    position = partition.position
+    if end is None and partition.at_end:
+        end = partition.fetched
+    return {
+        "assigned": True,
+        "epoch": partition.epoch,
+        "buffered_records": partition.buffered,
+        "buffered_bytes": partition.size,
+        "demand": state.demand.get(partition.stage, 0),
+        "paused": partition.paused,
+        "paused_by": _paused_by(state, partition),
+        "paused_by_user": key in state.user_paused,
+        "position": position,
+        "fetched": partition.fetched,
+        "at_end": partition.at_end,
+        "lag": max(0, end - position) if end is not None and position is not None else None,
+        "done": progress.done if progress else None,
+        "committed": progress.committed if progress else None,
+        "in_flight": progress.records_in_flight if progress else None,
+        "acknowledged_above_gap": len(progress.acked) if progress else None,
+    }
+
+
+def _paused_by(state: ConsumerState, partition: Partition) -> str | None:
+    """Who keeps the partition from being delivered or fetched: user, look-up (its first offset is being asked for), back-pressure."""
+    if partition.key in state.user_paused:
+        return "user"
+    if partition.key in state.withheld:
+        return "look-up"
+    return "back-pressure" if partition.paused else None
