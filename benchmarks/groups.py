@@ -149,7 +149,7 @@ def _heartbeats(ours: Cluster, kafka: ApacheKafka | None) -> Iterator[Row]:
 
 
 def _loading() -> Iterator[Row]:
-    """Commit 100,000 offsets in a thousand groups, stop, start, and wait until every partition of the offsets topic serves."""
+    """Commit 100,000 offsets in a thousand groups, stop, and take the time of three starts."""
     folder = Path(tempfile.mkdtemp(prefix="groups-"))
     partitions, groups = 100, [f"many-{number}" for number in range(OFFSETS // 100)]
     try:
@@ -159,21 +159,28 @@ def _loading() -> Iterator[Row]:
             await_coordinator(raw, groups[0])
             for group in groups:
                 _commit_all(raw, group, topic, partitions)
-        begin = time.perf_counter()
-        with Cluster(process=True, data=folder) as cluster:
-            ready = time.perf_counter() - begin
-            raw = Raw(cluster.bootstrap_servers)
-            for group in groups[:50]:  # they lie in all partitions of the offsets topic
-                asked = {"group_id": group, "topics": [{"name": topic, "partition_indexes": [partitions - 1]}]}
-                while (answer := raw.call(OFFSET_FETCH, 5, asked)).error_code:
-                    time.sleep(0.005)
-                if answer.topics[0].partitions[0].committed_offset != 7:
-                    raise RuntimeError("an offset was lost")
-            loaded = time.perf_counter() - begin
-        name = f"start with {OFFSETS:,} committed offsets, all served"
-        yield _row(name, loaded, "s", peer=f"ready to connect {ready:.2f} s", target="<= 2")
+        starts = [_start(folder, groups, topic, partitions) for _ in range(3)]
+        ready, loaded, cpu = map(statistics.median, zip(*starts, strict=True))
+        peer = f"ready to connect {ready:.2f} s; {cpu:.2f} CPU-seconds"
+        yield _row(f"start with {OFFSETS:,} committed offsets, all served", loaded, "s", peer=peer, target="<= 2")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(folder: Path, groups: list[str], topic: str, partitions: int) -> tuple[float, float, float]:
+    """Return the seconds until a broker can be connected to, until it serves all groups, and its CPU-seconds by then."""
+    begin = time.perf_counter()
+    with Cluster(process=True, data=folder) as cluster:
+        ready = time.perf_counter() - begin
+        raw = Raw(cluster.bootstrap_servers)
+        for group in groups[:50]:  # they lie in all partitions of the offsets topic
+            asked = {"group_id": group, "topics": [{"name": topic, "partition_indexes": [partitions - 1]}]}
+            while (answer := raw.call(OFFSET_FETCH, 5, asked)).error_code:
+                time.sleep(0.005)
+            if answer.topics[0].partitions[0].committed_offset != 7:
+                raise RuntimeError("an offset was lost")
+        raw.close()
+        return ready, time.perf_counter() - begin, cpu_seconds(cluster.pid)
 
 
 def _commit_all(raw: Raw, group: str, topic: str, partitions: int) -> None:
