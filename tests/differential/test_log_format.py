@@ -14,6 +14,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
+from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk
@@ -27,6 +28,7 @@ from streamactors.broker.records.header import LOG_APPEND_TIME
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.records.validation import AppendOrigin
 from tests.broker.log.manual_pool import ManualPool
+from tests.broker.wire import WireClient
 from tests.differential.apache_kafka import broker as apache
 
 pytestmark = [
@@ -348,3 +350,35 @@ def confluent_end(kafka: apache.ApacheKafka, topic: str) -> int:
         return int(consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), timeout=10)[1])
     finally:
         consumer.close()
+
+
+def test_apache_kafka_goes_on_with_an_idempotent_producer_of_ours(kafka: apache.ApacheKafka) -> None:
+    """Our snapshots tell five batches of a producer, one entry each: for Apache Kafka the last of them is what counts."""
+    now_ms = int(time.time() * 1000)  # Apache Kafka forgets producers by the timestamps of their records
+    create_topic(kafka, "orders")
+    kafka.stop()
+    logs = open_logs(kafka.folder)
+    log = logs.get("orders", 0)
+    assert log is not None
+
+    def batch(sequence: int) -> bytes:
+        records = [NewRecord(b"key", b"%d" % sequence, now_ms)]
+        return bytes(build_batch(records, producer_id=4711, producer_epoch=0, base_sequence=sequence))
+
+    for sequence in range(4):
+        log.append_as_leader(memoryview(bytearray(batch(sequence))), log.latest_epoch, now_ms)
+    logs.close()
+
+    kafka.start()
+    host, port = kafka.address.split(":")
+
+    def produce_again(sequence: int) -> tuple[int, int]:
+        data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch(sequence)}]}]
+        answer = client.call(0, 9, {"acks": -1, "timeout_ms": 5_000, "topic_data": data})
+        found = answer.responses[0].partition_responses[0]
+        return found.error_code, found.base_offset
+
+    with WireClient(host, int(port)) as client:
+        assert produce_again(3) == (0, 3)  # a duplicate
+        assert produce_again(5) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+        assert produce_again(4) == (0, 4)

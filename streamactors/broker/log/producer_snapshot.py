@@ -2,13 +2,17 @@
 
 Owner: PartitionLog. Layout (big-endian): version i16 1, CRC32C u32 of all that follows, count i32, then per producer: id
 i64, epoch i16, last sequence i32, last offset i64, offset delta i32, timestamp i64, coordinator epoch i32, first offset of
-the open transaction i64 (-1: none). Only the last batch of each producer is in it. Source: Kafka's ProducerSnapshot.
+the open transaction i64 (-1: none). Source: Kafka's ProducerSnapshot.
+
+Kafka writes the last batch of each producer only, and so cannot tell after a restart that a request before the last one is
+sent again: the client is told OUT_OF_ORDER_SEQUENCE_NUMBER. Here a producer's earlier batches stand before its last one, as
+entries of their own. Kafka reads such a file as well, for the last entry of a producer wins there.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -33,24 +37,27 @@ def snapshot_offsets(disk: Disk, directory: Path) -> list[int]:
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
     """Return the file's content."""
-    packed = [_pack(entry) for entry in entries]
+    packed = [packed for entry in entries for packed in _pack(entry)]
     data = bytearray(_HEAD.pack(VERSION, 0, len(packed)) + b"".join(packed))
     struct.pack_into(">I", data, 2, crc32c(memoryview(data)[_CRC_FROM:]))
     return bytes(data)
 
 
-def _pack(entry: ProducerEntry) -> bytes:
-    last = entry.batches[-1] if entry.batches else BatchMetadata(-1, -1, -1, -1, entry.last_timestamp)
-    return _ENTRY.pack(
-        entry.producer_id,
-        entry.producer_epoch,
-        last.last_sequence,
-        last.last_offset,
-        last.last_offset - last.first_offset,
-        entry.last_timestamp,
-        entry.coordinator_epoch,
-        entry.transaction_first_offset,
-    )
+def _pack(entry: ProducerEntry) -> Iterator[bytes]:
+    """Yield the producer's batches, the last one with all that is known of it."""
+    batches = entry.batches or (BatchMetadata(-1, -1, -1, -1, entry.last_timestamp),)
+    for number, batch in enumerate(batches, 1):
+        is_last = number == len(batches)
+        yield _ENTRY.pack(
+            entry.producer_id,
+            entry.producer_epoch,
+            batch.last_sequence,
+            batch.last_offset,
+            batch.last_offset - batch.first_offset,
+            entry.last_timestamp if is_last else batch.timestamp,
+            entry.coordinator_epoch,
+            entry.transaction_first_offset if is_last else -1,
+        )
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
@@ -64,20 +71,21 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         raise ValueError("a producer snapshot with a wrong CRC")
     if count < 0 or len(data) - _HEAD.size != count * _ENTRY.size:
         raise ValueError(f"a producer snapshot that promises {count} entries in {len(data)} bytes")
-    entries = []
+    entries: dict[int, ProducerEntry] = {}
     for fields in _ENTRY.iter_unpack(data[_HEAD.size :]):
         producer_id, epoch, sequence, last_offset, delta, timestamp, coordinator_epoch, transaction_first_offset = (
             fields
         )
-        entry = ProducerEntry(producer_id, epoch)
+        entry = entries.get(producer_id)
+        if entry is None or entry.producer_epoch != epoch:
+            entry = entries[producer_id] = ProducerEntry(producer_id, epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = timestamp
         entry.transaction_first_offset = transaction_first_offset
         if last_offset >= 0:
             first = sequence - delta if sequence >= delta else sequence - delta + MAX_SEQUENCE + 1
             entry.batches.append(BatchMetadata(first, sequence, last_offset - delta, last_offset, timestamp))
-        entries.append(entry)
-    return entries
+    return list(entries.values())
 
 
 def load_snapshot(disk: Disk, directory: Path, *, at_least: int, at_most: int) -> tuple[int, list[ProducerEntry]]:
