@@ -35,12 +35,15 @@ def records(
     letters = dead_letters_of(name, dead_letters)
 
     def read(found: ConsumerRecord) -> Record:
-        raw_key, raw_value = found.key, found.value
+        raw_value, message = found  # the message's own getters: a record's properties would cost as much as all the rest
+        raw_key = message.key()
+        has_time, timestamp = message.timestamp()
+        headers = message.headers()
         record = Record(
             None if raw_key is None else key_of(raw_key),
             None if raw_value is None else value_of(raw_value),
-            found.timestamp or 0,
-            RecordContext(found.topic, found.partition, found.offset, found.headers),
+            timestamp if has_time else 0,
+            RecordContext(message.topic(), message.partition(), message.offset(), tuple(headers) if headers else ()),
         )
         return record if time_of is None else record.replace(timestamp=time_of(record))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from streamactors.errors import StreamError
 
@@ -18,8 +18,7 @@ _FIRST: Final = -(1 << 63)
 _BEYOND: Final = 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
-class RecordContext:
+class RecordContext(NamedTuple):
     """Where a record came from: the last contributing one, for a result."""
 
     topic: str
