@@ -22,7 +22,7 @@ from types import CodeType
 from typing import Any
 
 from streamactors.engine.attributes import Attributes
-from streamactors.engine.supervision import Directive
+from streamactors.engine.supervision import Directive, log_skipped
 from streamactors.engine.user_code import blame, frame_of
 from streamactors.engine.zero import fresh
 
@@ -146,6 +146,7 @@ class FusedLoop:
             return worse
         if directive is Directive.STOP:
             return error
+        log_skipped(None, error)
         if directive is Directive.RESTART and op.kind == "scan":
             state[step] = fresh(op.zero)
             return self._behind(step, state, out)

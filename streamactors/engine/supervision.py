@@ -54,10 +54,11 @@ def directive_for(logic: Logic, error: BaseException, element: Any, fn: Any = No
     return directive
 
 
-def log_skipped(logic: Logic, error: BaseException) -> None:
-    """Write down that supervision dropped an element; the note on `error` names it."""
+def log_skipped(logic: Logic | None, error: BaseException) -> None:
+    """Write down that supervision dropped an element; the note on `error` names it. No logic: in a fused loop."""
     if log.isEnabledFor(logging.WARNING):
-        position = next((mark for mark in logic.inlets[0].items if isinstance(mark, dict)), None)
+        items = logic.inlets[0].items if logic is not None else ()
+        position = next((mark for mark in items if isinstance(mark, dict)), None)
         where = f", before position {position}" if position is not None else ""
         log.warning(
             "skipped%s: %s: %s; %s", where, type(error).__name__, error, "; ".join(getattr(error, "__notes__", ()))
