@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from streamactors.kafka.settings import ProducerSettings as ProducerSettings
     from streamactors.kafka.subscriptions import Subscriptions as Subscriptions
     from streamactors.kafka.subscriptions import TopicPartition as TopicPartition
+    from streamactors.kafka.through_topic import through_topic as through_topic
     from streamactors.kafka.transactional import Transactional as Transactional
 
 _HOMES = {
@@ -46,6 +47,7 @@ _HOMES = {
     "serdes": ("Serde",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
     "subscriptions": ("Subscriptions", "TopicPartition"),
+    "through_topic": ("through_topic",),
     "transactional": ("Transactional",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -145,6 +145,23 @@ def create_topics(
                 raise TopicError(f"topic {topic} cannot be created: {error.args[0].str()}") from None
 
 
+def ensure_topic(settings: ConsumerSettings, topic: str, partitions: int) -> None:
+    """Create a topic unless it is there. Raises TopicError when it has another number of partitions, KafkaError."""
+    client = StreamConsumer(settings)
+    try:
+        client.preflight(())
+        known = client.topics().get(topic)
+        if known is None:
+            create_topics(settings, [topic], partitions, {})
+            _wait_for(client, [topic])
+        elif known != partitions:
+            raise TopicError(
+                f"topic {topic} has {known} partitions, not {partitions}: rows would change their partition"
+            )
+    finally:
+        client.close()
+
+
 def _wait_for(client: StreamConsumer, topics: Sequence[str]) -> None:
     """A new topic is known a moment after it was created."""
     deadline = time.monotonic() + _CREATED_S

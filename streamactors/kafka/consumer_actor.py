@@ -83,6 +83,11 @@ class StageEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class StopAtEnd:
+    """Make the read a bounded one, up to where the partitions end now."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
     """Every stage of the run has stopped: nothing more will become done."""
 
@@ -197,6 +202,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             CommitNow: self._on_commit_now,
             _Answer: self._on_answer,
             TakeSnapshot: self._on_snapshot,
+            StopAtEnd: self._on_stop_at_end,
             ActorExitRequest: self._on_exit,
         }
 
@@ -361,6 +367,13 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     def _tick_from_outside(self) -> None:
         if not self._ended.done():
             self.myAddress.tell(_TICK)
+
+    def _on_stop_at_end(self, _: StopAtEnd) -> None:
+        self._until_end = True  # a later assignment looks for its ends itself
+        if self._client is not None:
+            for key, end in self._client.stable_ends(self._state.partitions).items():
+                self._state.partitions[key].stop_at = end
+        self._poll_now()
 
     def _end_feeds(self) -> None:
         """In a bounded read each partition ends for itself."""

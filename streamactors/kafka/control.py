@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.kafka.consumer_actor import PausePartitions, ResumePartitions, TakeSnapshot
+from streamactors.kafka.consumer_actor import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
 from streamactors.kafka.subscriptions import TopicPartition
 
 T = TypeVar("T")
@@ -46,6 +46,10 @@ class Control:
             self._stop_early = complete is None
         if complete is not None:
             complete()
+
+    def stop_at_end(self) -> None:
+        """Complete the stream when everything that its partitions hold by now has been delivered."""
+        self._send(StopAtEnd())
 
     def shutdown(self) -> StreamFuture[None]:
         """As `stop`; return the future that is done when everything in flight is committed and the consumer is closed."""
@@ -122,6 +126,9 @@ class DrainingControl(Control, Generic[T]):
         """Stop, wait for the stream's result and the last commit; return the result, raise the stream's error."""
         return self._control.drain_and_shutdown(self.stream_completion, timeout)
 
+    def stop_at_end(self) -> None:
+        self._control.stop_at_end()
+
     def pause(self, *partitions: tuple[str, int]) -> None:
         self._control.pause(*partitions)
 
@@ -140,6 +147,9 @@ class NoopControl(Control):
         self.is_shutdown.try_complete(None)
 
     def stop(self) -> None:
+        """Do nothing."""
+
+    def stop_at_end(self) -> None:
         """Do nothing."""
 
     def pause(self, *partitions: tuple[str, int]) -> None:

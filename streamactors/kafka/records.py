@@ -35,7 +35,9 @@ def records(
     letters = dead_letters_of(name, dead_letters)
 
     def read(found: ConsumerRecord) -> Record:
-        raw_value, message = found  # the message's own getters: a record's properties would cost as much as all the rest
+        raw_value, message = (
+            found  # the message's own getters: a record's properties would cost as much as all the rest
+        )
         raw_key = message.key()
         has_time, timestamp = message.timestamp()
         headers = message.headers()

@@ -55,6 +55,17 @@ class RestartControl(Control):
         else:
             self._stop(current)
 
+    def stop_at_end(self) -> None:
+        """As `stop`, when everything that the partitions hold by now has been delivered."""
+        with self._lock:
+            self._stopped = True
+            current = self._current
+        if current is None:
+            self.is_shutdown.try_complete(None)
+        else:
+            current.stop_at_end()
+            current.is_shutdown.add_done_callback(self._closed)
+
     def _stop(self, control: Control) -> None:
         control.stop()
         control.is_shutdown.add_done_callback(self._closed)

@@ -50,6 +50,15 @@ MSGPACK: Final = Serde("msgpack", dumps, loads)
 SERDES: Final = {serde.name: serde for serde in (BYTES, STRING, INTEGER, JSON, MSGPACK)}
 
 
+def serde_of(where: str, given: Any) -> Serde:
+    """Return a serde, or the one of that name. Raises BuildError naming what was given."""
+    if isinstance(given, str) and given in SERDES:
+        return SERDES[given]
+    if isinstance(given, Serde):
+        return given
+    raise BuildError(f"{where} must be a Serde or one of {', '.join(sorted(SERDES))}, got {given!r}")
+
+
 def deserializer(where: str, given: Any) -> Callable[[bytes], Any]:
     """Return the function of a serde, a serde's name, or a function. Raises BuildError naming what was given."""
     if given is None:
