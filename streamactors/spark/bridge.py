@@ -25,6 +25,9 @@ _log = logging.getLogger("streamactors.spark")
 TOKEN_S: Final = 5.0
 SEND_S: Final = 60.0
 MOST_CONNECTIONS: Final = 256
+LOGGED_DROPS: Final = 10
+"""Beyond so many only every thousandth is logged: who knocks all day does not fill the disk."""
+
 ROWS_PER_SLICE: Final = 8_192
 """Fewer rows than this are not worth another task."""
 
@@ -57,6 +60,7 @@ class Bridge:
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
+        self._dropped = 0
         self._thread = threading.Thread(target=self._accept, name="spark bridge", daemon=True)
 
     def start(self) -> None:
@@ -120,7 +124,11 @@ class Bridge:
             shown = b""
         if hmac.compare_digest(shown, self.token.encode("ascii")):
             return True
-        _log.warning("bridge: dropped a connection from %s without the token of this run", peer)
+        self._dropped += 1
+        if self._dropped <= LOGGED_DROPS or not self._dropped % 1_000:
+            _log.warning(
+                "bridge: dropped a connection from %s without the token of this run (%d so far)", peer, self._dropped
+            )
         return False
 
     # ── questions ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,6 +20,11 @@ _log = logging.getLogger("streamactors.spark")
 INTERRUPTED: Final = "java.lang.InterruptedException"
 SHORT_INTERRUPT: Final = f"py4j.protocol.Py4JJavaError: An error occurred while calling o0.stop.\n: {INTERRUPTED}"
 
+NO_WORKER: Final = "Python worker failed to connect back"
+"""Spark gives a Python process that plans a read 10 s to start, whatever is configured; a busy machine may take longer."""
+
+RETRIES: Final = 5
+
 BatchFunction = Callable[[Any, int, str], object]
 
 
@@ -79,18 +84,32 @@ class QueryRunner:
         error: BaseException | None = None
         try:
             options = self._prepare()
-            query = self._start(options)
-            with self._lock:
-                self._query = query
-                stop = self._stopping
-            self._on_started(query)
-            self._started.set()
-            if stop:
-                self._stop(query)
-            query.awaitTermination()
+            attempt = 0
+            while not self._await_end(options, attempt):
+                attempt += 1
         except BaseException as raised:  # noqa: BLE001  # it is told to whoever waits for the query
             error = self._meant(raised)
         self._on_ended(error)
+
+    def _await_end(self, options: Mapping[str, str], attempt: int) -> bool:
+        """Run the query; False: start it again, what it was given is still here. Raises what it failed with."""
+        self._started.clear()
+        query = self._start(options)
+        with self._lock:
+            self._query = query
+            stop = self._stopping
+        self._on_started(query)
+        self._started.set()
+        if stop:
+            self._stop(query)
+        try:
+            query.awaitTermination()
+        except Exception as raised:
+            if NO_WORKER not in str(raised) or self._user_error is not None or self._stopping or attempt >= RETRIES:
+                raise
+            _log.warning("Spark's Python process did not come up within its 10 s; the query is started again")
+            return False
+        return True
 
     def _start(self, options: Mapping[str, str]) -> Any:
         spark = self._spark

@@ -1,0 +1,253 @@
+"""Spark at the end of a stream: rows/s into count and into Parquet, beside createDataFrame for each batch in the same session.
+
+Rates leave out the first batch, which pays for starting Spark's Python processes. CPU seconds are those of this process, the JVM and
+Spark's workers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer as BareProducer
+
+from streamactors import Keep, Source
+from streamactors.broker import Cluster
+from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
+
+Row = dict[str, Any]
+SCHEMA = "id long, k string, v string"
+ROUNDS = 3
+SLICE = 10_000
+
+
+class Rate:
+    """Rows per second from the end of the first batch to the end of the last."""
+
+    def __init__(self) -> None:
+        self._ends: list[tuple[float, int]] = []
+
+    def batch(self, rows: int) -> None:
+        self._ends.append((time.perf_counter(), rows))
+
+    @property
+    def rows_per_s(self) -> float:
+        (first, _), (last, _) = self._ends[0], self._ends[-1]
+        return sum(rows for _, rows in self._ends[1:]) / (last - first)
+
+
+def rows_of(n: int, size: int) -> list[tuple[int, str, str]]:
+    """Return tuples of about `size` bytes."""
+    values = [f"{i:06d}" + "x" * (size - 22) for i in range(64)]
+    keys = [f"key-{i:04d}" for i in range(1_000)]
+    return [(i, keys[i % 1_000], values[i & 63]) for i in range(n)]
+
+
+def arrow_of(rows: list[tuple[int, str, str]]) -> list[Any]:
+    """Return the rows as record batches."""
+    import pyarrow as pa
+
+    schema = pa.schema([("id", pa.int64()), ("k", pa.string()), ("v", pa.string())])
+    found = []
+    for at in range(0, len(rows), SLICE):
+        columns = zip(*rows[at : at + SLICE], strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        found.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return found
+
+
+def through_sink(spark: Any, elements: list[Any], kind: str, batch: int, folder: Path) -> float:
+    """Return rows/s of a stream of these elements into Spark."""
+    from streamactors.spark import SparkSink
+
+    rate = Rate()
+    table, checkpoint = folder / "table", folder / "checkpoint"
+    shutil.rmtree(folder, ignore_errors=True)
+    if kind == "count":
+        sink = SparkSink.foreach_batch(
+            spark, lambda df, epoch: rate.batch(df.count()), SCHEMA, checkpoint, max_rows=batch, target_batch_s=60
+        )
+    else:
+        sizes: list[int] = []
+        sink = SparkSink.parquet(spark, table, SCHEMA, checkpoint, max_rows=batch, target_batch_s=60)
+        write = sink.module.stage.settings.write  # type: ignore[attr-defined]
+
+        def timed(frame: Any, epoch: int, query_id: str) -> None:
+            write(frame, epoch, query_id)
+            sizes.append(epoch)
+            rate.batch(0)
+
+        object.__setattr__(sink.module.stage.settings, "write", timed)  # type: ignore[attr-defined]
+    query = Source.from_iterable(elements).async_boundary().to_mat(sink, Keep.right).run()
+    assert query.await_termination(1_200)
+    if kind == "count":
+        return rate.rows_per_s
+    import pyarrow.parquet as pq
+
+    written = {
+        int(path.name.split("=")[1]): sum(pq.ParquetFile(file).metadata.num_rows for file in path.glob("*.parquet"))
+        for path in table.glob("query_id=*/epoch_id=*")
+    }
+    rate._ends = [(at, written[epoch]) for (at, _), epoch in zip(rate._ends, sizes, strict=True)]
+    return rate.rows_per_s
+
+
+def through_frames(spark: Any, elements: list[Any], kind: str, batch: int, folder: Path) -> float:
+    """Return rows/s of a loop that makes a DataFrame of each batch."""
+    import pyarrow as pa
+
+    rate = Rate()
+    shutil.rmtree(folder, ignore_errors=True)
+    is_arrow = isinstance(elements[0], pa.RecordBatch)
+    step = batch // SLICE if is_arrow else batch
+    for epoch, at in enumerate(range(0, len(elements), step)):
+        part = elements[at : at + step]
+        if is_arrow:
+            frame = spark.createDataFrame(pa.Table.from_batches(part), schema=SCHEMA)
+            n = sum(one.num_rows for one in part)
+        else:
+            frame = spark.createDataFrame(part, schema=SCHEMA)
+            n = len(part)
+        if kind == "count":
+            assert frame.count() == n
+        else:
+            frame.write.parquet(str(folder / f"epoch_id={epoch}"))
+        rate.batch(n)
+    return rate.rows_per_s
+
+
+def compared(spark: Any, name: str, elements: list[Any], kind: str, batch: int, folder: Path) -> Row:
+    """Run both, alternating."""
+    ours, ratios = [], []
+    for _ in range(ROUNDS):
+        peer = through_frames(spark, elements, kind, batch, folder / "peer")
+        mine = through_sink(spark, elements, kind, batch, folder / "ours")
+        ours.append(mine)
+        ratios.append(mine / peer)
+    return {
+        "name": f"{name} into {kind}",
+        "value": round(statistics.median(ours)),
+        "unit": "rows/s",
+        "peer": "createDataFrame for each batch",
+        "ratio": f"{statistics.median(ratios):.2f}",
+        "spread": f"{min(ratios):.2f}-{max(ratios):.2f}",
+        "target": "1.3",
+    }
+
+
+def one_row_latency(spark: Any, folder: Path) -> Row:
+    """Batches of one row: what a batch costs, whatever is in it."""
+    from streamactors.spark import SparkSink
+
+    shutil.rmtree(folder, ignore_errors=True)
+    at: list[float] = []
+    sink = SparkSink.foreach_batch(
+        spark, lambda df, epoch: (df.count(), at.append(time.perf_counter())), SCHEMA, folder, max_rows=1
+    )
+    elements = rows_of(60, 100)
+    query = Source.from_iterable(elements).max_chunk(1).to_mat(sink, Keep.right).run()
+    assert query.await_termination(600)
+    took = sorted((later - earlier) * 1_000 for earlier, later in pairwise(at[10:]))
+    return {
+        "name": "a batch of one row",
+        "value": round(statistics.median(took)),
+        "unit": "ms, median",
+        "peer": "Spark's own Kafka source elsewhere: 129 ms",
+        "spread": f"{took[0]:.0f}-{took[-1]:.0f}",
+        "target": "250 ms",
+    }
+
+
+def cpu_seconds(*pids: int) -> float:
+    """Return the CPU seconds of processes and all that they have started."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    parents, used = {}, {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(name)] = int(fields[1])
+            used[int(name)] = sum(map(int, fields[11:15])) / ticks
+    total = 0.0
+    for pid in used:
+        above = pid
+        while above and above not in pids:
+            above = parents.get(above, 0)
+        total += used[pid] if above else 0
+    return total
+
+
+def from_the_broker(spark: Any, n: int, size: int, folder: Path) -> Row:
+    """Broker, graph, Parquet: records per second and per second of CPU, the broker's aside."""
+    from streamactors.spark import SparkSink
+
+    shutil.rmtree(folder, ignore_errors=True)
+    with Cluster(process=True) as cluster:
+        cluster.create_topic("t", partitions=3)
+        producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20})
+        value = b"x" * size
+        for i in range(n):
+            while True:
+                try:
+                    producer.produce("t", value, b"key-%04d" % (i % 1_000), partition=i % 3)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        producer.flush()
+        settings = ConsumerSettings(cluster.bootstrap_servers, group_id="bench", auto_offset_reset="earliest")
+        ends: list[float] = []
+        sink = SparkSink.parquet(
+            spark,
+            folder / "table",
+            "id long, k string, v string",
+            folder / "checkpoint",
+            transform=lambda df, epoch: (ends.append(time.perf_counter()), df)[1],
+            max_rows=200_000,
+            target_batch_s=60,
+        )
+        before = cpu_seconds(os.getpid())
+        query = (
+            Consumer.source(settings, Subscriptions.topics("t"), until="end")
+            .map(lambda record: (record.offset, record.key.decode(), record.value.decode()))
+            .to_mat(sink, Keep.right)
+            .run()
+        )
+        began = time.perf_counter()
+        assert query.await_termination(1_200)
+        took = time.perf_counter() - began
+        used = cpu_seconds(os.getpid()) - before
+    return {
+        "name": f"broker, graph, Parquet: {size} B records",
+        "value": round(n / took),
+        "unit": "records/s (start of the query included)",
+        "ratio": f"{n / used:,.0f} records per CPU second",
+    }
+
+
+def run(n: int = 2_000_000, large: int = 100_000) -> list[Row]:
+    """Return the rows."""
+    from streamactors.spark import spark_session
+
+    spark = spark_session(
+        "benchmark", **{"spark.driver.memory": "2g", "spark.sql.execution.arrow.pyspark.enabled": "true"}
+    )
+    folder = Path(tempfile.mkdtemp(prefix="streamactors-bench-"))
+    rows = []
+    try:
+        for count, size, batch in ((n, 100, 200_000), (large, 5_000, 20_000)):
+            tuples = rows_of(count, size)
+            for name, elements in ((f"{size} B from tuples", tuples), (f"{size} B from Arrow", arrow_of(tuples))):
+                rows += [compared(spark, name, elements, kind, batch, folder) for kind in ("count", "parquet")]
+        rows.append(one_row_latency(spark, folder / "latency"))
+        rows.append(from_the_broker(spark, n // 2, 100, folder / "broker"))
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return rows
