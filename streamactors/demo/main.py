@@ -49,7 +49,7 @@ def run_demo(into: Path, per_second: int | None = None) -> bool:
         undo.callback(_stop, job.spark)
         for topic, partitions in topics.PARTITIONS.items():
             if not going_on:
-                cluster.create_topic(topic, partitions)
+                cluster.create_topic(topic, partitions, topics.CONFIG)
         for name, step in STEPS.items():
             if name not in folder.steps_done():
                 began = time.monotonic()

@@ -136,7 +136,7 @@ def _daily(values: pd.Series[float], day: Any, how: str) -> tuple[Any, Any]:
 
 
 def pauses(samples: Path) -> Any:
-    """Buffers and pauses of each partition while Spark worked; None when nobody looked."""
+    """Buffers and pauses of each partition while Spark worked, what Spark had, and what it asked for; None when nobody looked."""
     from matplotlib.figure import Figure
 
     if not samples.exists():
@@ -144,24 +144,29 @@ def pauses(samples: Path) -> Any:
     looks = [json.loads(line) for line in samples.read_text().splitlines() if line.endswith("}")]
     if not looks:
         return None
-    began = looks[0]["at"]
-    seconds = [look["at"] - began for look in looks]
+    seconds = [look["at"] - looks[0]["at"] for look in looks]
     names = sorted({name for look in looks for name in look["partitions"]})
-    figure = Figure(figsize=(12, 1.5 * (len(names) + 1) + 0.6), layout="constrained")
-    *lanes, demand = figure.subplots(len(names) + 1, 1, sharex=True)
+    figure = Figure(figsize=(12, 1.3 * (len(names) + 2) + 0.6), layout="constrained")
+    *lanes, spark, demand = figure.subplots(len(names) + 2, 1, sharex=True)
     for axes, name, origin in zip(lanes, names, ORIGINS, strict=False):
         of = [look["partitions"].get(name, {}) for look in looks]
         filled = [each.get("buffered_bytes", 0) / 1024 for each in of]
-        paused = [bool(each.get("paused")) for each in of]
-        axes.fill_between(seconds, 0, filled, color="#5b84b1", alpha=0.85, linewidth=0, step="post")
         top = max(*filled, 1) * 1.15
-        axes.fill_between(seconds, 0, top, where=paused, color="#b3261e", alpha=0.16, linewidth=0, step="post")
+        paused = [bool(each.get("paused")) for each in of]
+        axes.fill_between(seconds, 0, top, where=paused, color="#b3261e", alpha=0.2, linewidth=0, step="post")
+        axes.fill_between(seconds, 0, filled, color="#5b84b1", linewidth=0, step="post")
         axes.set_ylim(0, top)
-        axes.set_ylabel(f"{origin}\nbuffered KiB")
-    demand.fill_between(seconds, 0, [look["demand"] for look in looks], color="#2f6f6b", step="post", linewidth=0)
-    demand.set_ylabel("demand\nrecords")
-    demand.set_ylim(bottom=0)
+        axes.set_ylabel(f"{origin}\nbuffer, KiB")
+    for axes, of_look, label, color in (
+        (spark, "at_spark", "at Spark\nrows", "#8a6d3b"),
+        (demand, "demand", "demand\nrecords", "#2f6f6b"),
+    ):
+        axes.fill_between(seconds, 0, [look.get(of_look, 0) for look in looks], color=color, step="post", linewidth=0)
+        axes.set_ylabel(label)
+        axes.set_ylim(bottom=0)
     demand.set_xlabel("seconds")
     demand.set_xlim(0, max(seconds[-1], 0.1))
-    lanes[0].set_title(f"Spark's demand reaches the partitions: paused {looks[-1]['pauses']} times (red)")
+    figure.align_ylabels()
+    paused_times = max(look["pauses"] for look in looks)
+    lanes[0].set_title(f"While Spark writes, partitions wait: {paused_times} pauses (red)")
     return figure

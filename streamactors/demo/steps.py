@@ -43,17 +43,7 @@ def produce_flights(job: Job) -> int:
 
 def flights_into_spark(job: Job) -> int:
     """Run graph 1."""
-    total = sum(topics.ends(job.bootstrap, topics.FLIGHTS).values())
-    name = flights_to_spark.NAME
-    with job.progress.step(name, total) as meter:
-        graph = flights_to_spark.graph(
-            job.bootstrap, job.spark.result(), job.folder.parquet / name, job.folder.checkpoints / name
-        )
-        control, query = graph.run()
-        with watched(control, meter, job.folder.samples / f"{name}.jsonl"):
-            query.completion.result()
-            control.is_shutdown.result()
-    return total
+    return _into_spark(job, flights_to_spark, topics.FLIGHTS)
 
 
 def flights_into_hours(job: Job) -> int:
@@ -69,14 +59,20 @@ def flights_into_hours(job: Job) -> int:
 
 def hours_into_spark(job: Job) -> int:
     """Run graph (a)."""
-    total = sum(topics.ends(job.bootstrap, topics.HOURS).values())
-    name = hours_to_spark.NAME
+    return _into_spark(job, hours_to_spark, topics.HOURS)
+
+
+def _into_spark(job: Job, module: Any, topic: str) -> int:
+    total = sum(topics.ends(job.bootstrap, topic).values())
+    name, folder = module.NAME, job.folder
     with job.progress.step(name, total) as meter:
-        graph = hours_to_spark.graph(
-            job.bootstrap, job.spark.result(), job.folder.parquet / name, job.folder.checkpoints / name
-        )
-        control, query = graph.run()
-        with watched(control, meter, job.folder.samples / f"{name}.jsonl"):
+        spark = job.spark.result()
+        control, query = module.graph(job.bootstrap, spark, folder.parquet / name, folder.checkpoints / name).run()
+
+        def at_spark() -> dict[str, int]:
+            return {"at_spark": query.progress().get("given_rows", 0)}
+
+        with watched(control, meter, folder.samples / f"{name}.jsonl", at_spark):
             query.completion.result()
             control.is_shutdown.result()
     return total

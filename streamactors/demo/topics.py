@@ -15,16 +15,21 @@ ALERTS: Final = "alerts"
 
 PARTITIONS: Final = {FLIGHTS: len(ORIGINS), FLIGHTS_DEAD: 1, HOURS: len(ORIGINS), LATE: len(ORIGINS), ALERTS: 1}
 
+CONFIG: Final = {"retention.ms": "-1"}
+"""Records are as old as the flights, and a week is what a broker keeps by default."""
 
-def consumer(bootstrap: str, group: str) -> ConsumerSettings:
-    """Return settings that read a topic from its beginning, committed records only, with small buffers: pauses show early."""
+
+def consumer(bootstrap: str, group: str, buffer_bytes: int = 1 << 20) -> ConsumerSettings:
+    """Return settings that read a topic from its beginning, committed records only.
+
+    A partition with more than `buffer_bytes` waiting is paused, so a small buffer shows early that nobody asks."""
     return ConsumerSettings(
         bootstrap,
         group_id=group,
         auto_offset_reset="earliest",
         properties={"isolation.level": "read_committed"},
-        high_bytes=1 << 20,
-        low_bytes=512 << 10,
+        high_bytes=buffer_bytes,
+        low_bytes=buffer_bytes // 2,
     )
 
 

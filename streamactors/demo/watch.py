@@ -15,49 +15,35 @@ from typing import Any, Final
 from streamactors.demo.progress import Meter
 from streamactors.kafka import Control
 
-EVERY_SECONDS: Final = 0.05
+EVERY_SECONDS: Final = 0.1
 
 
 @contextmanager
 def watched(
-    control: Control,
-    meter: Meter,
-    samples: Path,
-    done: Callable[[dict[str, Any]], int] | None = None,
+    control: Control, meter: Meter, samples: Path, beside: Callable[[], dict[str, Any]] | None = None
 ) -> Iterator[None]:
-    """Move `meter` by where the consumer is, and append what it looks like to `samples` (JSON lines), while the block runs.
-
-    `done(snapshot)`: how many records count as done; default: those that were delivered since the start of the topic."""
+    """Move `meter` by how many records were delivered, and append what the consumer looks like to `samples` (JSON lines), while the
+    block runs. `beside()`: more to be told in each sample."""
     stop = threading.Event()
 
-    def look(out: Any) -> None:
+    def look() -> dict[str, Any] | None:
         try:
             snapshot = control.snapshot(timeout=5.0)
         except TimeoutError:
-            return
-        partitions = snapshot.get("partitions", {})
+            return None
+        partitions = snapshot.get("partitions")
         if not partitions:
-            return
-        pauses = snapshot["pauses"]
-        position = done(snapshot) if done is not None else sum(max(0, p["position"] or 0) for p in partitions.values())
-        meter.set(position, f"{pauses} pauses" if pauses else "")
-        out.write(
-            json.dumps(
-                {
-                    "at": round(time.time(), 3),
-                    "demand": snapshot["demand"],
-                    "pauses": pauses,
-                    "resumes": snapshot["resumes"],
-                    "partitions": partitions,
-                }
-            )
-            + "\n"
-        )
+            return None
+        told = {name: snapshot[name] for name in ("demand", "pauses", "resumes")}
+        meter.set(sum(max(0, p["position"] or 0) for p in partitions.values()), f"{told['pauses']} pauses")
+        return {"at": round(time.time(), 3), **told, **(beside() if beside else {}), "partitions": partitions}
 
     def run() -> None:
         with samples.open("a", encoding="utf-8") as out:
             while not stop.wait(EVERY_SECONDS):
-                look(out)
+                looked = look()
+                if looked is not None:
+                    out.write(json.dumps(looked) + "\n")
 
     thread = threading.Thread(target=run, name="demo-watch", daemon=True)
     thread.start()

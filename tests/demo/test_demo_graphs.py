@@ -29,7 +29,7 @@ def frame():
 def broker():
     with Cluster() as cluster:
         for topic, partitions in topics.PARTITIONS.items():
-            cluster.create_topic(topic, partitions)
+            cluster.create_topic(topic, partitions, topics.CONFIG)
         yield cluster.bootstrap_servers
 
 

@@ -1,0 +1,188 @@
+"""The demo's folder, its progress, its pictures and its check, without a broker or Spark."""
+
+from __future__ import annotations
+
+import json
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from streamactors.cli.main import run
+from streamactors.demo import flights_to_spark
+from streamactors.demo.check import check
+from streamactors.demo.crash import KILLS, Moment, moments
+from streamactors.demo.data import DemoError, flights_frame
+from streamactors.demo.folder import Folder
+from streamactors.demo.pictures import draw_pictures
+from streamactors.demo.progress import Progress
+from streamactors.demo.steps import STEPS
+from streamactors.demo.tables import Tables
+from streamactors.demo.truth import Truth
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return Truth(flights_frame())
+
+
+@pytest.fixture
+def right(truth):
+    """The tables of a run in which nothing went wrong."""
+    dead = {flights_to_spark.NAME: truth.planted, "Consumer.records": truth.planted}
+    return Tables(truth.flights, truth.by_airline, truth.hours, truth.alerts, truth.late, dead)
+
+
+# ── the check ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def wrong(tables, truth):
+    return [finding.what for finding in check(tables, truth, truth.flights + truth.planted) if finding.wrong]
+
+
+def test_the_check_finds_nothing_where_everything_is_right(right, truth):
+    assert wrong(right, truth) == []
+    assert (truth.flights, truth.planted) == (336_776, 41)
+    assert truth.late > 4_000
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"flights": 336_775}, "flights in Parquet"),
+        ({"late": 0}, "late flights"),
+        ({"dead": {flights_to_spark.NAME: 41}}, "graphs with dead letters"),
+        ({"dead": {flights_to_spark.NAME: 41, "hours": 42}}, "dead letters of hours"),
+        ({"hours": lambda table: table.drop(5).reset_index(drop=True)}, "every hour with its weather"),
+        ({"hours": lambda table: table.assign(visib=0.0)}, "every hour with its weather"),
+        ({"alerts": lambda table: table.assign(cause="delays")}, "every alert"),
+        ({"by_airline": lambda table: table.assign(miles=table["miles"] + 1)}, "per month and airline"),
+    ],
+)
+def test_the_check_names_what_is_wrong(right, truth, change, what):
+    changed = {name: value(getattr(right, name)) if callable(value) else value for name, value in change.items()}
+    found = wrong(Tables(**{**vars(right), **changed}), truth)
+    assert any(what in each for each in found), found
+
+
+# ── the folder ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path, capsys):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    assert run(["demo", "--into", str(tmp_path)]) == 1
+    assert "holds other things; give an empty folder" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert run(["demo", "--into", str(tmp_path / "file" / "below")]) == 1
+    assert "give another folder: --into DIR" in capsys.readouterr().err
+
+
+def test_a_run_goes_on_behind_the_steps_that_are_done_and_a_finished_one_starts_anew(tmp_path):
+    folder = Folder(tmp_path / "demo")
+    folder.prepare()
+    assert not folder.begin()
+    folder.step_done("produce", {"records": 3, "seconds": 1.0})
+    (folder.tables / "counts.csv").write_text("from the first run")
+    again = Folder(tmp_path / "demo")
+    again.prepare()
+    assert again.begin()
+    assert again.steps_done() == {"produce": {"records": 3, "seconds": 1.0}}
+    assert (again.tables / "counts.csv").exists()
+    again.step_done("report", {})
+    assert not again.begin()
+    assert again.steps_done() == {}
+    assert not (again.tables / "counts.csv").exists()
+
+
+def test_a_second_demo_waits_until_the_first_has_let_go_of_the_folder(tmp_path):
+    first, second = Folder(tmp_path), Folder(tmp_path)
+    first.prepare()
+    told, inside = [], []
+    waiting = threading.Event()
+
+    def say(text):
+        told.append(text)
+        waiting.set()
+
+    def enter():
+        with second.locked(say):
+            inside.append("second")
+
+    with first.locked(told.append):
+        thread = threading.Thread(target=enter)
+        thread.start()
+        assert waiting.wait(30)
+        inside.append("first")
+    thread.join(30)
+    assert inside == ["first", "second"]
+    assert len(told) == 1
+    assert "waiting for it" in told[0]
+
+
+# ── progress ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_a_terminal_progress_is_plain_lines(capsys):
+    told = []
+    with Progress(told=lambda *step: told.append(step)) as progress, progress.step("hours", 10) as meter:
+        meter.add(4)
+        meter.add(4)
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert out.splitlines()[0] == "hours: 0 of 10"
+    assert out.splitlines()[-1].startswith("hours: 10 in ")
+    assert told[0] == ("hours", 0, 10)
+    assert told[-1] == ("hours", 10, 10)
+
+
+# ── kills ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_moments_follow_from_the_seed_and_come_in_order():
+    assert moments(7) == moments(7)
+    assert len({tuple(moments(seed)) for seed in range(50)}) > 40
+    steps = list(STEPS)
+    for seed in range(50):
+        chosen = [(steps.index(moment.step), moment.share) for moment in moments(seed)]
+        assert len(chosen) == KILLS
+        assert chosen == sorted(chosen)
+
+
+def test_a_moment_has_come_when_its_step_is_so_far_or_over():
+    moment, steps = Moment("hours", 0.5), list(STEPS)
+    assert not moment.has_come({}, steps)
+    assert not moment.has_come({"step": "flights-to-spark", "done": 10, "total": 10}, steps)
+    assert not moment.has_come({"step": "hours", "done": 4, "total": 10}, steps)
+    assert moment.has_come({"step": "hours", "done": 5, "total": 10}, steps)
+    assert moment.has_come({"step": "alerts", "done": 0, "total": 10}, steps)
+
+
+# ── pictures ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pictures_are_drawn_of_what_there_is(tmp_path, right):
+    folder = SimpleNamespace(pictures=tmp_path, samples=tmp_path)
+    assert [path.name for path in draw_pictures(right, folder)] == ["delays.png", "alerts.png"]
+    look = {
+        "at": 1.0,
+        "demand": 5,
+        "pauses": 1,
+        "resumes": 0,
+        "partitions": {"flights-0": {"buffered_bytes": 9, "paused": True}},
+    }
+    samples = tmp_path / f"{flights_to_spark.NAME}.jsonl"
+    samples.write_text("".join(json.dumps({**look, "at": second}) + "\n" for second in range(3)) + '{"at": cut off')
+    drawn = draw_pictures(right, folder)
+    assert [path.name for path in drawn] == ["delays.png", "alerts.png", "pauses.png"]
+    for path in drawn:
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_missing_package_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("streamactors.demo.data.PACKAGE", "no_such_package_of_flights")
+    with pytest.raises(DemoError, match=r"pip install 'streamactors\[demo\]'"):
+        flights_frame()

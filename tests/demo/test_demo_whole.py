@@ -1,0 +1,50 @@
+"""The demo as a user runs it, and killed with -9 twice: minutes, so `make test-all` runs it."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
+
+
+def streamactors(*arguments, **options):
+    command = [sys.executable, "-m", "streamactors.cli.main", *arguments]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options)
+
+
+def test_the_demo_adds_up_without_java_and_with_a_home_that_cannot_be_written(tmp_path):
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    for tool in ("sh", "bash", "env", "dirname", "uname", "cat", "sed", "grep", "rm", "mkdir", "chmod", "ps", "nice"):
+        found = shutil.which(tool)
+        if found:
+            (bare / tool).symlink_to(found)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o500)
+    kept = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYTHONPATH")}
+    ran = streamactors("demo", "--into", str(tmp_path / "demo"), env={**kept, "PATH": str(bare), "HOME": str(home)})
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "✗" not in ran.stdout
+    assert "336,817 records in = 336,776 rows in Spark + 41 dead letters" in ran.stdout
+    assert sorted(path.name for path in (tmp_path / "demo" / "pictures").iterdir()) == [
+        "alerts.png",
+        "delays.png",
+        "pauses.png",
+    ]
+    with open(tmp_path / "demo" / "tables" / "hours.csv", newline="") as table:
+        assert len(list(csv.DictReader(table))) > 19_000
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("seed", [7])
+def test_killed_twice_it_ends_in_the_same_tables(tmp_path, seed):
+    ran = streamactors("demo", "--crash", "--seed", str(seed), "--into", str(tmp_path / "demo"))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.count("kill -9 in ") == 2
+    assert ran.stdout.count("the same, row for row") == 4
