@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from streamactors.broker import Cluster
+
+THE_USERS_BROKER = "localhost:9092"
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
@@ -17,13 +20,24 @@ def blocks(page: Path) -> list[tuple[int, str]]:
     return [(text[: match.start()].count("\n") + 2, match.group(1)) for match in BLOCK.finditer(text)]
 
 
+@pytest.fixture(scope="module")
+def broker():
+    """What pages that begin with a broker at localhost:9092 assume: it is there, and topics are made when they are named."""
+    with Cluster() as cluster:
+        for topic in ("flights", "orders"):
+            cluster.create_topic(topic)
+        yield cluster.bootstrap_servers
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
-def test_the_code_of_a_page_runs_as_written(page, tmp_path, monkeypatch):
+def test_the_code_of_a_page_runs_as_written(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     for line, code in blocks(page):
         if "# not run" in code.split("\n", 1)[0]:
             continue
+        if THE_USERS_BROKER in code:
+            code = code.replace(THE_USERS_BROKER, request.getfixturevalue("broker"))
         exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
 
 
