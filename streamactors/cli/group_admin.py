@@ -10,7 +10,8 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.cli.wire import GROUP, Refused, Wire
 from streamactors.kafka.errors import KafkaError, TopicNotFound
 
-LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 2, 8, 9, 15, 16, 42
+LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS = 2, 8, 9, 15, 16
+DELETE_GROUPS, OFFSET_DELETE = 42, 47
 LATEST: Final = -1
 EARLIEST: Final = -2
 
@@ -85,6 +86,10 @@ class GroupAdmin:
         )
         return Group(group_id, found.group_state, found.protocol_data, members)
 
+    def coordinator(self, group_id: str) -> tuple[str, int, int]:
+        """Return the host, port and id of the broker that coordinates a group."""
+        return self._wire.coordinator(GROUP, group_id)
+
     def committed(self, group_id: str) -> dict[Place, int]:
         """Return every committed offset of a group."""
         answer = self._wire.retried(
@@ -152,6 +157,23 @@ class GroupAdmin:
         ]
         body = {"group_id": group_id, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
         answer = self._wire.call_coordinator(GROUP, group_id, OFFSET_COMMIT, 6, body)
+        for topic in answer.topics:
+            for p in topic.partitions:
+                if p.error_code:
+                    raise Refused(f"group {group_id!r}: {topic.name}-{p.partition_index}", p.error_code)
+
+    def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
+        """Delete committed offsets of topics that nobody in the group subscribes to. Raises KafkaError."""
+        topics = [
+            {"name": topic, "partitions": [{"partition_index": p} for p in numbers]}
+            for topic, numbers in _by_topic(places).items()
+        ]
+        body = {"group_id": group_id, "topics": topics}
+        answer = self._wire.retried(
+            lambda: self._wire.call_coordinator(GROUP, group_id, OFFSET_DELETE, 0, body), lambda found: found.error_code
+        )
+        if answer.error_code:
+            raise Refused(f"group {group_id!r}", answer.error_code)
         for topic in answer.topics:
             for p in topic.partitions:
                 if p.error_code:

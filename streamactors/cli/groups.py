@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.kafka.errors import KafkaError
 
 if TYPE_CHECKING:
-    from streamactors.cli.group_admin import GroupAdmin, Place
+    from streamactors.cli.group_admin import GroupAdmin
 
 
 @contextmanager
@@ -99,10 +98,12 @@ def reset_offsets(bootstrap: str, group: str, topic: str, target: str, dry_run: 
     offset, or a time such as 2013-01-01T06:00 (UTC unless it says otherwise): the first record at or after it.
 
      Example: streamactors groups reset-offsets flights-to-store --topic flights --to earliest"""
+    from streamactors.cli.offset_targets import places_of, targets
+
     with _admin(bootstrap) as admin:
-        places = _places(admin, topic)
+        places = places_of(admin, topic)
         before = admin.committed(group)
-        after = _targets(admin, places, before, target)
+        after = targets(admin, places, before, target)
         if not dry_run:
             found = _state(admin, group)
             if found not in (None, "Empty"):
@@ -121,47 +122,6 @@ def reset_offsets(bootstrap: str, group: str, topic: str, target: str, dry_run: 
 def _state(admin: GroupAdmin, group: str) -> str | None:
     listed = {each.group: each.state for each in admin.groups()}
     return listed.get(group)
-
-
-def _places(admin: GroupAdmin, text: str) -> list[Place]:
-    topic, colon, number = text.partition(":")
-    places = admin.partitions(topic)
-    if not colon:
-        return places
-    if not number.isdecimal() or (topic, int(number)) not in places:
-        raise click.UsageError(f"--topic {text}: {topic} has partitions 0 to {len(places) - 1}")
-    return [(topic, int(number))]
-
-
-def _targets(admin: GroupAdmin, places: list[Place], before: dict[Place, int], target: str) -> dict[Place, int]:
-    from streamactors.cli.group_admin import EARLIEST, LATEST
-
-    first, end = admin.offsets(places, EARLIEST), admin.offsets(places, LATEST)
-    if target in ("earliest", "latest"):
-        return first if target == "earliest" else end
-    if target.lstrip("+-").isdecimal():
-        shift = int(target)
-        absolute = target[0] not in "+-"
-        missing = [place for place in places if place not in before]
-        if not absolute and missing:
-            topic, number = missing[0]
-            raise KafkaError(f"{topic}-{number} has no committed offset to count {target} from; name an offset")
-        wanted = {place: shift if absolute else before[place] + shift for place in places}
-        return {place: min(max(offset, first[place]), end[place]) for place, offset in wanted.items()}
-    found = admin.offsets(places, _time_ms(target))
-    return {place: end[place] if offset < 0 else offset for place, offset in found.items()}
-
-
-def _time_ms(text: str) -> int:
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise click.UsageError(
-            f"--to {text}: it is earliest, latest, an offset, +N, -N, or a time such as 2013-01-01T06:00"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return int(moment.timestamp() * 1000)
 
 
 @command.command("delete")

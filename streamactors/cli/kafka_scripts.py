@@ -12,27 +12,17 @@ import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
+from streamactors.cli.kafka_group_scripts import groups, transactions
+from streamactors.cli.script_options import Options, Unknown, client_options
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
     from streamactors.broker.server import Broker
-    from streamactors.cli.group_admin import GroupAdmin
     from streamactors.kafka.client import TopicDetail
 
 _ALLOWS_EVERYBODY: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-
-
-class _Options(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Unknown(f"{self.prog}: {message}")
-
-
-class Unknown(StreamActorsError):
-    """Something that the real script may know and this one does not."""
-
-    exit_code = 2
 
 
 # -- the broker ----------------------------------------------------------------------------------------------------
@@ -40,7 +30,7 @@ class Unknown(StreamActorsError):
 
 def storage(arguments: Sequence[str]) -> int:
     """kafka-storage.sh: format a data folder, or make up a cluster id."""
-    options = _Options(prog="kafka-storage.sh")
+    options = Options(prog="kafka-storage.sh")
     options.add_argument("command", choices=["format", "random-uuid"])
     options.add_argument("-t", "--cluster-id")
     options.add_argument("-c", "--config")
@@ -77,7 +67,7 @@ def _format(config: Path, cluster_id: str, ignore_formatted: bool) -> int:
 
 def run_class(arguments: Sequence[str]) -> int:
     """kafka-run-class.sh: the one class that is a broker."""
-    options = _Options(prog="kafka-run-class.sh")
+    options = Options(prog="kafka-run-class.sh")
     options.add_argument("-daemon", action="store_true")
     options.add_argument("main_class")
     options.add_argument("rest", nargs=argparse.REMAINDER)
@@ -89,7 +79,7 @@ def run_class(arguments: Sequence[str]) -> int:
 
 def server_start(arguments: Sequence[str]) -> int:
     """kafka-server-start.sh: a broker with a server.properties, until it is stopped."""
-    options = _Options(prog="kafka-server-start.sh")
+    options = Options(prog="kafka-server-start.sh")
     options.add_argument("config")
     options.add_argument("--override", action="append", default=[])
     asked = options.parse_args(arguments)
@@ -130,15 +120,9 @@ def settings_of(config: Path) -> dict[str, str]:
 # -- administration ------------------------------------------------------------------------------------------------
 
 
-def _client_options(name: str) -> _Options:
-    options = _Options(prog=name)
-    options.add_argument("--bootstrap-server", required=True)
-    return options
-
-
 def topics(arguments: Sequence[str]) -> int:
     """kafka-topics.sh: --create, --alter, --delete, --list, --describe."""
-    options = _client_options("kafka-topics.sh")
+    options = client_options("kafka-topics.sh")
     for verb in ("create", "alter", "delete", "list", "describe"):
         options.add_argument(f"--{verb}", action="store_const", const=verb, dest="verb")
     options.add_argument("--topic")
@@ -191,7 +175,7 @@ def _print_topic(topic: TopicDetail) -> None:
 
 def configs(arguments: Sequence[str]) -> int:
     """kafka-configs.sh: a topic's settings."""
-    options = _client_options("kafka-configs.sh")
+    options = client_options("kafka-configs.sh")
     options.add_argument("--alter", action="store_true")
     options.add_argument("--describe", action="store_true")
     options.add_argument("--entity-type")
@@ -238,56 +222,6 @@ def acls(arguments: Sequence[str]) -> int:
     return 1
 
 
-def groups(arguments: Sequence[str]) -> int:
-    """kafka-consumer-groups.sh: --list, --describe, --delete."""
-    options = _client_options("kafka-consumer-groups.sh")
-    for verb in ("list", "describe", "delete"):
-        options.add_argument(f"--{verb}", action="store_const", const=verb, dest="verb")
-    options.add_argument("--group", action="append", default=[])
-    asked = options.parse_args(arguments)
-    if asked.verb is None or (asked.verb != "list" and not asked.group):
-        raise Unknown("kafka-consumer-groups.sh: --list, or --describe or --delete with a --group")
-    from streamactors.cli.group_admin import GroupAdmin
-    from streamactors.cli.wire import Wire
-
-    with Wire(asked.bootstrap_server) as wire:
-        admin = GroupAdmin(wire)
-        if asked.verb == "list":
-            for group in admin.groups():
-                print(group.group)
-        for name in asked.group if asked.verb == "describe" else ():
-            _print_group(admin, name)
-        for name in asked.group if asked.verb == "delete" else ():
-            admin.delete(name)
-            print(f"Deletion of requested consumer groups ('{name}') was successful.")
-    return 0
-
-
-def _print_group(admin: GroupAdmin, name: str) -> None:
-    columns = (
-        "GROUP",
-        "TOPIC",
-        "PARTITION",
-        "CURRENT-OFFSET",
-        "LOG-END-OFFSET",
-        "LAG",
-        "CONSUMER-ID",
-        "HOST",
-        "CLIENT-ID",
-    )
-    group = admin.describe(name)
-    owners = {place: member for member in group.members for place in member.partitions}
-    rows: list[tuple[str, ...]] = [columns]
-    for lag in admin.lag(group):
-        owner = owners.get((lag.topic, lag.partition))
-        cells = (name, lag.topic, lag.partition, lag.committed, lag.end, lag.lag)
-        member = (owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)
-        rows.append(tuple("-" if cell is None else str(cell) for cell in (*cells, *member)))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(columns))]
-    for row in rows:
-        print(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
 SCRIPTS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "kafka-storage.sh": storage,
     "kafka-run-class.sh": run_class,
@@ -296,6 +230,7 @@ SCRIPTS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "kafka-configs.sh": configs,
     "kafka-acls.sh": acls,
     "kafka-consumer-groups.sh": groups,
+    "kafka-transactions.sh": transactions,
 }
 
 

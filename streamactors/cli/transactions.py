@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from streamactors.cli.bootstrap import bootstrap_option
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.kafka.errors import KafkaError
+
+if TYPE_CHECKING:
+    from streamactors.cli.wire import Wire
 
 DESCRIBE_TRANSACTIONS: Final = 65
 LIST_TRANSACTIONS: Final = 66
@@ -37,21 +41,10 @@ def list_transactions(bootstrap: str, states: tuple[str, ...], as_json: bool) ->
     Example:
       streamactors transactions list --json
     """
-    from streamactors.cli.wire import Refused, Wire
+    from streamactors.cli.wire import Wire
 
-    rows: list[tuple[str, str, int]] = []
     with Wire(bootstrap) as wire:
-        for broker in wire.brokers():
-            body = {"state_filters": list(states)}
-            answer = wire.retried(
-                lambda broker=broker, body=body: wire.call(broker, LIST_TRANSACTIONS, 0, body),
-                lambda found: found.error_code,
-            )
-            if answer.error_code:
-                raise Refused("the list of transactions", answer.error_code)
-            if answer.unknown_state_filters:
-                raise click.UsageError(f"--state {answer.unknown_state_filters[0]}: there is no such state")
-            rows += [(t.transactional_id, t.transaction_state, t.producer_id) for t in answer.transaction_states]
+        rows = [(t.transactional_id, t.transaction_state, t.producer_id) for _, t in listed(wire, states)]
     columns = ("transactional id", "state", "producer id")
     if as_json:
         print_json(dict(zip(("transactional_id", "state", "producer_id"), row, strict=True)) for row in sorted(rows))
@@ -72,25 +65,52 @@ def describe(bootstrap: str, transactional_id: str, as_json: bool) -> None:
     Example:
       streamactors transactions describe my-transactional-id
     """
-    from streamactors.broker.errors import ErrorCode
-    from streamactors.cli.wire import TRANSACTION, Refused, Wire
+    from streamactors.cli.wire import Wire
 
     with Wire(bootstrap) as wire:
-        body = {"transactional_ids": [transactional_id]}
-        (found,) = wire.retried(
-            lambda: wire.call_coordinator(TRANSACTION, transactional_id, DESCRIBE_TRANSACTIONS, 0, body),
-            lambda answer: answer.transaction_states[0].error_code,
-        ).transaction_states
-    if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-        raise KafkaError(f"there is no transactional id {transactional_id!r}; see: streamactors transactions list")
-    if found.error_code:
-        raise Refused(f"transactional id {transactional_id!r}", found.error_code)
+        _, found = described(wire, transactional_id)
     row = _row(found)
     if as_json:
         print_json([row])
         return
     for name, value in row.items():
         click.echo(f"{name.replace('_', ' ')}: {value if value is not None else '-'}")
+
+
+def listed(wire: Wire, states: Sequence[str] = ()) -> list[tuple[int, Any]]:
+    """Return (broker that coordinates it, answer) for every transactional id. Raises KafkaError or UsageError."""
+    from streamactors.cli.wire import Refused
+
+    rows: list[tuple[int, Any]] = []
+    for broker in wire.brokers():
+        body = {"state_filters": list(states)}
+        answer = wire.retried(
+            lambda broker=broker, body=body: wire.call(broker, LIST_TRANSACTIONS, 0, body),
+            lambda found: found.error_code,
+        )
+        if answer.error_code:
+            raise Refused("the list of transactions", answer.error_code)
+        if answer.unknown_state_filters:
+            raise click.UsageError(f"--state {answer.unknown_state_filters[0]}: there is no such state")
+        rows += [(broker, found) for found in answer.transaction_states]
+    return rows
+
+
+def described(wire: Wire, transactional_id: str) -> tuple[int, Any]:
+    """Return the coordinator's id and what it knows. Raises KafkaError if there is no such transactional id."""
+    from streamactors.broker.errors import ErrorCode
+    from streamactors.cli.wire import TRANSACTION, Refused
+
+    body = {"transactional_ids": [transactional_id]}
+    (found,) = wire.retried(
+        lambda: wire.call_coordinator(TRANSACTION, transactional_id, DESCRIBE_TRANSACTIONS, 0, body),
+        lambda answer: answer.transaction_states[0].error_code,
+    ).transaction_states
+    if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise KafkaError(f"there is no transactional id {transactional_id!r}; see: streamactors transactions list")
+    if found.error_code:
+        raise Refused(f"transactional id {transactional_id!r}", found.error_code)
+    return wire.coordinator(TRANSACTION, transactional_id)[2], found
 
 
 def _row(found: Any) -> dict[str, Any]:

@@ -81,16 +81,21 @@ class Wire:
             self.metadata([])
         return self._call(self._brokers[broker], key, version, body)
 
-    def call_coordinator(self, kind: int, name: str, key: int, version: int, body: Mapping[str, Any]) -> Any:
-        """Send a request to the coordinator of a group or transactional id, and return the answer."""
+    def coordinator(self, kind: int, name: str) -> tuple[str, int, int]:
+        """Return the host, port and id of the broker that coordinates a group or transactional id."""
         give_up = time.monotonic() + ANSWER_TIMEOUT_S
         while True:
             found = self._anybody(FIND_COORDINATOR, 2, {"key": name, "key_type": kind})
             if found.error_code == ErrorCode.NONE:
-                return self._call((found.host, found.port), key, version, body)
+                return found.host, found.port, found.node_id
             if found.error_code not in _RETRIABLE or time.monotonic() > give_up:
                 raise Refused(f"the coordinator of {name!r}", found.error_code)
             time.sleep(RETRY_S)
+
+    def call_coordinator(self, kind: int, name: str, key: int, version: int, body: Mapping[str, Any]) -> Any:
+        """Send a request to the coordinator of a group or transactional id, and return the answer."""
+        host, port, _ = self.coordinator(kind, name)
+        return self._call((host, port), key, version, body)
 
     def retried(self, ask: Any, error_of: Any) -> Any:
         """Ask until the coordinator knows: just after its start it may still be reading."""

@@ -130,9 +130,19 @@ def test_groups(home: Path, bootstrap: str) -> None:
         return script(home, "kafka-consumer-groups.sh", "--bootstrap-server", bootstrap, *arguments)
 
     assert groups("--list").stdout.split() == ["g"]
-    lines = [line.split() for line in groups("--describe", "--group", "g").stdout.splitlines()]
+    described = groups("--describe", "--group", "g").stdout
+    assert "Consumer group 'g' has no active members." in described
+    lines = [line.split() for line in described.splitlines()[3:]]
     assert lines[0][:6] == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
     assert lines[1][:6] == ["g", "b", "1", "2", "5", "3"]
+    reset = ("--reset-offsets", "--group", "g", "--topic", "b:1", "--shift-by", "2")
+    assert groups(*reset).stdout.split()[-4:] == ["g", "b", "1", "4"]
+    assert groups("--describe", "--all-groups").stdout.split()[-9:-6] == ["g", "b", "1"]
+    assert groups("--describe", "--group", "g").stdout == described  # nothing was reset without --execute
+    assert groups(*reset, "--execute").returncode == 0
+    assert groups("--describe", "--group", "g").stdout.split()[-6] == "4"
+    assert "succeeded" in groups("--delete-offsets", "--group", "g", "--topic", "b:1").stdout
+    assert "CURRENT-OFFSET" not in groups("--describe", "--group", "g").stdout
     assert "successful" in groups("--delete", "--group", "g").stdout
     assert groups("--list").stdout == ""
 
@@ -142,6 +152,8 @@ def test_what_is_not_known_is_refused_by_name(home: Path) -> None:
         ("kafka-run-class.sh", "org.apache.zookeeper.server.quorum.QuorumPeerMain", "x"),
         ("kafka-topics.sh", "--zookeeper", "localhost:2181", "--list"),
         ("kafka-consumer-groups.sh", "--bootstrap-server", "localhost:1"),
+        ("kafka-consumer-groups.sh", "--bootstrap-server", "localhost:1", "--list", "--by-duration", "P1D"),
+        ("kafka-transactions.sh", "--bootstrap-server", "localhost:1", "find-hanging"),
         ("kafka-storage.sh", "format"),
     ):
         ran = script(home, name, *arguments)

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streamactors.broker import Cluster
+from streamactors.cli import kafka_scripts
 from tests.broker.wire import wait_until
 from tests.differential.apache_kafka import broker as apache
 from tests.differential.java_programs.jvm import Jvm
@@ -229,3 +230,48 @@ def test_kafka_transactions(jvm: Jvm, brokers: tuple[str, str]) -> None:
         said.append([public(jvm.run(TRANSACTIONS, "--bootstrap-server", bootstrap, *command)) for command in commands])
     for command, theirs, ours in zip(commands, *said, strict=True):
         assert ours == theirs, command
+
+
+def test_the_scripts_that_stand_in_for_kafkas_print_the_same(
+    jvm: Jvm, brokers: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, bootstrap = brokers
+    topic(bootstrap, "shims", 2, 10)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "shims"})
+    consumer.commit(offsets=[TopicPartition("shims", 0, 3), TopicPartition("shims", 1, 5)], asynchronous=False)
+    consumer.close()
+    settings = {"group.id": "shims-live", "auto.offset.reset": "earliest", "client.id": "app"}
+    member = Consumer({"bootstrap.servers": bootstrap, **settings})
+    member.subscribe(["shims"])
+    wait_until(lambda: member.poll(0.1) is not None, "the first record")
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "shims"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("shims", b"x", partition=0)
+    assert producer.flush(30) == 0
+    reset = ("--reset-offsets", "--group", "shims", "--topic", "shims")
+    groups: list[tuple[str, ...]] = [
+        ("--list",),
+        ("--list", "--state"),
+        ("--list", "--state", "stable,dead"),
+        ("--describe", "--group", "shims"),
+        ("--describe", "--group", "shims", "--state"),
+        ("--describe", "--group", "shims", "--members"),
+        ("--describe", "--group", "shims-live"),
+        ("--describe", "--group", "shims-live", "--state"),
+        ("--describe", "--group", "shims-live", "--members"),
+        ("--describe", "--group", "shims-live", "--members", "--verbose"),
+        *((*reset, *where, "--dry-run") for where in (("--to-earliest",), ("--to-offset", "99"), ("--shift-by", "-1"))),
+        (*reset, "--to-datetime", "2099-01-01T00:00:00.000", "--execute"),
+        ("--describe", "--group", "shims"),
+        ("--delete-offsets", "--group", "shims", "--topic", "shims:0"),
+    ]
+    scripts = [("kafka-consumer-groups.sh", GROUPS, command) for command in groups]
+    scripts += [("kafka-transactions.sh", TRANSACTIONS, ("list",))]
+    scripts += [("kafka-transactions.sh", TRANSACTIONS, ("describe", "--transactional-id", "shims"))]
+    for script, tool, command in scripts:
+        theirs = public(jvm.run(tool, "--bootstrap-server", bootstrap, *command))
+        assert kafka_scripts.main([script, "--bootstrap-server", bootstrap, *command]) == 0
+        ours = public(capsys.readouterr().out)
+        assert ours == [line for line in theirs if not line.startswith(("exit code 0", "Warn: "))], command
+    member.close()
