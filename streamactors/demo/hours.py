@@ -45,7 +45,8 @@ def graph(bootstrap: str) -> RunnableGraph[tuple[Control, StreamFuture[None]]]:
     into_topic = Transactional.sink(producer(bootstrap).with_transactional_id(NAME))
     return (
         Consumer.records(
-            consumer(bootstrap, NAME),
+            # a name of its own in the group: after a crash it is let in at once, not when its old self has timed out
+            consumer(bootstrap, NAME).with_property("group.instance.id", NAME),
             Subscriptions.topics(FLIGHTS),
             key="string",
             value=Flight.from_json,
