@@ -60,6 +60,7 @@ class RunTransaction:
         self._reached: dict[Participant, PositionMark] = {}
         self._asked: set[Participant] = set()
         self._ended: set[Participant] = set()
+        self._settled: set[Participant] = set()
         self._left: set[Participant] = set()
         self._cutting = False
         self._over = False
@@ -236,6 +237,7 @@ class RunTransaction:
                 producer.send_offsets(offsets, group(), settings.transaction_timeout_ms / 1_000)
         producer.commit(settings.transaction_timeout_ms / 1_000)
         self._sent.update(target)
+        self._settled |= self._ended
         if len(self._ended) < len(self._participants):
             producer.begin()
             self._arm()
@@ -247,18 +249,22 @@ class RunTransaction:
                 del self._reached[participant]
             participant.committed()
 
+    def is_settled(self, participant: Participant) -> bool:
+        """True when the stream of a participant has ended and everything it wrote is committed; any thread."""
+        return participant in self._settled
+
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def leave(self, participant: Participant, error: BaseException | None, *, finished: bool = False) -> None:
-        """A sink has stopped; any thread. If the transaction is not over it is aborted and the others fail, unless the sink had
-        `finished`: said its last word, and need not wait for the commit."""
+        """A sink has stopped; any thread. If the transaction is not over it is aborted and the others fail, unless the sink is settled or
+        had `finished`: said its last word, and need not wait for the commit."""
         producer = self.producer
         if producer is not None:
             producer.call(self._on_left, participant, error, finished)
 
     def _on_left(self, participant: Participant, error: BaseException | None, finished: bool) -> None:
         self._left.add(participant)
-        if not self._over and not finished:
+        if not (self._over or finished or participant in self._settled):
             self._abort(
                 error or ProducerFailed("a transactional sink of the run was cancelled; the transaction is aborted")
             )

@@ -98,14 +98,16 @@ class TransactionalLogic(ProducerLogic):
             self._transaction.reached(self, self._at.copy(), ended=self._completing)
 
     def _on_committed(self, _: None) -> None:
-        self._target = None
-        self._reported = False
+        # a cut was committed -> the stream ended -> its answer comes only now: what was written since waits for the next commit
+        self._final = self._transaction.is_settled(self)
+        if self._final or not self._completing:
+            self._target = None
+            self._reported = False
         if self._at:
             if self._queue:
                 self._queue.append(self._at.copy())
             else:
                 self.out.mark(self._at)
-        self._final = self._completing
         self.in_.release()
         self._move_on()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors import Keep, Sink, Source
+from streamactors import Broadcast, Flow, GraphDSL, Keep, Sink, Source
 from streamactors.errors import BuildError
 from streamactors.kafka import (
     Consumer,
@@ -118,6 +118,31 @@ def test_K_16_two_sinks_of_a_run_commit_together(
     control.is_shutdown.result(30)
     assert sorted(values(read_all("all", 2))) == list(range(1_000))
     assert values(read_all("even", 2)) == list(range(0, 1_000, 2))
+
+
+def test_K_16_a_sink_that_has_ended_is_committed_and_the_others_go_on(
+    cluster, settings, transactional, system, topic_with, committed, wait_for, read_all
+):
+    topic = topic_with("in-some", numbers(10))
+    cluster.create_topic("few", partitions=1)
+    cluster.create_topic("rest", partitions=1)
+    sink = Transactional.sink(transactional)
+    with GraphDSL() as g:
+        source = g.add(Transactional.source(settings, Subscriptions.topics(topic)), keep=True)
+        fan = g.add(Broadcast(2))
+        source >> fan
+        fan >> Flow.take(3).map(to("few")) >> g.add(sink, keep=True)
+        fan >> Flow.map(to("rest")) >> g.add(sink, keep=True)
+    control, few, done = g.to_runnable().run(system)
+    wait_for(lambda: values(read_all("rest")) == list(range(10)))
+    few.result(30)
+    assert values(read_all("few")) == [0, 1, 2]
+    topic_more(cluster, topic, b"10")
+    wait_for(lambda: values(read_all("rest")) == list(range(11)))
+    wait_for(lambda: committed(topic) == {0: 11})
+    control.stop()
+    done.result(30)
+    control.is_shutdown.result(30)
 
 
 def _evens(topic, sink):
