@@ -5,10 +5,16 @@ from __future__ import annotations
 import csv
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
+
+from streamactors.demo.crash import Moment
+from streamactors.demo.folder import Folder
+from streamactors.demo.steps import STEPS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 
@@ -48,3 +54,25 @@ def test_killed_twice_it_ends_in_the_same_tables(tmp_path, seed):
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.count("kill -9 in ") == 2
     assert ran.stdout.count("the same, row for row") == 4
+
+
+@pytest.mark.parametrize("step", ["produce", "flights-to-spark", "hours"])
+def test_ctrl_c_leaves_no_process_and_the_next_run_goes_on(tmp_path, step):
+    folder = Folder(tmp_path / "demo")
+    command = [sys.executable, "-m", "streamactors.cli.main", "demo", "--into", str(folder.path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        moment = Moment(step, 0.3)
+        while not moment.has_come(folder.read_run(), list(STEPS)):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (130, "")
+    broker = folder.read_run()["broker"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(broker, 0)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    assert list(folder.steps_done()) == list(STEPS)[: list(STEPS).index(step)]
