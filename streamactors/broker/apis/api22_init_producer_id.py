@@ -2,7 +2,8 @@
 
 Versions: 0-6 (2 flexible; 3 the producer's own id and epoch KIP-360; 6 two-phase commit KIP-939). Authorised: WRITE
 TRANSACTIONAL_ID where there is one. Errors: INVALID_REQUEST (an empty transactional id, or half an id and epoch),
-COORDINATOR_NOT_AVAILABLE, those of the coordinator. Differs from Apache Kafka: every principal may write idempotently,
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED (two-phase commit, which is not enabled), UNSUPPORTED_VERSION (a prepared
+transaction to be kept), COORDINATOR_NOT_AVAILABLE, those of the coordinator. Differs from Apache Kafka: every principal may write idempotently,
 as in Kafka since 2.8 with any WRITE right."""
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ def handle(request: Request) -> Body | Later:
     if (message.producer_id == -1) != (message.producer_epoch == -1):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if message.transactional_id is not None:
+        if message.enable2_pc:
+            # What Kafka says as long as transaction.two.phase.commit.enable is false: no transaction may do without a time-out.
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if message.keep_prepared_txn:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         transactions = request.node.transactions
         if transactions is None:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -262,6 +262,16 @@ def test_partitions_are_added_in_every_version(client: WireClient, topic: str, t
     assert producer.add(topic, 0, version=version) == [fenced]
 
 
+@pytest.mark.parametrize(
+    ("flag", "error"),
+    [("enable2_pc", E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("keep_prepared_txn", E.UNSUPPORTED_VERSION)],
+)
+def test_two_phase_commit_is_refused_rather_than_ignored(client: WireClient, tx: str, flag: str, error: E) -> None:
+    body = {"transactional_id": tx, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+    assert client.call(22, 6, {**body, flag: True}).error_code == error
+    assert client.call(22, 6, body).error_code == E.NONE
+
+
 @pytest.mark.parametrize("version", [4, 5])
 def test_brokers_ask_whether_partitions_are_part_of_a_transaction(
     client: WireClient, topic: str, tx: str, version: int
