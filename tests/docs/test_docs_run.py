@@ -29,6 +29,7 @@ def broker():
         yield cluster.bootstrap_servers
 
 
+@pytest.mark.timeout(900)  # the page about Spark starts one
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_the_code_of_a_page_runs_as_written(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
