@@ -37,13 +37,16 @@ def build() -> Path:
     return tests
 
 
-def outcomes(cluster: Cluster, tests: Sequence[str], folder: Path, timeout_s: float) -> dict[str, str]:
-    """Run tests, four at a time; return test -> PASSED, FAILED or SKIPPED."""
+def outcomes(
+    cluster: Cluster, tests: Sequence[str], folder: Path, timeout_s: float, at_a_time: int = 4
+) -> dict[str, str]:
+    """Run tests, so many at a time; return test -> PASSED, FAILED or SKIPPED."""
     runner = build()
     (runner / "test.conf").write_text(f"metadata.broker.list={cluster.bootstrap_servers}\ntest.topic.random=true\n")
     report = folder / "report.json"
+    report.unlink(missing_ok=True)
     ran = run(
-        [runner / "test-runner", "-E", "-p4", "-L"],
+        [runner / "test-runner", "-E", f"-p{at_a_time}", "-L"],
         folder=runner,
         timeout_s=timeout_s,
         env={
@@ -64,7 +67,12 @@ def outcomes(cluster: Cluster, tests: Sequence[str], folder: Path, timeout_s: fl
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     build()
     with Cluster(process=True, config=SETTINGS) as cluster:
-        return outcomes(cluster, allowed("librdkafka"), tmp_path_factory.mktemp("librdkafka"), 1200)
+        folder = tmp_path_factory.mktemp("librdkafka")
+        found = outcomes(cluster, allowed("librdkafka"), folder, 1200)
+        failed = [name for name in allowed("librdkafka") if found.get(name) != "PASSED"]
+        if failed:  # many count seconds: a second time by themselves
+            found |= outcomes(cluster, failed, folder, 500, at_a_time=1)
+        return found
 
 
 @pytest.mark.parametrize("name", allowed("librdkafka"))

@@ -6,7 +6,10 @@ from typing import Any
 
 _NO_TIERED = "there is no tiered storage; only the wording differs"
 _NONE_ABORTED = "no aborted transactions are null, as the protocol allows; Apache Kafka tells an empty list"
-_SAYS_WHY = "the error message says what is wrong; Apache Kafka's is empty"
+_WORDS = "only the wording differs"
+_NEGATIVE = "a negative size is taken for none at all, so one batch comes; UNKNOWN_SERVER_ERROR there"
+_ISOLATION = "an isolation level that is none reads uncommitted records; UNKNOWN_SERVER_ERROR there"
+_SAYS_WHY = "the error message says what is wrong; Apache Kafka's is empty or about something else"
 
 DIFFERENCES: dict[str, str] = {
     "create with {'compression_type': 'gzip'}": "recompression by the broker is refused by name for now",
@@ -27,6 +30,40 @@ DIFFERENCES: dict[str, str] = {
     "alter a broker's unknown setting": "unknown settings are refused by name; Apache Kafka keeps them",
     "grow to 20000": "POLICY_VIOLATION as in CreateTopics, instead of UNKNOWN_SERVER_ERROR",
     "metadata of neither name nor id": "INVALID_REQUEST for that topic, instead of UNKNOWN_SERVER_ERROR for everything",
+    "new producer the first": "Apache Kafka says COORDINATOR_LOAD_IN_PROGRESS while it gets its first block of producer ids",
+    "quorum v0": "the epoch of the only voter is 1; Apache Kafka's counts its elections",
+    "produce to a topic without partitions": "the topic is in the answer; Apache Kafka leaves it out",
+    "produce to one partition twice": "both batches are appended and answered; Apache Kafka forgets the first of them",
+    "produce with attributes 5": "UNSUPPORTED_COMPRESSION_TYPE for a codec that is none, instead of UNKNOWN_SERVER_ERROR",
+    "produce with attributes 7": "UNSUPPORTED_COMPRESSION_TYPE for a codec that is none, instead of UNKNOWN_SERVER_ERROR",
+    "produce with attributes 8": "INVALID_TIMESTAMP for a producer that claims log append time; Apache Kafka takes the claim out",
+    "produce of length 49": "INVALID_RECORD, as for two batches; Apache Kafka looks at the CRC of the first one before",
+    "produce of length 2147483647": "CORRUPT_MESSAGE, as for other lengths that lie, instead of UNKNOWN_SERVER_ERROR",
+    "produce gzip with a wrong codec": "records are not looked into (record.validation=header); UNKNOWN_SERVER_ERROR there",
+    "produce from the far future": _WORDS,
+    "fetch at most -1": _NEGATIVE,
+    "fetch at most -1 of a partition": _NEGATIVE,
+    "fetch at isolation 2": _ISOLATION,
+    "fetch at isolation -1": _ISOLATION,
+    "offsets at isolation 2": _ISOLATION,
+    "fetch partition -1": _NONE_ABORTED,
+    "fetch an unknown id": _NONE_ABORTED,
+    "describe no kind": _SAYS_WHY,
+    "describe an unknown kind": _SAYS_WHY,
+    **dict.fromkeys(
+        (
+            *(f"produce of format {number}" for number in (1, 3)),
+            *(f"produce with attributes {bits}" for bits in (16, 32, 48)),
+            *(f"produce of length {size}" for size in (0, -1, 48)),
+            *(f"produce with last delta {delta}" for delta in (0, 2, -1, 2**31 - 1)),
+            *(f"produce of {count} records" for count in (0, 1, 3, -1, 2**31 - 1)),
+            "produce with a base offset",
+            "produce of producer 5 epoch 0 from -1",
+            "produce a batch of nothing",
+            "produce more than a message may be",
+        ),
+        _SAYS_WHY,
+    ),
     "quorum": "the epoch of the only voter is 1; Apache Kafka's counts its elections",
 }
 

@@ -71,11 +71,12 @@ def check_header(records: memoryview, max_message_bytes: int, origin: AppendOrig
         fields
     )
     if magic != MAGIC:
-        raise InvalidRecord(f"record batch of format version {magic}; only version 2 can be produced")
+        refusal = InvalidRecord if 0 <= magic < MAGIC else CorruptMessage
+        raise refusal(f"record batch of format version {magic}; only version 2 can be produced")
     if length + LOG_OVERHEAD != size:
         if HEADER_SIZE <= length + LOG_OVERHEAD < size:
             raise InvalidRecord("a produce request may have only one record batch per partition, here is more")
-        raise InvalidRecord(f"a record batch that says it has {length + LOG_OVERHEAD} bytes came with {size}")
+        raise CorruptMessage(f"a record batch that says it has {length + LOG_OVERHEAD} bytes came with {size}")
     if size > max_message_bytes:
         raise MessageTooLarge(f"record batch of {size} bytes; max.message.bytes is {max_message_bytes}")
     computed = crc32c(records[ATTRIBUTES_AT:])

@@ -54,10 +54,11 @@ def test_a_good_batch_passes(codec: Compression) -> None:
     [
         (bytearray(), InvalidRecord, "0 bytes are none"),
         (good()[: HEADER_SIZE - 1], InvalidRecord, "60 bytes are none"),
-        (good()[:-1], InvalidRecord, "came with"),
+        (good()[:-1], CorruptMessage, "came with"),
         (good() + good(), InvalidRecord, "only one record batch"),
-        (patched(good(), 8, -5, 4), InvalidRecord, "came with"),
+        (patched(good(), 8, -5, 4), CorruptMessage, "came with"),
         (patched(good(), 16, 1, 1), InvalidRecord, "format version 1"),
+        (patched(good(), 16, 3, 1), CorruptMessage, "format version 3"),
         (patched(good(), 57, 3, 4), InvalidRecord, "3 records"),
         (patched(good(), 57, 0, 4), InvalidRecord, "0 records"),
         (patched(good(), 57, -1, 4), InvalidRecord, "-1 records"),
