@@ -13,6 +13,7 @@ from typing import Any
 from streamactors.actors.futures import StreamFuture
 from streamactors.errors import BuildError
 from streamactors.kafka.client_consumer import offsets_of
+from streamactors.kafka.commit_reply import CommitReply
 from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.subscriptions import TopicPartition
@@ -164,7 +165,9 @@ _ONLY_OFFSETS = {CommittableOffset}
 _MESSAGE, _ORIGIN = itemgetter(0), itemgetter(1)
 
 
-def all_committed(commits: Iterable[Callable[[StreamFuture[None]], None]]) -> StreamFuture[None]:
+def all_committed(
+    commits: Iterable[Callable[[StreamFuture[None]], None]], max_retries: int | None = None
+) -> StreamFuture[None]:
     """Have several consumers commit; return the future that ends with the last, or fails with the first that does."""
     every = list(commits)
     whole: StreamFuture[None] = StreamFuture("commit")
@@ -178,7 +181,7 @@ def all_committed(commits: Iterable[Callable[[StreamFuture[None]], None]]) -> St
             whole.try_complete(None)
 
     for commit in every:
-        reply: StreamFuture[None] = StreamFuture("commit")
+        reply = CommitReply(max_retries)
         reply.add_done_callback(ended)
         commit(reply)
     if not every:

@@ -157,7 +157,7 @@ class CommitterLogic(FlowLogic):
         flush = _Flush(batch, marks)
         self._flushes.append(flush)
 
-        all_committed(consumers).add_done_callback(partial(self._ended, flush))
+        all_committed(consumers, self._stage.settings.max_retries).add_done_callback(partial(self._ended, flush))
 
     def _ended(self, flush: _Flush, future: Future[None]) -> None:
         """Any thread: a batch is committed, or not."""

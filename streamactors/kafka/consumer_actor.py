@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from streamactors.actors.messages import Actor, ActorExitRequest
 from streamactors.engine.marks import next_epoch
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.client_consumer import Received, StreamConsumer, offset_of, wrapped
+from streamactors.kafka.commit_reply import CommitReply
 from streamactors.kafka.consumer_snapshot import snapshot
 from streamactors.kafka.consumer_state import ConsumerState, Limits, Partition
 from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed, KafkaError
@@ -185,6 +187,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._membership: Any = None
         self._membership_changed = True
         self._stop_by = 0.0
+        self._tries = 0
         self._end_told = False
         self._assigned = False  # no partitions then means: not yet, or taken away for a while
         self._retries_since: float | None = None
@@ -384,6 +387,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
                 partition.stage.on_end(max(partition.stop_at or 0, partition.position or 0))
 
     def _deliver(self) -> None:
+        limit = self._settings.max_in_flight
+        if limit is not None and self._tracker is not None:
+            self._state.full = self._tracker.above_gap(limit)
         for delivery in self._state.deliveries():
             stage = delivery.stage
             if not getattr(stage, "takes_messages", False):
@@ -508,10 +514,32 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if committed:
             self._answer(None)
         else:
-            self._call_later(COMMIT_RETRY_MS, lambda: self.myAddress.tell(_ANSWER))
+            self._give_up()
+            if self._replies:
+                self._call_later(COMMIT_RETRY_MS, lambda: self.myAddress.tell(_ANSWER))
+
+    def _give_up(self) -> None:
+        """A commit was refused for now: fail those who do not want to try more often."""
+        self._tries += 1
+        given_up = [
+            r for r in self._replies if isinstance(r, CommitReply) and self._tries > (r.max_retries or math.inf)
+        ]
+        if not given_up or self._tracker is None:
+            return
+        named = ", ".join(f"{key}@{offset}" for key, offset in list(self._tracker.to_commit().items())[:5])
+        error = CommitTimeout(
+            f"group {self._settings.group_id}: {named} not committed in {self._tries} tries; raise max_retries or look at the "
+            "coordinator"
+        )
+        self._replies = [reply for reply in self._replies if reply not in given_up]
+        for reply in given_up:
+            reply.try_fail(error)
+        if not self._replies:
+            self._tries = 0
 
     def _answer(self, error: BaseException | None) -> None:
         replies, self._replies = self._replies, []
+        self._tries = 0
         for reply in replies:
             if error is None:
                 reply.try_complete(None)

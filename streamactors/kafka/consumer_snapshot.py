@@ -66,9 +66,12 @@ def _partition(
 
 
 def _paused_by(state: ConsumerState, partition: Partition) -> str | None:
-    """Who keeps the partition from being delivered or fetched: user, look-up (its first offset is being asked for), back-pressure."""
+    """Who keeps the partition from being delivered or fetched: user, look-up (its first offset is being asked for),
+    max_in_flight (too much is acknowledged above a gap), back-pressure."""
     if partition.key in state.user_paused:
         return "user"
     if partition.key in state.withheld:
         return "look-up"
+    if partition.key in state.full:
+        return "max_in_flight"
     return "back-pressure" if partition.paused else None

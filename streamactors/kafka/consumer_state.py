@@ -114,6 +114,7 @@ class ConsumerState:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.user_paused: set[TopicPartition] = set()
         self.withheld: set[TopicPartition] = set()
+        self.full: set[TopicPartition] = set()  # too much is acknowledged above a gap; set anew before each delivery
         self.demand: dict[Any, int] = {}
         self.counts = Counts()
         self._high, self._low = limits.per_partition(0)
@@ -239,7 +240,7 @@ class ConsumerState:
             key = waiting.popleft()
             partition = filled[key]
             wanted = self.demand.get(partition.stage, 0)
-            if not wanted or self.is_silenced(key):
+            if not wanted or self.is_silenced(key) or key in self.full:
                 continue
             del filled[key]
             if len(partition.chunks) > 1 or len(partition.chunks[0].records) > wanted:

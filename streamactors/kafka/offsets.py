@@ -112,6 +112,11 @@ class OffsetTracker:
                 progress.done = max(progress.done or 0, max(offsets) + 1)
             self._changed.notify_all()
 
+    def above_gap(self, limit: int) -> set[TopicPartition]:
+        """Return the partitions with at least so many offsets acknowledged above one that is not."""
+        with self._changed:
+            return {key for key, progress in self._partitions.items() if len(progress.acked) >= limit}
+
     def to_commit(self, keys: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Return the positions that are done and not committed."""
         with self._changed:

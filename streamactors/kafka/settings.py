@@ -102,7 +102,9 @@ class ConsumerSettings(ClientSettings):
     record. Back-pressure, per partition: resumed when less than `low_bytes` are buffered, paused when more than `high_bytes` have been for
     `pause_dwell_ms`; `max_buffered_bytes` is the bound of all partitions together. `commit_interval_ms`: how often done positions are
     committed. `revoke_timeout_ms`: how long a partition that is taken away may wait for what is in flight. `wait_close_partition_ms`: how
-    long the sub-source of a partition that was taken away goes on, in case it is given back at once, as eager rebalances do."""
+    long the sub-source of a partition that was taken away goes on, in case it is given back at once, as eager rebalances do. `max_in_flight`: nothing more
+    is delivered of a partition while so many of its offsets in hand are acknowledged above one that is not (what is on its way comes on top);
+    None: no bound."""
 
     group_id: str | None = None
     auto_offset_reset: str = "latest"
@@ -176,7 +178,8 @@ class ProducerSettings(ClientSettings):
 
 @dataclass(frozen=True)
 class CommitterSettings:
-    """How offsets in hand are committed: when `max_batch` have gathered, or `max_interval_ms` after the first."""
+    """How offsets in hand are committed: when `max_batch` have gathered, or `max_interval_ms` after the first; at most `parallelism`
+    batches at a time. A commit that the broker refuses for now is tried again `max_retries` times, within commit_timeout_ms."""
 
     max_batch: int = 1_000
     max_interval_ms: int = 10_000

@@ -113,6 +113,8 @@ class _ConsumerSourceLogic(SourceLogic):
         self._source: int | None = None
         self._tell: Callable[[Any], None] = lambda _: None
         self._ending = False
+        limit = stage.settings.max_in_flight if stage.commits is Commits.OFFSETS else None
+        self._ahead = AHEAD if limit is None else min(AHEAD, limit)
         self._failed = False
         self._owned: OwnedStart | None = None  # somebody else says where to begin
 
@@ -290,9 +292,10 @@ class _ConsumerSourceLogic(SourceLogic):
 
     def _ask(self) -> None:
         wanted = (
-            min(self.out.asked, AHEAD if self._steps is None else min(AHEAD, self._steps.pace.window)) - self._asked
+            min(self.out.asked, self._ahead if self._steps is None else min(self._ahead, self._steps.pace.window))
+            - self._asked
         )
-        if self._ends is None and wanted > 0 and (wanted * 2 >= AHEAD or self._asked * 2 <= wanted):
+        if self._ends is None and wanted > 0 and (wanted * 2 >= self._ahead or self._asked * 2 <= wanted):
             self._asked += wanted
             self._tell(RequestRecords(self, wanted))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import threading
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
@@ -189,6 +190,54 @@ def test_49_a_commit_that_never_succeeds_names_partition_position_and_assignment
     assert f"{topic}-0@5" in str(end)
 
 
+@pytest.mark.parametrize("max_retries", [2, 3])
+def test_49_a_committer_tries_as_often_as_it_is_told(
+    settings, system, topic_with, committed, commits, wait_for, max_retries
+):
+    topic = topic_with(f"tries-{max_retries}", numbers(5))
+    commits.answers += [False] * 3
+    source = Consumer.committable_source(settings, Subscriptions.topics(topic)).map(lambda m: m.offset)
+    sink = Committer.sink(CommitterSettings(max_batch=5, max_retries=max_retries))
+    control, done = source.to_mat(sink, Keep.both).run(system)
+    if max_retries == 2:
+        error = done.exception(30)
+        assert isinstance(error, CommitTimeout)
+        assert f"{topic}-0@5 not committed in 3 tries" in str(error)
+    else:
+        wait_for(lambda: committed(topic) == {0: 5})
+        control.stop()
+        assert done.exception(30) is None
+    control.is_shutdown.exception(30)
+
+
+def test_K_12_offsets_above_a_gap_are_bounded_and_go_on_when_it_is_closed(
+    settings, system, topic_with, wait_for, committed
+):
+    topic = topic_with("gap", numbers(2_000), 2)
+    source = Consumer.committable_source(replace(settings, max_in_flight=20), Subscriptions.topics(topic))
+    slow, others = Future(), set()
+
+    def work(message):
+        if (message.record.partition, message.record.offset) == (0, 0):
+            return slow
+        others.add((message.record.partition, message.record.offset))
+        done = Future()
+        done.set_result(message.offset)
+        return done
+
+    sink = Committer.sink(CommitterSettings(max_batch=20, max_interval_ms=10))
+    first = []
+    noted = source.map(lambda m: first.append(m.offset) or m if m.record.partition == 0 and not first else m)
+    control = noted.map_async_unordered(1_000, work).to_mat(sink, DrainingControl.create).run(system)
+    wait_for(lambda: {(1, offset) for offset in range(1_000)} <= others, 60)
+    wait_for(lambda: control.snapshot()["partitions"][f"{topic}-0"]["paused_by"] == "max_in_flight", 60)
+    assert 20 <= sum(1 for partition, _ in others if partition == 0) < 500
+    slow.set_result(first[0])
+    wait_for(lambda: len(others) == 1_999, 60)
+    control.drain_and_shutdown(timeout=60)
+    assert committed(topic, 2) == {0: 1_000, 1: 1_000}
+
+
 def test_49_a_commit_that_fails_for_good_fails_its_future(settings, system, topic_with, committed, commits):
     topic = topic_with("fatal", numbers(10))
     control, messages, _ = held(settings, topic, system, 10)
@@ -317,7 +366,7 @@ def test_52_nothing_is_committed_behind_a_record_that_could_not_be_written(
         value = bytes(2_000_000) if m.record.offset == 3 else m.record.value
         return ProducerMessage.message(ProducerRecord("five-out", value), m.offset)
 
-    sink = Producer.committable_sink(producer_settings, CommitterSettings(max_batch=1, max_interval_ms=10))
+    sink = Producer.committable_sink(producer_settings, CommitterSettings(max_batch=20, max_interval_ms=10))
     source = Consumer.committable_source(settings, Subscriptions.topics(topic), until="end").map(envelope)
     control, done = source.to_mat(sink, Keep.both).run(system)
     assert isinstance(done.exception(30), RecordError)
