@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent import futures
 from concurrent.futures import Future
 from typing import Any
 
@@ -30,7 +31,8 @@ class SupervisedRun:
         self._ended = threading.Event()
         self._system = ActorSystem("run")
         value: Any = RunnableGraph(self._held(graph.module)).run(self._system)
-        self._futures += _futures_in(value)
+        self._queries = list(_ends_in(value))
+        self._futures += [*_futures_in(value), *self._queries]
         for run in list(runs_of(self._system)):
             run.when_ended(self._look)
         self._look()
@@ -43,12 +45,9 @@ class SupervisedRun:
         """Return whether the stream, and what it holds outside, ended within `timeout` seconds."""
         if not self._ended.wait(timeout):
             return False
-        for control in self.controls:  # the last commit comes after the last stage
-            try:
-                control.is_shutdown.exception(timeout)
-            except TimeoutError:
-                return False
-        return True
+        # the last commit, and Spark's last batch, come after the last stage
+        outside = [*(control.is_shutdown for control in self.controls), *self._queries]
+        return not futures.wait(outside, timeout).not_done
 
     def stop(self) -> None:
         """Ask every source to end, and let what is in flight be finished. Idempotent."""
@@ -115,3 +114,13 @@ def _futures_in(value: Any) -> Iterator[Future[Any]]:
     elif isinstance(value, (tuple, list)):
         for each in value:
             yield from _futures_in(each)
+
+
+def _ends_in(value: Any) -> Iterator[Future[Any]]:
+    """Yield how Spark queries in a materialized value end: with their last batch, after the stream."""
+    end = getattr(value, "completion", None)
+    if isinstance(end, Future):
+        yield end
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _ends_in(each)
