@@ -27,7 +27,6 @@ def main(wanted: list[str]) -> int:
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(names())}", file=sys.stderr)
         return 2
-    results = load()
     failed = []
     for name in wanted or names():
         module = importlib.import_module(f"benchmarks.{name}")
@@ -44,13 +43,14 @@ def main(wanted: list[str]) -> int:
             print(
                 "  " + " | ".join(f"{key} {value}" for key, value in row.items() if value not in (None, "")), flush=True
             )
+        results = load()  # another run may have finished meanwhile
         results[name] = {
             "title": (module.__doc__ or name).strip().splitlines()[0],
             "date": time.strftime("%Y-%m-%d"),
             "rows": rows,
         }
         save(results)
-    write_page(results, Path(__file__).parent.parent / "docs")
+    write_page(load(), Path(__file__).parent.parent / "docs")
     return 1 if failed else 0
 
 

@@ -77,6 +77,12 @@ def _label(name: str, row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     return f"{name}: {row['name']}{peer}"[:90]
 
 
+def _lead(row: dict[str, Any]) -> float:
+    """Return how far ahead a row is: of times and costs, whose targets are upper bounds, less is more."""
+    ratio = float(row["ratio"])
+    return 1 / ratio if str(row.get("target", "")).startswith("<=") and ratio > 0 else ratio
+
+
 def draw(results: Results, images: Path) -> bool:
     """Draw the ratios as bars; return False where matplotlib is missing."""
     try:
@@ -87,7 +93,7 @@ def draw(results: Results, images: Path) -> bool:
     from matplotlib import pyplot
 
     bars = [
-        (_label(name, row, result["rows"]), float(row["ratio"]))
+        (_label(name, row, result["rows"]), _lead(row))
         for name, result in sorted(results.items())
         for row in result["rows"]
         if isinstance(row.get("ratio"), (int, float))
