@@ -121,20 +121,23 @@ def test_graph_prints_mermaid_and_runs_nothing(module, capsys):
 
 
 def test_a_dry_run_looks_at_brokers_and_topics_and_consumes_nothing(module, capsys):
-    with Cluster() as cluster:
-        cluster.create_topic("there", 2)
-        text = (
+    def graphs(bootstrap: str, patience_ms: int) -> str:
+        return module(
             "from streamactors.kafka import *\n"
-            f"settings = ConsumerSettings({cluster.bootstrap_servers!r}, group_id='g', auto_offset_reset='earliest')\n"
+            f"settings = ConsumerSettings({bootstrap!r}, group_id='g', preflight_timeout_ms={patience_ms})\n"
             "def of(topic): return Consumer.source(settings, Subscriptions.topics(topic)).to(Sink.foreach(print))\n"
             "there, absent = of('there'), of('absent')\n"
         )
-        name = module(text)
+
+    with Cluster() as cluster:
+        cluster.create_topic("there", 2)
+        name = graphs(cluster.bootstrap_servers, 60_000)
         assert run(["run", "--dry-run", f"{name}:there"]) == 0
         assert "there (2 partitions)" in capsys.readouterr().out
         assert run(["run", "--dry-run", f"{name}:absent"]) == 1
         assert "absent" in said(capsys)
-    assert run(["run", "--dry-run", f"{name}:there"]) == 1
+        gone = cluster.bootstrap_servers
+    assert run(["run", "--dry-run", f"{graphs(gone, 500)}:there"]) == 1
     assert "no broker at" in said(capsys)
 
 
