@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamactors import Sink
-from streamactors.demo import flights_to_spark, hours_to_spark, topics
+from streamactors.demo import flights_to_spark, hours, hours_to_spark, topics
 from streamactors.demo.alerts import Alert
 from streamactors.demo.truth import WEATHER, by_airline
 from streamactors.kafka import Consumer, ConsumerRecord, Subscriptions
@@ -39,15 +39,15 @@ def read_tables(folder: Folder, bootstrap: str) -> Tables:
 
     flights = pd.read_parquet(folder.parquet / flights_to_spark.NAME)
     flights = flights.assign(cancelled=flights["dep_delay"].isna(), month=flights["month"].astype("int64"))
-    hours = pd.read_parquet(folder.parquet / hours_to_spark.NAME)
-    hours = hours[["origin", "hour_ms", "flights", "cancelled", "mean_delay", *WEATHER]]
+    by_hour = pd.read_parquet(folder.parquet / hours_to_spark.NAME)
+    by_hour = by_hour[["origin", "hour_ms", "flights", "cancelled", "mean_delay", *WEATHER]]
     last = dict(read(bootstrap, topics.ALERTS, lambda record: (record.key, Alert.from_json(record.value or b""))))
     alerts = pd.DataFrame(last.values(), columns=Alert._fields).fillna("")
     letters = set(read(bootstrap, topics.FLIGHTS_DEAD, origin_of))
     tables = Tables(
         flights=len(flights),
         by_airline=by_airline(flights),
-        hours=hours.sort_values(["origin", "hour_ms"], ignore_index=True),
+        hours=by_hour.sort_values(["origin", "hour_ms"], ignore_index=True),
         alerts=alerts.sort_values(["origin", "hour_ms"], ignore_index=True),
         late=len(read(bootstrap, topics.LATE, lambda record: record.offset)),
         dead={
@@ -68,7 +68,8 @@ def read_tables(folder: Folder, bootstrap: str) -> Tables:
 def origin_of(letter: ConsumerRecord) -> tuple[str, str, str, str]:
     """Return the graph a dead letter comes from, and the position of its record: one letter, however often it was written."""
     told = {name.removeprefix("dead-letter."): (value or b"").decode() for name, value in letter.headers}
-    return told["stage"], told["topic"], told["partition"], told["offset"]
+    graph = hours.NAME if told["stage"] == "Consumer.records" else told["stage"]
+    return graph, told["topic"], told["partition"], told["offset"]
 
 
 def read(bootstrap: str, topic: str, parse: Callable[[ConsumerRecord], T]) -> list[T]:

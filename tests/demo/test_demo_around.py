@@ -29,7 +29,7 @@ def truth():
 @pytest.fixture
 def right(truth):
     """The tables of a run in which nothing went wrong."""
-    dead = {flights_to_spark.NAME: truth.planted, "Consumer.records": truth.planted}
+    dead = {flights_to_spark.NAME: truth.planted, "hours": truth.planted}
     return Tables(truth.flights, truth.by_airline, truth.hours, truth.alerts, truth.late, dead)
 
 
