@@ -614,7 +614,9 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     ) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]:
         """Aggregate Records by a new key, `fn(record)`; a key of None drops the record, counted.
 
-        Fails when: the rows come from several partitions, since one new key would lie in several.
+        Behind a Kafka source the rows go through a topic first, "<group>-<name>-repartition", which is created with as many
+        partitions as the input, so that one new key lies in one partition; the graph shows it being written and read.
+        Fails when: the rows come from several partitions in another way, since one new key would lie in several.
         Else as group_by_key.
         """
     def to_table(self, *, name: str | None = None, changelog: bool = True) -> Table[Source[Record, Mat]]:
@@ -1512,7 +1514,9 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     ) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]:
         """Aggregate Records by a new key, `fn(record)`; a key of None drops the record, counted.
 
-        Fails when: the rows come from several partitions, since one new key would lie in several.
+        Behind a Kafka source the rows go through a topic first, "<group>-<name>-repartition", which is created with as many
+        partitions as the input, so that one new key lies in one partition; the graph shows it being written and read.
+        Fails when: the rows come from several partitions in another way, since one new key would lie in several.
         Else as group_by_key.
         """
     @overload

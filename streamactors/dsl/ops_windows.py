@@ -6,10 +6,11 @@ and gives the stream of results. Everything from here to there is one stage. doc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from streamactors.dsl.ops import Ops
 from streamactors.dsl.typevars import Mat, Out
+from streamactors.engine.plan import plan_of
 from streamactors.windows import fluent
 from streamactors.windows.blueprint import Blueprint
 from streamactors.windows.compiler import compile
@@ -43,7 +44,9 @@ class WindowOps(Ops[Out, Mat]):
     ) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
         """Aggregate Records by a new key, `fn(record)`; a key of None drops the record, counted.
 
-        Fails when: the rows come from several partitions, since one new key would lie in several.
+        Behind a Kafka source the rows go through a topic first, "<group>-<name>-repartition", which is created with as many
+        partitions as the input, so that one new key lies in one partition; the graph shows it being written and read.
+        Fails when: the rows come from several partitions in another way, since one new key would lie in several.
         Else as group_by_key.
         """
         return _Continued(self, changelog).key_by(fn)
@@ -65,7 +68,20 @@ class _Continued(fluent.WindowOps[Any, Any]):
         self._changelog = changelog
 
     def via_windows(self, blueprint: Blueprint) -> Any:
+        part = self._part
+        sources = _partitioned_sources(part) if blueprint.changes_keys else []
+        if sources:
+            blueprint, key_of = blueprint.with_keys_given()
+            through: Any = sources[-1].repartitioned(key_of, blueprint.nodes[0], sources[0].until_end)
+            part = cast("Any", part).via(through)
         stage = WindowStage(compile(blueprint), self._changelog)
         if blueprint.late is None:
-            return self._part._via(stage)
-        return self._part._fan_out(stage, blueprint.late)
+            return part._via(stage)
+        return part._fan_out(stage, blueprint.late)
+
+
+def _partitioned_sources(part: Ops[Any, Any]) -> list[Any]:
+    """The sources of a part, in its order, whose rows lie in partitions by their key and that can bring them under another."""
+    if part.module.shape.inlets:
+        return []
+    return [node.stage for node in plan_of(part.module).nodes if hasattr(node.stage, "repartitioned")]

@@ -33,10 +33,11 @@ _log = logging.getLogger("streamactors.kafka")
 
 
 class KafkaChangelogs:
-    """What a consumer source offers to the windows of its run. The application is the consumer group."""
+    """What a consumer source offers to the windows of its run. The application is the consumer group, of which a topic in between
+    (repartitioned rows) has none of its own."""
 
-    def __init__(self, settings: ConsumerSettings, run: Run) -> None:
-        self.application = settings.group_id or ""
+    def __init__(self, settings: ConsumerSettings, run: Run, application: str) -> None:
+        self.application = application
         self._settings = settings
         self._run = weakref.ref(run)
         self._stages: dict[str, Keeper] = {}  # topic -> who writes it

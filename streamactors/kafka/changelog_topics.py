@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from streamactors.kafka.client import REQUEST_TIMEOUT_MS, ck, ck_admin
+from streamactors.kafka.client import BEGINNING, REQUEST_TIMEOUT_MS, ck, ck_admin
 from streamactors.kafka.client_consumer import StreamConsumer
 from streamactors.kafka.errors import KafkaError, TopicError
 from streamactors.kafka.settings import ClientSettings, ConsumerSettings
@@ -89,9 +89,9 @@ class ChangelogTopics:
     def _read(self, client: StreamConsumer, numbers: Sequence[int]) -> dict[int, list[Change]]:
         found: dict[int, dict[tuple[str, bytes], Change]] = {number: {} for number in numbers}
         keys = [TopicPartition(topic, number) for topic in self._topics.values() for number in numbers]
-        ends = {key: high for key, (low, high) in client.watermarks(keys).items() if high > low}
+        ends = {key: high for key, high in client.high_watermarks(keys).items() if high > 0}
         if ends:
-            client.assign(dict.fromkeys(ends, 0))
+            client.assign(dict.fromkeys(ends, BEGINNING))
         heard = time.monotonic()
         while ends and not self._cancelled.is_set():
             batch = client.poll(10_000, 0.5)

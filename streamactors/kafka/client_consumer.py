@@ -192,6 +192,14 @@ class StreamConsumer:
 
     def stable_ends(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the last stable offsets: where a bounded read ends."""
+        return self._ends(keys, ck.IsolationLevel.READ_COMMITTED)
+
+    def high_watermarks(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets behind everything written, open transactions included. A consumer of committed records calls the last
+        stable offset its watermark; here it is the partition's."""
+        return self._ends(keys, ck.IsolationLevel.READ_UNCOMMITTED)
+
+    def _ends(self, keys: Iterable[TopicPartition], isolation: Any) -> dict[TopicPartition, int]:
         wanted = list(keys)
         if not wanted:
             return {}
@@ -204,9 +212,7 @@ class StreamConsumer:
             }
         )
         asked = {ck.TopicPartition(*key): ck_admin.OffsetSpec.latest() for key in wanted}
-        futures = admin.list_offsets(
-            asked, isolation_level=ck.IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_MS / 1_000
-        )
+        futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_TIMEOUT_MS / 1_000)
         try:
             return {
                 TopicPartition(p.topic, p.partition): f.result(REQUEST_TIMEOUT_MS / 1_000).offset

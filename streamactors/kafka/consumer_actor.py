@@ -374,7 +374,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     def _on_stop_at_end(self, _: StopAtEnd) -> None:
         self._until_end = True  # a later assignment looks for its ends itself
         if self._client is not None:
-            for key, end in self._client.stable_ends(self._state.partitions).items():
+            # not the stable ends: what was committed just now may still lack its marker
+            for key, end in self._client.high_watermarks(self._state.partitions).items():
                 self._state.partitions[key].stop_at = end
         self._poll_now()
 

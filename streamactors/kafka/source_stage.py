@@ -86,6 +86,13 @@ class ConsumerSourceStage(GraphStage):
         self.needs = Needs("Consumer.source, which commits what is done,") if self.reads_marks else None
         self.owns_positions = _OWNERS.get(commits, "")
         self.keeps_changelog = commits in (Commits.MARKS, Commits.TRANSACTION, Commits.OFFSETS)
+        self.application = settings.group_id or ""
+
+    def repartitioned(self, key_of: Callable[[Any], Any], node: str, bounded: bool) -> Any:
+        """The flow that brings rows of this source under new keys, through a topic; what `key_by` puts before `node`."""
+        from streamactors.kafka.repartition import repartitioned
+
+        return repartitioned(self, key_of, node, bounded)
 
     def with_steps(self, ops: tuple[Op, ...], handling: Handling) -> ConsumerSourceStage:
         """Return this source with the maps, filters and scans behind it inside."""
@@ -132,7 +139,7 @@ class _ConsumerSourceLogic(SourceLogic):
         run = self.interpreter.island.run
         self._source = run.source_id(self)
         if self._stage.keeps_changelog and self._source is not None:
-            changelogs_of(run).offer(self._source, KafkaChangelogs(self._stage.settings, run))
+            changelogs_of(run).offer(self._source, KafkaChangelogs(self._stage.settings, run, self._stage.application))
 
     def on_start(self) -> None:
         stage = self._stage

@@ -7,11 +7,9 @@ needs exact cuts."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.keep import Keep
 from streamactors.dsl.kill_switches import KillSwitches
@@ -21,6 +19,7 @@ from streamactors.kafka.changelog_topics import ensure_topic, security_of
 from streamactors.kafka.consumer import consumer_source, needs_group
 from streamactors.kafka.consumer_actor import Commits
 from streamactors.kafka.control import Control
+from streamactors.kafka.coupling import couple
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import Subscriptions
 from streamactors.kafka.topic_rows import TopicRows
@@ -82,34 +81,7 @@ def through_topic(
         (writing, written), ((control, reading_switch), read) = values
         if partitions is not None:
             ensure_topic(reading, name, partitions)
-        _couple(writing, written, control, reading_switch, read)
+        couple(writing, written, control.stop_at_end, reading_switch, read)
         return control  # type: ignore[no-any-return]
 
     return Flow(Wired((sink.module, source.module), (), ((0, 0),), ((1, 0),), begin))
-
-
-def _couple(
-    writing: KillSwitch,
-    written: StreamFuture[None],
-    control: Control,
-    reading: KillSwitch,
-    read: StreamFuture[None],
-) -> None:
-    """End one side when the other has ended."""
-
-    def on_written(future: Future[None]) -> None:
-        error = future.exception()
-        if error is None:
-            control.stop_at_end()
-        else:
-            reading.abort(error)
-
-    def on_read(future: Future[None]) -> None:
-        error = future.exception()
-        if error is None:
-            writing.shutdown()
-        else:
-            writing.abort(error)
-
-    written.add_done_callback(on_written)
-    read.add_done_callback(on_read)

@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
+from uuid import uuid4
 
 from streamactors.engine.boundary import BoundaryOutLogic
 from streamactors.engine.logic import Logic
@@ -54,6 +55,7 @@ class RunTransaction:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._settings: ProducerSettings | None = None
+        self._fallback: ProducerSettings | None = None
         self.producer: StreamProducer | None = None
         self._participants: list[Participant] = []
         self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any]]] = {}
@@ -63,6 +65,7 @@ class RunTransaction:
         self._settled: set[Participant] = set()
         self._left: set[Participant] = set()
         self._cutting = False
+        self._settling = False  # everybody has stopped, others are waited for
         self._over = False
         self._sent: dict[Key, Position] = {}
         self._timer: Any = None
@@ -70,8 +73,14 @@ class RunTransaction:
 
     # ── before it starts ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def join(self, participant: Participant, settings: ProducerSettings) -> None:
-        """A sink takes part. Raises BuildError when another one names another transactional id."""
+    def join(self, participant: Participant, settings: ProducerSettings, *, fallback: bool = False) -> None:
+        """A sink takes part; its settings hold only if no other has any, when they are a `fallback`: then under an id that no other
+        run has. Raises BuildError when another one names another transactional id."""
+        if fallback:
+            unique = settings.with_transactional_id(f"{settings.transactional_id}-{uuid4().hex}")
+            self._fallback = self._fallback or unique
+            self._participants.append(participant)
+            return
         if self._settings is not None and self._settings.transactional_id != settings.transactional_id:
             raise BuildError(
                 f"one run has one transaction: transactional_id {settings.transactional_id!r} beside "
@@ -94,10 +103,11 @@ class RunTransaction:
 
     def start(self, started: Callable[[BaseException | None], None]) -> StreamProducer:
         """Connect, fence whoever had the transactional id before, begin; called by each sink. Returns the producer."""
-        assert self._settings is not None
         with self._lock:
             first = self.producer is None
             if self.producer is None:
+                self._settings = self._settings or self._fallback
+                assert self._settings is not None
                 self._let_keepers_join()
                 self.producer = StreamProducer(self._settings)
         producer = self.producer
@@ -180,8 +190,8 @@ class RunTransaction:
                 self._timer.cancel()
             self._due()  # nobody waits for the interval at the end
         self._ask()
-        if any(each not in self._reached for each in self._participants):
-            return
+        if self._settling or any(each not in self._reached for each in self._participants):
+            return  # told to stop -> its stream ends -> it says so, and once more as an answer: one commit is enough
         target = self._furthest()
         behind = [each for each in self._participants if each not in self._ended and self._is_behind(each, target)]
         if behind:
@@ -191,6 +201,7 @@ class RunTransaction:
             for each in behind:
                 each.cut(target)
         else:
+            self._settling = True
             self._commit_when_others_are_done(target)
 
     def _is_behind(self, participant: Participant, target: PositionMark) -> bool:
@@ -243,7 +254,7 @@ class RunTransaction:
             self._arm()
         else:
             self._over = True
-        self._cutting = False
+        self._cutting = self._settling = False
         for participant in self._participants:
             if participant not in self._ended:
                 del self._reached[participant]
@@ -294,7 +305,7 @@ def logic_of(participant: Participant) -> object:
 
 
 def logics_behind(first: Logic) -> set[Logic]:
-    """Every stage that elements of a stage can reach, over boundaries too."""
+    """Every stage that elements of a stage can reach, over boundaries too. To be asked while the run is whole."""
     found: set[Logic] = set()
     work: list[Logic] = [first]
     while work:

@@ -27,8 +27,11 @@ class TransactionalStage(ProducerStage):
     reads_marks = True
     owns_positions = THE_TRANSACTION
 
-    def __init__(self, name: str, settings: ProducerSettings, *, envelopes: bool, results: bool) -> None:
+    def __init__(
+        self, name: str, settings: ProducerSettings, *, envelopes: bool, results: bool, fallback: bool = False
+    ) -> None:
         super().__init__(name, settings, None, envelopes=envelopes, results=results)
+        self.fallback = fallback
         self.needs = Needs(f"{name}, which commits exact cuts,", exact=True)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
@@ -42,11 +45,13 @@ class TransactionalLogic(ProducerLogic):
 
     def __init__(self, stage: TransactionalStage) -> None:
         super().__init__(stage)
+        self._fallback = stage.fallback
         self._at: PositionMark = {}  # everything before it is written, nothing behind it when `_clean`
         self._clean = True
         self._target: PositionMark | None = None  # of the cut that is asked for
         self._reported = False
         self._final = False
+        self._behind: set[object] = set()
         self.follows = False
         self.carried: frozenset[Any] = frozenset()
 
@@ -54,9 +59,10 @@ class TransactionalLogic(ProducerLogic):
         super().bind()
         self.carried = self.in_.carries
         self._transaction = transaction_of(self.interpreter.island.run)
-        self._transaction.join(self, self._stage.settings)
+        self._transaction.join(self, self._stage.settings, fallback=self._fallback)
 
     def on_start(self) -> None:
+        self._behind = set(logics_behind(self))
         self._tell = self.async_callback(self._on_reports).invoke
         started = self.async_callback(self._on_started)
         self._producer = self._transaction.start(started.invoke)
@@ -75,7 +81,7 @@ class TransactionalLogic(ProducerLogic):
 
     def sinks_behind(self) -> set[object]:
         """Return the sinks that hear of a mark only when the transaction has committed it."""
-        return set(logics_behind(self))
+        return self._behind
 
     # ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -175,6 +175,12 @@ class Blueprint:
         """Whether rows are aggregated by other keys than those their partitions were chosen by."""
         return any(isinstance(step, KeyByStep) for step in self.steps)
 
+    def with_keys_given(self) -> tuple[Blueprint, Callable[[Any], Any]]:
+        """The same steps for rows that have their new keys already, and the function that gives them."""
+        first = self.steps[0]
+        assert isinstance(first, KeyByStep)
+        return replace(self, steps=(GroupByKeyStep(), *self.steps[1:])), first.fn
+
     @property
     def late(self) -> Any:
         """What was given as `late=`, None if nothing was."""

@@ -381,3 +381,26 @@ def test_reading_a_changelog_gives_the_newest_of_each_key_up_to_the_end_of_that_
     count, found = ChangelogTopics(settings, {"s": "log"}).read([TopicPartition("input", 0)])
     assert count == 1
     assert [tuple(change) for change in found[0]] == [("s", b"a", b"1"), ("s", b"c", b"3")]
+
+
+def test_K_18_an_open_transaction_in_a_changelog_is_waited_for(cluster, settings):
+    """The end to read to is the high watermark: up to the last stable offset the state would be that of an earlier cut."""
+    cluster.create_topic("open-log", partitions=1)
+    cluster.create_topic("open-input", partitions=1)
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "open-log"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("open-log", b"1", b"a")
+    producer.flush(10)
+    result = []
+
+    def restore():
+        result.append(ChangelogTopics(settings, {"s": "open-log"}).read([TopicPartition("open-input", 0)]))
+
+    reader = threading.Thread(target=restore)
+    reader.start()
+    reader.join(1)
+    assert reader.is_alive(), "the former owner may still commit"
+    producer.commit_transaction(10)
+    reader.join(60)
+    assert [tuple(change) for change in result[0][1][0]] == [("s", b"a", b"1")]
