@@ -60,6 +60,7 @@ class Trial:
         self.topics = self.dice.sample(topics, self.dice.choice([1, 1, 1, 2]))
         self.way = way
         self.group = f"{way}-{seed}-{uuid.uuid4().hex[:6]}"
+        self.properties: dict[str, Any] = {}
         self.pipeline = Pipeline.drawn(self.dice)
         self.seen = Seen()
         self.places = [(t, p, o) for t in self.topics for p in range(PARTITIONS) for o in range(count)]
@@ -79,6 +80,7 @@ class Trial:
             poll_interval_ms=5,
             revoke_timeout_ms=500,
             close_timeout_ms=2_000,
+            properties=self.properties,
         )
 
     def source(self, topic: str) -> Any:
@@ -166,6 +168,12 @@ class Trial:
             assert not early, f"{self.described}: {after}: committed, not at {name}: {sorted(early)[:5]}"
         return committed
 
+    def check_all(self) -> None:
+        """Everything that must has reached its sink."""
+        for name, must in self.due.items():
+            missing = must - self.seen.at.get(name, set())
+            assert not missing, f"{self.described}: {len(missing)} never reached {name}: {sorted(missing)[:5]}"
+
     def go(self) -> None:
         for number in range(ROUNDS):
             end = self.dice.choice(ENDS) if number < ROUNDS - 1 else None
@@ -175,9 +183,7 @@ class Trial:
             committed = self.check_commits(f"round {number}, {end}")
             if over or committed == self.ends:
                 break
-        for name, must in self.due.items():
-            missing = must - self.seen.at.get(name, set())
-            assert not missing, f"{self.described}: {len(missing)} never reached {name}: {sorted(missing)[:5]}"
+        self.check_all()
         assert committed == self.ends, f"{self.described}: consumed, and not all of it committed"
 
 
