@@ -108,7 +108,7 @@ class Group:
     pending_syncs: frozenset[str] = frozenset()  # members of this generation that have not sent SyncGroup yet
     assigning: bool = False  # the leader's assignment of this generation is on its way to the log
     joined_during_delay: bool = False  # somebody came while the initial delay ran: the delay may be extended
-    stored: bool = False  # the log holds a record of this group, so its deletion needs a tombstone
+    stored: bool = False  # the log holds a record of this group: it exists, even without members and offsets
 
     # -- questions --------------------------------------------------------------------------------------------------
 

@@ -171,12 +171,12 @@ class GroupShard:
         records: list[tuple[bytes, bytes | None]] = []
         offsets: list[tuple[str, Partition]] = []
         before = {group_id: self.groups[group_id] for group_id in group_ids}
-        for group_id, group in before.items():
+        for group_id in before:
             for topic, partition in sorted(self.offsets.partitions_of(group_id)):
                 offsets.append((group_id, (topic, partition)))
                 records.append((encode_offset_key(group_id, topic, partition), None))
-            if group.stored:
-                records.append((encode_group_key(group_id), None))
+            # Also for a group that only ever committed: Apache Kafka would read an empty group here without it.
+            records.append((encode_group_key(group_id), None))
             # Whoever joins while the tombstones are written would be deleted with the group.
             self._step(group_id, Deleted())
 
