@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from streamactors.kafka.control import NoopControl as NoopControl
     from streamactors.kafka.dead_letters import DeadLetter as DeadLetter
     from streamactors.kafka.dead_letters import DeadLetters as DeadLetters
+    from streamactors.kafka.dead_letters import Err as Err
     from streamactors.kafka.metadata_client import MetadataClient as MetadataClient
     from streamactors.kafka.producer import Producer as Producer
     from streamactors.kafka.producer_record import ProducerMessage as ProducerMessage
@@ -37,7 +38,7 @@ _HOMES = {
     "committer": ("Committer",),
     "consumer": ("Consumer",),
     "control": ("Control", "DrainingControl", "NoopControl"),
-    "dead_letters": ("DeadLetter", "DeadLetters"),
+    "dead_letters": ("DeadLetter", "DeadLetters", "Err"),
     "metadata_client": ("MetadataClient",),
     "producer": ("Producer",),
     "producer_record": ("ProducerMessage", "ProducerRecord"),

@@ -83,6 +83,7 @@ class Received(NamedTuple):
 
 NOTHING = Batch([], [])
 STATISTICS_MS = 5_000
+_UNKNOWN = '"unknown":true'
 
 
 class StreamConsumer:
@@ -100,6 +101,8 @@ class StreamConsumer:
         properties.setdefault("stats_cb", self._on_statistics)
         self._given = 0
         self._statistics: tuple[str, int] | None = None
+        self._unknown: set[TopicPartition] = set()
+        self._lost: set[TopicPartition] = set()
         properties["error_cb"] = self._on_error
         properties["logger"] = logging.getLogger("streamactors.kafka.librdkafka")
         if not properties["group.id"]:
@@ -107,12 +110,15 @@ class StreamConsumer:
         try:
             self._client = ck.Consumer(properties)
         except ck.KafkaException as error:
-            raise KafkaError(f"consumer settings: {error.args[0].str()}") from None
+            raise KafkaError(f"consumer settings: {error.args[0].str().strip()}") from None
         except (TypeError, ValueError) as error:
             raise KafkaError(f"consumer settings: {error}") from None
 
     def _on_statistics(self, text: str) -> None:
         self._statistics = (text, self._given)  # read when somebody asks
+        unknown = _unknown_partitions(text) if _UNKNOWN in text else set()
+        self._lost = unknown & self._unknown  # twice in a row: a broker that starts may not know its topics yet
+        self._unknown = unknown
 
     def _on_error(self, error: Any) -> None:
         self._complaint = error.str()
@@ -132,9 +138,22 @@ class StreamConsumer:
             ) from None
         for topic in topics:
             if topic not in known:
+                self._check_authorised(topic)
                 raise TopicNotFound(
                     f"no topic {topic} at {self._settings.bootstrap_servers}; create it with: streamactors topics create {topic}"
                 )
+
+    def _check_authorised(self, topic: str) -> None:
+        """A topic that we must not see is not in the list; asked for by its name it says so."""
+        try:
+            found = self._client.list_topics(topic, timeout=self._settings.preflight_timeout_ms / 1_000).topics[topic]
+        except (ck.KafkaException, KeyError):
+            return
+        if found.error is not None and found.error.code() == ck.KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise ConsumerFailed(
+                f"not authorised to read topic {topic} at {self._settings.bootstrap_servers}; "
+                "its owner must allow this user to DESCRIBE and READ it"
+            )
 
     def subscribe(
         self,
@@ -280,6 +299,9 @@ class StreamConsumer:
 
     def read(self, limit: int, timeout_s: float) -> Batch:
         """As `poll`, with librdkafka's messages instead of records."""
+        if self._lost:
+            gone = ", ".join(map(str, sorted(self._lost)))
+            raise ConsumerFailed(f"{gone}: the partition is not there any more; its topic was deleted, or created anew")
         client = self._client
         before = self._assignments
         messages = client.consume(limit, 0)  # under load something lies ready, and this call is the only one
@@ -379,6 +401,17 @@ def wrapped_lazily(messages: list[Any]) -> tuple[Iterator[ConsumerRecord], Itera
     if type(messages[0]) is ConsumerRecord:
         return left, left
     return map(ConsumerRecord, zip(map(_VALUE, messages), left, strict=False)), left  # strict would look ahead
+
+
+def _unknown_partitions(text: str) -> set[TopicPartition]:
+    """Return the assigned partitions that the broker does not know, by librdkafka's statistics; of these alone it says nothing."""
+    topics = json.loads(text).get("topics", {})
+    return {
+        TopicPartition(name, partition["partition"])
+        for name, topic in topics.items()
+        for partition in topic["partitions"].values()
+        if partition["unknown"] and partition["desired"]
+    }
 
 
 def offset_of(record: Any) -> int:

@@ -47,7 +47,7 @@ class StreamProducer:
         try:
             self._client = ck.Producer(properties)
         except ck.KafkaException as error:
-            raise KafkaError(f"producer settings: {error.args[0].str()}") from None
+            raise KafkaError(f"producer settings: {error.args[0].str().strip()}") from None
         except (TypeError, ValueError) as error:
             raise KafkaError(f"producer settings: {error}") from None
         self._produce = self._client.produce

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from streamactors.dsl.source import Source
 from streamactors.dsl.with_context import SourceWithContext
@@ -44,6 +44,7 @@ class Consumer:
         value: Any = "bytes",
         timestamp: Callable[[Record], int] | None = None,
         dead_letters: Any = None,
+        errors: Literal["fail", "emit"] = "fail",
         until: str | None = None,
     ) -> Source[Record, Control]:
         """As `source`, with the records' own keys and values deserialised: Record(key, value, timestamp), with `.context` telling
@@ -51,12 +52,19 @@ class Consumer:
 
         `key`, `value`: a Serde, its name (bytes, string, integer, json, msgpack) or a function from bytes. `timestamp`: from the Record to ms
         since 1970; default the record's own. `dead_letters`: a topic for records that cannot be read, whose offsets are committed
-        when they are stored there; without it the first one fails the stream."""
+        when they are stored there; without it the first one fails the stream, or, with `errors="emit"`, becomes an `Err` element."""
         from streamactors.kafka.records import records
 
         source = Consumer.source(settings, subscription, until=until)
         return records(
-            "Consumer.records", source, settings, key=key, value=value, timestamp=timestamp, dead_letters=dead_letters
+            "Consumer.records",
+            source,
+            settings,
+            key=key,
+            value=value,
+            timestamp=timestamp,
+            dead_letters=dead_letters,
+            errors=errors,
         )
 
     @staticmethod

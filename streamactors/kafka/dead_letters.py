@@ -11,6 +11,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
+from streamactors.windows.record import RecordContext
 
 PREFIX: Final = "dead-letter."
 
@@ -36,6 +37,19 @@ class DeadLetter:
         }
         headers = [*record.headers, *((PREFIX + name, text.encode()) for name, text in told.items())]
         return ProducerRecord(topic, record.value, record.key, None, None, headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Err(DeadLetter):
+    """An element that stands for a record which could not be read: `record` as it came, the `error`, and the `stage` that raised it.
+
+    It keeps its place in the stream: the record's offset is committed when this element is done."""
+
+    @property
+    def context(self) -> RecordContext:
+        """Where the record came from."""
+        record = self.record
+        return RecordContext(record.topic, record.partition, record.offset, record.headers)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from streamactors.dsl.flow import Flow
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
 from streamactors.engine.user_code import blame
+from streamactors.errors import BuildError
 from streamactors.kafka.control import Control
-from streamactors.kafka.dead_letters import DeadLetter, dead_letters_of
+from streamactors.kafka.dead_letters import DeadLetter, Err, dead_letters_of
 from streamactors.kafka.producer import Producer
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.serdes import deserializer
@@ -28,11 +29,16 @@ def records(
     value: Any,
     timestamp: Callable[[Record], int] | None,
     dead_letters: Any,
+    errors: str = "fail",
 ) -> Source[Record, Control]:
     """Return `source` with its records deserialised; see Consumer.records."""
     key_of, value_of = deserializer(f"{name}: key", key), deserializer(f"{name}: value", value)
     time_of = None if timestamp is None else plain_function(f"{name}: timestamp", timestamp)
     letters = dead_letters_of(name, dead_letters)
+    if errors not in ("fail", "emit"):
+        raise BuildError(f"{name}: errors must be 'fail' or 'emit', got {errors!r}")
+    if errors == "emit" and letters is not None:
+        raise BuildError(f"{name}: errors='emit' and dead_letters: a bad record becomes one or the other")
 
     def read(found: ConsumerRecord) -> Record:
         raw_value, message = (
@@ -49,6 +55,15 @@ def records(
         )
         return record if time_of is None else record.replace(timestamp=time_of(record))
 
+    if errors == "emit":
+
+        def read_or_emit(found: ConsumerRecord) -> Any:
+            try:
+                return read(found)
+            except Exception as error:  # noqa: BLE001  # it travels as an element
+                return Err(found, blame(error, name, found), name)
+
+        return source.map(read_or_emit)
     if letters is None:
         return source.map(read)
 
