@@ -31,7 +31,7 @@ def graph(bootstrap: str = "localhost:9092", seconds_per_record: float = 0.001) 
         high_bytes=BUFFER,
         low_bytes=BUFFER // 2,
         pause_dwell_ms=50,
-        max_poll_records=100,
+        max_poll_records=1_000,
     )
 
     def work(record: ConsumerRecord) -> ConsumerRecord:
@@ -72,7 +72,7 @@ def main(records: int = 6_000, seconds_per_record: float = 0.001) -> None:
                 print(picture(snapshot), flush=True)
             time.sleep(0.2)
         print(
-            f"{done.result():,} records, {pauses} pauses, never more than {BUFFER >> 10} KiB and a fetch per partition"
+            f"{done.result():,} records, {pauses} pauses, never more than {BUFFER >> 10} KiB and one poll per partition"
         )
         control.is_shutdown.result(timeout=60)
 

@@ -14,7 +14,6 @@ from streamactors.spark import SparkSink, SparkStreamQuery
 
 NAME: Final = "flights-to-spark"
 MAX_ROWS: Final = 20_000
-BUFFER_BYTES: Final = 64 << 10
 
 
 def graph(bootstrap: str, spark: Any, table: Path, checkpoint: Path) -> RunnableGraph[tuple[Control, SparkStreamQuery]]:
@@ -25,7 +24,7 @@ def graph(bootstrap: str, spark: Any, table: Path, checkpoint: Path) -> Runnable
         .to(Producer.plain_sink(producer(bootstrap)))
     )
     return (
-        Consumer.source(consumer(bootstrap, NAME, BUFFER_BYTES), Subscriptions.topics(FLIGHTS), until="end")
+        Consumer.source(consumer(bootstrap, NAME), Subscriptions.topics(FLIGHTS), until="end")
         .map(decode)
         .divert_to(dead, lambda decoded: isinstance(decoded, DeadLetter))
         .to_mat(

@@ -19,17 +19,18 @@ CONFIG: Final = {"retention.ms": "-1"}
 """Records are as old as the flights, and a week is what a broker keeps by default."""
 
 
-def consumer(bootstrap: str, group: str, buffer_bytes: int = 1 << 20) -> ConsumerSettings:
+def consumer(bootstrap: str, group: str) -> ConsumerSettings:
     """Return settings that read a topic from its beginning, committed records only.
 
-    A partition with more than `buffer_bytes` waiting is paused, so a small buffer shows early that nobody asks."""
+    Much is taken per poll, so that a partition whose records nobody asks for is over its buffer, and paused, soon."""
     return ConsumerSettings(
         bootstrap,
         group_id=group,
         auto_offset_reset="earliest",
         properties={"isolation.level": "read_committed"},
-        high_bytes=buffer_bytes,
-        low_bytes=buffer_bytes // 2,
+        max_poll_records=5_000,
+        high_bytes=256 << 10,
+        low_bytes=128 << 10,
     )
 
 
