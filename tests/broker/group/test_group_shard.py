@@ -8,6 +8,7 @@ from streamactors.broker.coordinator.loading import LoadFailed
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_group import GroupState
 from streamactors.broker.group.group_messages import Resign, Sweep, TopicsDeleted
+from streamactors.broker.group.group_record import encode_group_key
 from streamactors.broker.group.group_shard import OffsetRules
 from tests.broker.group.shard_world import ShardWorld
 
@@ -178,6 +179,15 @@ def test_deleting_a_group_deletes_its_offsets_from_the_log() -> None:
     world.crash()
     assert list(world.listed()) == ["h"]
     assert world.offsets("g") == {}
+
+
+def test_a_deleted_group_has_its_tombstone_even_if_it_only_committed() -> None:
+    # Apache Kafka, reading this partition, makes a group of its first offset; only the group's tombstone takes it away.
+    world = ShardWorld()
+    world.commit("g")
+    world.delete("g")
+    written = {record.key: record.value for batch in world.log.replay() for record in batch.records()}
+    assert written[encode_group_key("g")] is None
 
 
 def test_a_group_with_members_cannot_be_deleted() -> None:
