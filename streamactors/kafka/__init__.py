@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from streamactors.kafka.settings import CommitterSettings as CommitterSettings
     from streamactors.kafka.settings import ConsumerSettings as ConsumerSettings
     from streamactors.kafka.settings import ProducerSettings as ProducerSettings
+    from streamactors.kafka.subscriptions import PartitionOffset as PartitionOffset
     from streamactors.kafka.subscriptions import Subscriptions as Subscriptions
     from streamactors.kafka.subscriptions import TopicPartition as TopicPartition
     from streamactors.kafka.through_topic import through_topic as through_topic
@@ -47,7 +48,7 @@ _HOMES = {
     "send_producer": ("SendProducer",),
     "serdes": ("Serde",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
-    "subscriptions": ("Subscriptions", "TopicPartition"),
+    "subscriptions": ("PartitionOffset", "Subscriptions", "TopicPartition"),
     "through_topic": ("through_topic",),
     "transactional": ("Transactional",),
 }

@@ -70,7 +70,7 @@ class Producer:
     ) -> FlowWithContext[Envelope, Any, Results, Any, NotUsed]:
         """As `flexi_flow`, for envelopes with a context beside them: the context comes out beside the result."""
         inner = _stage("Producer.flow_with_context", settings, producer, envelopes=True, results=True)
-        pairs = Flow.map(_carrying).via(Flow(StageModule(inner))).map(_uncarried)
+        pairs = Flow.map(carrying).via(Flow(StageModule(inner))).map(uncarried)
         return FlowWithContext.from_pairs(pairs)
 
     @staticmethod
@@ -87,14 +87,32 @@ class Producer:
         commit = Committer.sink(committer, offset=lambda result: result.pass_through)
         return Sink(Joined(StageModule(stage), commit.module, keep_right))
 
+    @staticmethod
+    def committable_sink_with_offset_context(
+        settings: ProducerSettings,
+        committer: CommitterSettings | None = None,
+        *,
+        producer: SharedProducer | None = None,
+    ) -> Sink[tuple[Envelope, Any], StreamFuture[None]]:
+        """As `committable_sink`, for pairs of an envelope and its offset (or several) as context."""
+        sink = Producer.committable_sink(settings, committer, producer=producer)
+        paired: Flow[tuple[Envelope, Any], Envelope, NotUsed] = Flow.map(_with_offset)
+        return Sink(Joined(paired.module, sink.module, keep_right))
 
-def _carrying(pair: tuple[Envelope, Any]) -> Envelope:
-    """Put the context beside the pass-through."""
+
+def _with_offset(pair: tuple[Envelope, Any]) -> Envelope:
+    envelope, offset = pair
+    return envelope._replace(pass_through=offset)
+
+
+def carrying(pair: tuple[Envelope, Any]) -> Envelope:
+    """Return the envelope with its context beside the pass-through."""
     envelope, context = pair
     return envelope._replace(pass_through=(envelope.pass_through, context))
 
 
-def _uncarried(result: Results) -> tuple[Results, Any]:
+def uncarried(result: Results) -> tuple[Results, Any]:
+    """Undo `carrying`: return the result and the context."""
     inner, context = result.pass_through
     if isinstance(result, PassThroughResult):
         return PassThroughResult(inner), context

@@ -20,6 +20,17 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class PartitionOffset(NamedTuple):
+    """The place of one record."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}@{self.offset}"
+
+
 @dataclass(frozen=True)
 class Subscription:
     """Base of the two kinds below; made by `Subscriptions`."""

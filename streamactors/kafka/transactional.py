@@ -8,17 +8,18 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
+from streamactors.dsl.with_context import FlowWithContext, SourceWithContext
 from streamactors.engine.blueprint import Joined, StageModule, keep_right
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
 from streamactors.kafka.consumer import consumer_source, needs_group
 from streamactors.kafka.consumer_actor import Commits
 from streamactors.kafka.control import Control
-from streamactors.kafka.producer import Results
-from streamactors.kafka.producer_record import Envelope, ProducerRecord
+from streamactors.kafka.producer import Results, carrying, uncarried
+from streamactors.kafka.producer_record import Envelope, Message, ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
-from streamactors.kafka.subscriptions import Subscription
+from streamactors.kafka.subscriptions import PartitionOffset, Subscription
 from streamactors.kafka.transactional_stage import TransactionalStage
 from streamactors.stages.sinks import Ignore
 
@@ -40,6 +41,15 @@ class Transactional:
         return consumer_source(name, settings, subscription, until, commits=Commits.TRANSACTION)
 
     @staticmethod
+    def source_with_offset_context(
+        settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
+    ) -> SourceWithContext[ConsumerRecord, PartitionOffset, Control]:
+        """As `source`, with each record's place as its context, past whatever becomes of the record."""
+        source = Transactional.source(settings, subscription, until=until)
+        pairs = source.map(lambda r: (r, PartitionOffset(r.topic, r.partition, r.offset)))
+        return SourceWithContext(pairs.named("Transactional.source_with_offset_context").module)
+
+    @staticmethod
     def sink(settings: ProducerSettings) -> Sink[ProducerRecord, StreamFuture[None]]:
         """Write each ProducerRecord; commit every `commit_interval_ms`. Materializes a future that is done with the last commit."""
         stage = _stage("Transactional.sink", settings, envelopes=False, results=False)
@@ -49,6 +59,30 @@ class Transactional:
     def flow(settings: ProducerSettings) -> Flow[Envelope, Results, NotUsed]:
         """Write the records of each envelope and emit a result for each, in order, when they are acknowledged."""
         return Flow(StageModule(_stage("Transactional.flow", settings, envelopes=True, results=True)))
+
+    @staticmethod
+    def sink_with_offset_context(
+        settings: ProducerSettings,
+    ) -> Sink[tuple[Envelope, Any], StreamFuture[None]]:
+        """As `sink`, for pairs of an envelope (or a ProducerRecord) and its context. The transaction commits the positions of all that
+        was read, whatever the contexts say: what was filtered on the way is committed, too."""
+        stage = _stage("Transactional.sink_with_offset_context", settings, envelopes=True, results=False)
+        sink = Joined(StageModule(stage), StageModule(Ignore()), keep_right)
+        unpaired: Flow[tuple[Envelope, Any], Envelope, NotUsed] = Flow.map(_envelope)
+        return Sink(Joined(unpaired.module, sink, keep_right))
+
+    @staticmethod
+    def flow_with_offset_context(
+        settings: ProducerSettings,
+    ) -> FlowWithContext[Envelope, Any, Results, Any, NotUsed]:
+        """As `flow`, for envelopes with a context beside them: the context comes out beside the result."""
+        stage = _stage("Transactional.flow_with_offset_context", settings, envelopes=True, results=True)
+        return FlowWithContext.from_pairs(Flow.map(carrying).via(Flow(StageModule(stage))).map(uncarried))
+
+
+def _envelope(pair: tuple[Any, Any]) -> Envelope:
+    element = pair[0]
+    return Message(element) if type(element) is ProducerRecord else element
 
 
 def _stage(name: str, settings: Any, *, envelopes: bool, results: bool) -> TransactionalStage:

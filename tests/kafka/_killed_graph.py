@@ -15,7 +15,10 @@ from tests.kafka.test_killed_graphs import Trial
 def main(bootstrap: str, seed: str, way: str, group: str, count: str) -> None:
     trial = Trial(bootstrap, ["first", "second"], int(count), int(seed), way)
     trial.group = group
-    trial.properties = {"session.timeout.ms": 6_000, "group.instance.id": "only"}  # the next one takes its place at once
+    trial.properties = {
+        "session.timeout.ms": 6_000,
+        "group.instance.id": "only",
+    }  # the next one takes its place at once
     pause = threading.Event()
 
     def store(sink: str, element: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -163,3 +163,16 @@ def wait_committed(committed, topic, expected):
     deadline = time.monotonic() + 30
     while committed(topic, len(expected)) != expected:
         assert time.monotonic() < deadline
+
+
+def test_an_offset_as_context_is_committed_when_its_envelope_is_written(
+    cluster, settings, producer_settings, system, topic_with, committed, read_all
+):
+    topic = topic_with("offset-context", [b"%d" % i for i in range(50)])
+    cluster.create_topic("offset-context-out", partitions=1)
+    source = Consumer.source_with_offset_context(settings, Subscriptions.topics(topic), until="end")
+    envelopes = source.map(lambda r: ProducerMessage.message(ProducerRecord("offset-context-out", r.value), "lost"))
+    sink = Producer.committable_sink_with_offset_context(producer_settings)
+    envelopes.run_with(sink, system).result(60)
+    assert len(read_all("offset-context-out")) == 50
+    assert committed(topic) == {0: 50}

@@ -252,3 +252,35 @@ def test_a_copy_killed_at_random_writes_everything_exactly_once_and_in_order(clu
             break
     assert kills >= 2
     assert values(read_all("out-killed", 2)) == [*range(0, n, 2), *range(1, n, 2)]
+
+
+def test_places_travel_as_contexts_past_what_becomes_of_the_records(
+    cluster, settings, transactional, system, topic_with, committed, read_all
+):
+    topic = topic_with("placed", numbers(100), 2)
+    cluster.create_topic("placed-out", partitions=1)
+    source = Transactional.source_with_offset_context(settings, Subscriptions.topics(topic), until="end")
+    kept = source.map(lambda record: int(record.value)).filter(lambda n: n % 2)
+    sent = kept.map(lambda n: ProducerMessage.message(ProducerRecord("placed-out", b"%d" % n), n))
+    results = sent.via(Transactional.flow_with_offset_context(transactional))
+    done = results.as_source().map(lambda pair: (pair[0].pass_through, *pair[1])).run_with(Sink.to_list(), system)
+    assert sorted(done.result(60)) == [(n, topic, n % 2, n // 2) for n in range(1, 100, 2)]
+    assert sorted(values(read_all("placed-out"))) == list(range(1, 100, 2))
+    assert committed(topic, 2) == {0: 50, 1: 50}, "what was filtered, too"
+
+
+def test_a_sink_takes_records_and_envelopes_with_contexts(
+    cluster, settings, transactional, system, topic_with, committed, read_all
+):
+    topic = topic_with("paired", numbers(50))
+    cluster.create_topic("paired-out", partitions=1)
+    source = Transactional.source_with_offset_context(settings, Subscriptions.topics(topic), until="end")
+
+    def twice(record):
+        out = ProducerRecord("paired-out", record.value)
+        return ProducerMessage.multi([out, out]) if int(record.value) % 2 else out
+
+    done = source.map(twice).run_with(Transactional.sink_with_offset_context(transactional), system)
+    done.result(60)
+    assert len(read_all("paired-out")) == 75
+    assert committed(topic) == {0: 50}
