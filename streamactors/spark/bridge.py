@@ -28,6 +28,8 @@ MOST_CONNECTIONS: Final = 256
 LOGGED_DROPS: Final = 10
 """Beyond so many only every thousandth is logged: who knocks all day does not fill the disk."""
 
+SMALL_BATCH: Final = 1_024
+SENT_BATCH: Final = 10_000
 ROWS_PER_SLICE: Final = 8_192
 """Fewer rows than this are not worth another task."""
 
@@ -169,7 +171,7 @@ class Bridge:
         connection.settimeout(SEND_S)
         send(connection, {})
         with connection.makefile("wb", buffering=1 << 18) as stream, pa.ipc.new_stream(stream, self._schema) as out:
-            for batch in rows_of(found[1], first, last):
+            for batch in joined(rows_of(found[1], first, last), self._schema):
                 out.write_batch(batch)
 
 
@@ -202,3 +204,11 @@ def rows_of(chunks: list[Any], first: int, last: int) -> list[Any]:
         if at >= last:
             break
     return found
+
+
+def joined(batches: list[Any], schema: pa.Schema) -> list[Any]:
+    """Return the rows in batches that are worth the trouble each of them is to Spark; a copy only where they are small."""
+    rows = sum(batch.num_rows for batch in batches)
+    if len(batches) < 2 or rows >= len(batches) * SMALL_BATCH:
+        return batches
+    return pa.Table.from_batches(batches, schema).combine_chunks().to_batches(max_chunksize=SENT_BATCH)  # type: ignore[no-any-return]

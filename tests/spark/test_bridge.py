@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from streamactors.spark.bridge import ROWS_PER_SLICE, Bridge, rows_of, slices
+from streamactors.spark.bridge import ROWS_PER_SLICE, SENT_BATCH, SMALL_BATCH, Bridge, joined, rows_of, slices
 from streamactors.spark.errors import CheckpointError
 from streamactors.spark.reader import BridgeReader
 
@@ -161,6 +161,16 @@ def test_slices_of_chunks_are_those_rows(first: int) -> None:
     for last in range(first, 11):
         found = [n for batch in rows_of(chunks, first, last) for n in batch.column("n").to_pylist()]
         assert found == list(range(first, last))
+
+
+def test_small_batches_are_sent_together_and_large_ones_as_they_are() -> None:
+    large = [numbers(0, SMALL_BATCH), numbers(SMALL_BATCH, 3 * SMALL_BATCH)]
+    assert joined(large, SCHEMA) is large
+    small = [numbers(i, i + 1) for i in range(SENT_BATCH + 7)]
+    together = joined(small, SCHEMA)
+    assert [batch.num_rows for batch in together] == [SENT_BATCH, 7]
+    assert [n for batch in together for n in batch.column("n").to_pylist()] == list(range(SENT_BATCH + 7))
+    assert joined([], SCHEMA) == []
 
 
 def test_the_reader_needs_no_other_part_of_this_package() -> None:
