@@ -158,6 +158,8 @@ def test_offsets_of_a_group_in_use_are_not_reset(streamactors: Run, broker: Clus
         (["--topic", "{topic}:9", "--to", "earliest"], "has partitions 0 to 1"),
         (["--topic", "{topic}:x", "--to", "earliest"], "has partitions 0 to 1"),
         (["--topic", "{topic}", "--to", "yesterday"], "it is earliest, latest, an offset"),
+        (["--topic", "{topic}", "--to", "+-5"], "it is earliest, latest, an offset"),
+        (["--topic", "{topic}", "--to", ""], "it is earliest, latest, an offset"),
     ],
 )
 def test_reset_offsets_asked_wrongly(
