@@ -301,6 +301,7 @@ class _ConsumerSourceLogic(SourceLogic):
         wanted = (
             min(self.out.asked, self._ahead if self._steps is None else min(self._ahead, self._steps.pace.window))
             - self._asked
+            - sum(len(delivery.records) for delivery in self._waiting)  # the steps take it slice by slice
         )
         if self._ends is None and wanted > 0 and (wanted * 2 >= self._ahead or self._asked * 2 <= wanted):
             self._asked += wanted
