@@ -22,7 +22,7 @@ from streamactors.kafka import (
 BUFFER = 256 << 10
 
 
-def graph(bootstrap: str = "localhost:9092", seconds_per_record: float = 0.001) -> RunnableGraph[Any]:
+def graph(bootstrap: str = "localhost:9092", seconds_per_record: float = 0.0002) -> RunnableGraph[Any]:
     """Read `readings`, slowly. A partition is paused when its buffer has been full for 50 ms."""
     settings = ConsumerSettings(
         bootstrap,
@@ -55,7 +55,7 @@ def picture(snapshot: dict[str, Any]) -> str:
     return "   ".join(parts)
 
 
-def main(records: int = 6_000, seconds_per_record: float = 0.001) -> None:
+def main(records: int = 20_000, seconds_per_record: float = 0.0002) -> None:
     """Fill the topic, and look at the consumer while it works."""
     with Cluster() as cluster:
         cluster.create_topic("readings", partitions=2)
