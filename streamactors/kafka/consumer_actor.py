@@ -29,6 +29,8 @@ from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscriptio
 _log = logging.getLogger("streamactors.kafka")
 
 DRAIN_CHECK_MS = 5.0
+OVERDUE_AFTER_MS = 500.0
+"""How long after its deadline the end of a consumer that stands in a call of librdkafka is waited for."""
 IDLE_EVERY_MS = 500.0
 COMMIT_RETRY_MS = 100.0
 BUSY_POLL_MS = 5.0
@@ -187,6 +189,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._membership: Any = None
         self._membership_changed = True
         self._stop_by = 0.0
+        self._deadline: Any = None
         self._tries = 0
         self._end_told = False
         self._assigned = False  # no partitions then means: not yet, or taken away for a while
@@ -211,7 +214,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def receiveMessage(self, message: Any, sender: Any) -> None:  # Thespian's name
         handler = self._handlers.get(type(message))
-        if handler is None or self._ended.done():
+        if handler is None or self._closing:
             self._after_the_end(message)
             return
         try:
@@ -247,7 +250,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._finish(error)
 
     def _finish(self, error: BaseException | None = None) -> None:
-        for timer in (self._tick, self._commit_timer):
+        for timer in (self._tick, self._commit_timer, self._deadline):
             if timer is not None:
                 timer.cancel()
         self._closing = True
@@ -368,7 +371,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._tick = self._call_later(delay_ms, self._tick_from_outside)
 
     def _tick_from_outside(self) -> None:
-        if not self._ended.done():
+        if not self._closing:
             self.myAddress.tell(_TICK)
 
     def _on_stop_at_end(self, _: StopAtEnd) -> None:
@@ -568,6 +571,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if message.failed:
             wait_ms = min(wait_ms, AFTER_FAILURE_MS)
         self._stop_by = self._now_ms() + wait_ms
+        self._deadline = self._call_later(wait_ms + OVERDUE_AFTER_MS, self._overdue)
         self._try_to_stop()
 
     def _on_run_ended(self, _: RunEnded) -> None:
@@ -587,16 +591,30 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
                         if self._now_ms() <= self._stop_by:
                             self._arm_tick(DRAIN_CHECK_MS)
                             return
-                        named = ", ".join(f"{key}@{offset}" for key, offset in list(left.items())[:5])
-                        error = CommitTimeout(
-                            f"group {self._settings.group_id}: {named} not committed in {self._settings.close_timeout_ms} ms "
-                            "after the stream's end; raise close_timeout_ms or look at the coordinator"
-                        )
+                        error = self._too_late(left)
                 except (CommitFailed, CommitTimeout) as raised:
                     error = raised
             self._finish(error)
         else:
             self._arm_tick(DRAIN_CHECK_MS)
+
+    def _too_late(self, left: dict[TopicPartition, int]) -> CommitTimeout:
+        named = ", ".join(f"{key}@{offset}" for key, offset in list(left.items())[:5])
+        return CommitTimeout(
+            f"group {self._settings.group_id}: {named} not committed in {self._settings.close_timeout_ms} ms "
+            "after the stream's end; raise close_timeout_ms or look at the coordinator"
+        )
+
+    def _overdue(self) -> None:
+        """Tell who waits for the end that it is late; any thread. A commit without a broker may hold the actor's for a minute."""
+        left = self._tracker.to_commit() if self._tracker is not None else {}
+        error: KafkaError = self._too_late(left)
+        if not left:
+            error = ConsumerFailed(
+                f"the consumer of {self._settings.bootstrap_servers} is not closed {self._settings.close_timeout_ms} ms after "
+                "the stream's end; its group forgets it after session.timeout.ms"
+            )
+        self._ended.try_fail(error)
 
     # ── starting where somebody says ──────────────────────────────────────────────────────────────────────────────
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streamactors import ActorSystem, Sink
+from streamactors import ActorSystem, Keep, Sink
 from streamactors.broker.wire_request import create_topic
 from streamactors.kafka import Consumer, ConsumerSettings, DrainingControl, MetadataClient, Subscriptions
+from streamactors.kafka.errors import CommitTimeout
 from tests.faults.broker_process import BrokerProcess
 
 PARTITIONS = 6
@@ -125,3 +126,29 @@ def test_a_group_outlives_its_broker(tmp_path: Path, wait_for, strategy):
             member.drain_and_shutdown(timeout=60)
         with MetadataClient(settings) as client:
             assert set(client.committed([("t", p) for p in range(PARTITIONS)]).values()) == {each}
+
+
+def test_a_stop_without_a_broker_ends_at_its_deadline_and_names_what_is_not_committed(tmp_path: Path, wait_for):
+    log = Log()
+    with BrokerProcess(tmp_path / "data") as broker, ActorSystem("g") as system:
+        create_topic(broker.bootstrap_servers, "t", PARTITIONS, {})
+        Load(broker.bootstrap_servers, "t", 10).join()
+        settings = ConsumerSettings(
+            broker.bootstrap_servers,
+            "g",
+            "earliest",
+            commit_interval_ms=600_000,
+            close_timeout_ms=300,
+            properties={"reconnect.backoff.max.ms": 200},
+        )
+        source = Consumer.source(settings, Subscriptions.topics("t"))
+        control = source.to_mat(Sink.foreach(log.store), Keep.left).run(system)
+        wait_for(lambda: len(log.done) == 10 * PARTITIONS)
+        broker.kill()
+        # the commit would wait for a coordinator until the group has forgotten the member, and a stop with it
+        error = control.shutdown().exception(30)
+        assert isinstance(error, CommitTimeout)
+        assert "t-0@10" in str(error)
+        broker.start()
+        with MetadataClient(settings) as client:  # once there is a broker, what was on its way arrives
+            wait_for(lambda: set(client.committed([("t", p) for p in range(PARTITIONS)]).values()) == {10})
