@@ -50,7 +50,7 @@ class ActorCell(ThespianInterface, FailingCell):
     rules.
     """
 
-    __slots__ = ("_fd_watch", "_too_late", "_watchers", "globalName")
+    __slots__ = ("_fd_watch", "_too_late", "_watchers", "globalName", "home")
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ActorCell(ThespianInterface, FailingCell):
         # per actor.
         self.mailbox = deque()
         self.name = name
-        self._executor = executor
+        self._executor = self.home = executor
         self._token = True
         self._idle = True
         self.base = base
@@ -115,6 +115,13 @@ class ActorCell(ThespianInterface, FailingCell):
         if self._life is _ALIVE:
             self._exit(recursive=True)
 
+    def move(self, executor: Executor) -> None:
+        """Take the turns after this one on another executor; only from within the actor's own turn.
+
+        For an actor with a dispatcher of its own, its `home`, which waits there, and at times has nothing to wait for: on the pool it
+        shares a thread with those it feeds."""
+        self._executor = executor
+
     @property
     def stopped(self) -> bool:
         return self._life is Life.DEAD
@@ -125,6 +132,12 @@ class ActorCell(ThespianInterface, FailingCell):
         except (DispatcherStopped, PoolStopped):
             # Nothing runs any more: the system is shut down. Sending never raises, so these are dead letters like
             # others.
+            self.bury()
+
+    def resubmit(self) -> None:
+        try:
+            super().resubmit()
+        except (DispatcherStopped, PoolStopped):
             self.bury()
 
     def bury(self) -> None:

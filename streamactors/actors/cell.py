@@ -127,7 +127,15 @@ class Cell:
     def __call__(self) -> None:
         """Take one turn and queue up for the next if there is one: how a dispatcher's loop runs a cell."""
         if self.run_turn():
-            self._executor.submit(self)
+            self.resubmit()
+
+    def resubmit(self) -> None:
+        """Queue up for a further turn. For executors only."""
+        self._executor.submit(self)
+
+    def belongs_to(self, executor: Executor) -> bool:
+        """Whether its next turn is to be on `executor`. For executors only."""
+        return self._executor is executor
 
     def _report(self, error: BaseException) -> None:
         try:

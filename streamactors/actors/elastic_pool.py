@@ -213,6 +213,9 @@ class ElasticPool:
                 self._wake_one()
             worker.cell = cell
             while cell.run_turn():
+                if not cell.belongs_to(self):
+                    cell.resubmit()  # it has moved
+                    break
                 if queue or self._stopping:
                     queue.append(cell)
                     break

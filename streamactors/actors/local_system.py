@@ -218,7 +218,7 @@ class LocalSystemBase:
                     del self._global_names[cell.globalName]
         if cell.address in self._dead_letter_handlers:
             self._handleDeadLetters(cell.address, False)
-        own = cell._executor
+        own = cell.home
         if isinstance(own, Dispatcher) and own not in self._dispatchers.values() and own is not self.timers:
             cell._executor = self.pool  # what is sent to it from now on becomes dead letters there
             if own.running:
@@ -332,7 +332,7 @@ class LocalSystemBase:
         self._ending = self._closing = True
         self._why_closed = left_behind_by_fork()
         self._closed.set()
-        own = {executor for cell in self._cells if isinstance(executor := cell._executor, Dispatcher)}
+        own = {executor for cell in self._cells if isinstance(executor := cell.home, Dispatcher)}
         for dispatcher in {*own, *self._dispatchers.values(), self.timers}:
             dispatcher.after_fork_in_child()
         self.pool.after_fork_in_child()
@@ -345,7 +345,7 @@ class LocalSystemBase:
                 cell.tell((ActorExitRequest(), self.system_address))
         if self._cells:
             self._empty.wait(timeout * 0.5)
-        own = {executor for cell in list(self._cells) if isinstance(executor := cell._executor, Dispatcher)}
+        own = {executor for cell in list(self._cells) if isinstance(executor := cell.home, Dispatcher)}
         dispatchers = {*own, *self._dispatchers.values()}
         for dispatcher in dispatchers:
             dispatcher.stop(0)

@@ -84,9 +84,11 @@ def _fused(nodes: list[Node], ops: list[Op | None], group: list[int]) -> Node:
     handled = [nodes[member].stage.handling for member in group if ops[member] is not None]
     joint = Handling(all(h.passes for h in handled), all(h.exact for h in handled), any(h.remembers for h in handled))
     if ops[group[0]] is None:
-        with_steps: Callable[[tuple[Op, ...], Handling], GraphStage] | None = getattr(first.stage, "with_steps", None)
+        with_steps: Callable[[tuple[Op, ...], Handling, str | None], GraphStage] | None = getattr(
+            first.stage, "with_steps", None
+        )
         if with_steps is not None:
-            return Node(with_steps(steps, joint), attributes)
+            return Node(with_steps(steps, joint, first.attributes.name), attributes)
         source = FusedSource(first.stage, steps, joint, first.attributes)
         source.handling = first.stage.handling
         return Node(source, attributes)

@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from streamactors.kafka.client import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ck, ck_admin
@@ -45,6 +46,7 @@ _NOT_A_MEMBER = (ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_
 
 
 _VALUE: Any = ck.Message.value
+_FIRST, _SECOND = itemgetter(0), itemgetter(1)
 
 
 class Run(NamedTuple):
@@ -395,12 +397,14 @@ def wrapped(messages: list[Any]) -> list[ConsumerRecord]:
     return wrap(map(_VALUE, messages), messages)
 
 
-def wrapped_lazily(messages: list[Any]) -> tuple[Iterator[ConsumerRecord], Iterator[Any]]:
-    """As `wrapped`, one by one when they are asked for, with an iterator whose length hint is how many are left."""
-    left = iter(messages)
-    if type(messages[0]) is ConsumerRecord:
-        return left, left
-    return map(ConsumerRecord, zip(map(_VALUE, messages), left, strict=False)), left  # strict would look ahead
+def columns(records: list[Any], counter: Iterator[Any] | None = None) -> tuple[Iterator[Any], Iterator[Any]]:
+    """Return the values and the messages of records, wrapped or not, as iterators to be zipped in this order.
+
+    With a `counter`, an iterator over the records, the second is it or is driven by it: its length hint tells how many are left."""
+    counter = iter(records) if counter is None else counter
+    if type(records[0]) is ConsumerRecord:
+        return map(_FIRST, records), map(_SECOND, counter)
+    return map(_VALUE, records), counter
 
 
 def _unknown_partitions(text: str) -> set[TopicPartition]:

@@ -1,5 +1,8 @@
 """Offsets in hand: a record together with the handle that commits it, and batches of such handles.
 
+Message, record and handle are tuples of the same three, (value, librdkafka's message, origin), so that each is made from the other in C and
+only the message lives as long as the element.
+
 A handle knows the consumer it came from and the epoch of the assignment, so committing what has been revoked meanwhile does nothing."""
 
 from __future__ import annotations
@@ -34,57 +37,57 @@ class Origin:
         """Have everything acknowledged so far committed; ends the future."""
 
 
-class CommittableOffset(tuple[Any, Origin]):
+class CommittableOffset(tuple[Any, Any, Origin]):
     """The position behind one record. Immutable; made when asked for."""
 
     __slots__ = ()
 
     @property
     def topic(self) -> str:
-        return self[1].key.topic
+        return self[2].key.topic
 
     @property
     def partition(self) -> int:
-        return self[1].key.partition
+        return self[2].key.partition
 
     @property
     def offset(self) -> int:
         """The record's own offset; committing it commits the one behind."""
-        offset: int = self[0].offset()
+        offset: int = self[1].offset()
         return offset
 
     @property
     def epoch(self) -> int:
         """The number of the assignment the record came with."""
-        return self[1].epoch
+        return self[2].epoch
 
     def commit(self) -> StreamFuture[None]:
         """Commit it now; the future ends when the broker has it, fails with CommitFailed or CommitTimeout."""
         return CommittableOffsetBatch().updated(self).commit()
 
     def __repr__(self) -> str:
-        return f"CommittableOffset({self[1].key}@{self.offset})"
+        return f"CommittableOffset({self[2].key}@{self.offset})"
 
 
-class CommittableMessage(tuple[ConsumerRecord, Origin]):
+class CommittableMessage(tuple[Any, Any, Origin]):
     """A record and its offset handle."""
 
     __slots__ = ()
 
-    record: ConsumerRecord = property(itemgetter(0))  # type: ignore[assignment]
-
-    @property
-    def offset(self) -> CommittableOffset:
-        record, origin = self
-        return CommittableOffset((record[1], origin))
+    record: ConsumerRecord = property(ConsumerRecord)  # type: ignore[assignment]
+    offset: CommittableOffset = property(CommittableOffset)  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"CommittableMessage({self[0]!r})"
+        return f"CommittableMessage({self.record!r})"
 
 
-def committable(records: Iterable[ConsumerRecord], origin: Origin) -> Iterator[CommittableMessage]:
+Convert = Callable[[Iterable[Any], Iterable[Any], Origin], Iterable[Any]]
+"""From the values and messages of a chunk to its elements."""
+
+
+def committable(values: Iterable[Any], messages: Iterable[Any], origin: Origin) -> Iterator[CommittableMessage]:
     """Return the records of a chunk with their handles."""
-    return map(CommittableMessage, zip(records, repeat(origin), strict=False))
+    return map(CommittableMessage, zip(values, messages, repeat(origin), strict=False))
 
 
 class CommittableOffsetBatch:
@@ -103,18 +106,15 @@ class CommittableOffsetBatch:
                 self._offsets.setdefault(origin, []).extend(offsets)
             self.size += offset.size
         else:
-            message, origin = offset
-            known = self._offsets.get(origin)
-            if known is None:
-                self._offsets[origin] = [message.offset()]
-            else:
-                known.append(message.offset())
+            _, message, origin = offset
+            self._offsets.setdefault(origin, []).append(message.offset())
             self.size += 1
         return self
 
     def add_all(self, found: list[Any]) -> None:
-        """As `add` for each; quick where all are offsets of one chunk, as they mostly are."""
-        if set(map(type, found)) == _ONLY_OFFSETS:
+        """As `add` for each; quick where all are offsets, or messages, of one chunk, as they mostly are."""
+        kinds = set(map(type, found))
+        if kinds in (_ONLY_OFFSETS, _ONLY_MESSAGES):
             origins = list(map(_ORIGIN, found))
             origin = origins[0]
             if origins.count(origin) == len(origins):
@@ -161,8 +161,8 @@ class CommittableOffsetBatch:
         return f"CommittableOffsetBatch({self.size}: {', '.join(f'{k}@{v}' for k, v in self.offsets().items())})"
 
 
-_ONLY_OFFSETS = {CommittableOffset}
-_MESSAGE, _ORIGIN = itemgetter(0), itemgetter(1)
+_ONLY_OFFSETS, _ONLY_MESSAGES = {CommittableOffset}, {CommittableMessage}
+_MESSAGE, _ORIGIN = itemgetter(1), itemgetter(2)
 
 
 def all_committed(

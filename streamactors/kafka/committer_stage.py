@@ -84,23 +84,27 @@ class CommitterLogic(FlowLogic):
     def on_push(self, in_: Connection) -> None:
         batch = self._batch
         limit = self._stage.settings.max_batch
-        offset = self._stage.offset
         chunk = in_.grab(max(1, limit - batch.size))
-        found = []
-        for element in chunk:
-            try:
-                found.append(element if offset is None else offset(element))
-            except BaseException as error:  # the user's function
-                if directive_for(self, error, element, offset) is Directive.STOP:
-                    self._add(found)
-                    self._flush()
-                    raise
-        self._add(found)
+        offset = self._stage.offset
+        self._add(chunk if offset is None else self._offsets(offset, chunk))
         if batch.size >= limit:
             self._flush()
         else:
             self._arm()
         self._move_on()
+
+    def _offsets(self, offset: Callable[[Any], Any], chunk: list[Any]) -> list[Any]:
+        """Return what the user's function finds in the elements. When it fails, what it found before is committed."""
+        found = []
+        for element in chunk:
+            try:
+                found.append(offset(element))
+            except BaseException as error:
+                if directive_for(self, error, element, offset) is Directive.STOP:
+                    self._add(found)
+                    self._flush()
+                    raise
+        return found
 
     def _add(self, found: list[Any]) -> None:
         if not found:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+<<<<<<< ours
 from typing import Any, Literal
+=======
+from itertools import repeat
+from typing import Any
+>>>>>>> theirs
 
 from streamactors.dsl.source import Source
 from streamactors.dsl.with_context import SourceWithContext
 from streamactors.engine.blueprint import StageModule
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
-from streamactors.kafka.committable import CommittableMessage, CommittableOffset, Origin, committable
+from streamactors.kafka.committable import CommittableMessage, CommittableOffset, Convert, Origin, committable
 from streamactors.kafka.consumer_actor import Commits
 from streamactors.kafka.control import Control
 from streamactors.kafka.partitioned_stage import OffsetsOnAssign, OnRevoke, PartitionedSourceStage
@@ -192,8 +197,11 @@ class Consumer:
         return consumer_source(name, settings, subscription, until, commits=Commits.BEFORE)
 
 
-def _pairs(records: Iterable[ConsumerRecord], origin: Origin) -> Iterator[tuple[ConsumerRecord, CommittableOffset]]:
-    return ((record, CommittableOffset((record[1], origin))) for record in records)
+def _pairs(
+    values: Iterable[Any], messages: Iterable[Any], origin: Origin
+) -> Iterator[tuple[ConsumerRecord, CommittableOffset]]:
+    three = zip(values, messages, repeat(origin), strict=False)
+    return ((ConsumerRecord(each[:2]), CommittableOffset(each)) for each in three)
 
 
 def needs_group(name: str, settings: Any) -> None:
@@ -209,7 +217,7 @@ def consumer_source(
     until: str | None,
     *,
     commits: Commits,
-    convert: Callable[[Iterable[Any], Origin], Iterable[Any]] | None = None,
+    convert: Convert | None = None,
 ) -> Source[Any, Control]:
     """Return a source of a checked subscription. Raises BuildError naming what is wrong."""
     _check(name, settings, subscription, until)
@@ -225,7 +233,7 @@ def partitioned_source(
     until: str | None,
     *,
     commits: Commits,
-    convert: Callable[[Iterable[Any], Origin], Iterable[Any]] | None = None,
+    convert: Convert | None = None,
     offsets_on_assign: OffsetsOnAssign | None = None,
     on_revoke: OnRevoke | None = None,
 ) -> Source[Any, Control]:

@@ -1,4 +1,7 @@
-"""The consumer actor: owns one consumer on a thread of its own, polls it, and turns downstream demand into pause and resume.
+"""The consumer actor: owns one consumer, polls it, and turns downstream demand into pause and resume.
+
+Where it waits for records it has a thread of its own. While polls bring all they may, there is nothing to wait for: then it takes its turns
+on the pool, between those of the islands it feeds, so that a chunk changes no thread and the next is made when this one is done.
 
 Thin: what is decided stands in `consumer_state.py`, what is in flight in `offsets.py`. A poll tick re-arms itself after each poll; demand
 that finds nothing buffered polls at once; requests that came in during a poll are served together after it."""
@@ -6,6 +9,7 @@ that finds nothing buffered polls at once; requests that came in during a poll a
 from __future__ import annotations
 
 import enum
+import gc
 import logging
 import math
 from collections.abc import Callable
@@ -139,6 +143,14 @@ class Commits(enum.Enum):
     TRANSACTION = "transaction"  # the producer's transaction
 
 
+def _records_at_once(most: int, objects_each: int) -> int:
+    """Return how many records to read in one poll: no more objects than bring about a collection of garbage, for they are in use.
+
+    Made and freed in this rhythm they never do; one collection per poll costs a fifth of a bare client's time."""
+    threshold = gc.get_threshold()[0] if gc.isenabled() else 0
+    return max(1, min(most, threshold * 19 // 20 // objects_each)) if threshold else most
+
+
 class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     """See the module. `ended` gets the actor's result: None, or what it died of."""
 
@@ -172,11 +184,13 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._now_ms = now_ms
         self._feed_of = feed_of  # where every partition is a stage of its own
         self._withhold = withhold  # partitions are delivered when somebody has said from where
+        self._at_home = True  # polls on its own thread, and may wait
+        self._at_once = _records_at_once(settings.max_poll_records, getattr(stage, "objects_each", 2))
         self._seeks: dict[TopicPartition, int] = {}
         self._ended_feeds: set[PartitionFeed] = set()
         self._state = ConsumerState(
             Limits(settings.high_bytes, settings.low_bytes, settings.max_buffered_bytes, settings.pause_dwell_ms),
-            settings.max_poll_records,
+            self._at_once,
             offset_of,
         )
         self._client: StreamConsumer | None = None
@@ -320,13 +334,30 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             self._client.read(1, 0)
             self._try_to_stop()
             return
-        mailbox = self._myRef.mailbox
-        while self._poll_once(self._client):
-            if mailbox:
-                self._poll_now()
+        counts, mailbox = self._state.counts, self._myRef.mailbox
+        again = True
+        while again:
+            before = counts.records
+            again = self._poll_once(self._client)
+            moves = self._settle(counts.records - before)
+            if again and (moves or mailbox or not self._at_home):
+                self._poll_now()  # behind what waits, on the pool also behind the islands
                 return
         if self._tick is None:
             self._arm_tick(self._settings.poll_interval_ms)
+
+    def _settle(self, read: int) -> bool:
+        """Choose where to poll next by what this poll has read: on the pool as long as there is a backlog. True: elsewhere."""
+        cell = self._myRef
+        # `max_in_flight` is looked at before each delivery: acknowledgements need the time that a hand-over takes
+        if self._at_home and read == self._at_once and self._settings.max_in_flight is None:
+            cell.move(cell.base.pool)
+        elif not self._at_home and not read and self._state.starving:
+            cell.move(cell.home)
+        else:
+            return False
+        self._at_home = not self._at_home
+        return True
 
     def _poll_once(self, client: StreamConsumer) -> bool:
         """Poll, deliver, pause and resume; return whether to poll again at once."""
@@ -334,10 +365,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         starving = state.starving
         if starving:
             # while others have records waiting, their requests must not wait for a poll that waits for data
-            wait_ms = BUSY_POLL_MS if state.feeding else self._settings.poll_timeout_ms
-            batch = client.read(self._settings.max_poll_records, wait_ms / 1_000)
-        elif state.hungry:
-            batch = client.read(self._settings.max_poll_records, 0)
+            wait_ms = 0 if not self._at_home else BUSY_POLL_MS if state.feeding else self._settings.poll_timeout_ms
+            batch = client.read(self._at_once, wait_ms / 1_000)
+        elif state.hungry and self._at_home:
+            batch = client.read(self._at_once, 0)
         else:
             batch = client.read(1, 0)  # serves rebalances; a record goes into its buffer
         state.counts.polls += 1
@@ -362,6 +393,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             self._stage.post(self._stage.on_idle, [(p.key, p.epoch, silent_ms) for p, silent_ms in silent])
         if self._until_end and not self._end_told:
             self._check_ends()
+        if not self._at_home:
+            return state.starving or bool(to_resume)  # reading ahead is for those who have a thread to do it on
         return starving or bool(to_resume) or (bool(batch.runs) and state.hungry)
 
     def _arm_tick(self, delay_ms: float) -> None:

@@ -93,7 +93,7 @@ class OffsetTracker:
             if progress is not None and progress.epoch == epoch and (progress.done is None or position > progress.done):
                 progress.done = position
                 if progress.acked:
-                    progress.acked = {offset for offset in progress.acked if offset >= position}
+                    _forget_below(progress, position)
                     _close_gap(progress)
                 self._changed.notify_all()
 
@@ -104,10 +104,15 @@ class OffsetTracker:
             if progress is None or progress.epoch != epoch or not offsets:
                 return
             if self.gap_aware:
-                progress.acked.update(offsets)
-                if progress.done is not None:
-                    progress.acked = {offset for offset in progress.acked if offset >= progress.done}
-                _close_gap(progress)
+                position = progress.first if progress.done is None else progress.done
+                if position == offsets[0] and offsets == list(range(position, position + len(offsets))):
+                    progress.done = position + len(offsets)  # nothing was left out, as mostly: no need to look at each
+                else:
+                    progress.acked.update(offsets)
+                if progress.acked:
+                    if progress.done is not None:
+                        _forget_below(progress, progress.done)
+                    _close_gap(progress)
             else:
                 progress.done = max(progress.done or 0, max(offsets) + 1)
             self._changed.notify_all()
@@ -167,6 +172,15 @@ class OffsetTracker:
                 key: Progress(p.epoch, p.first, p.delivered, p.done, p.committed, p.revoking, set(p.acked))
                 for key, p in self._partitions.items()
             }
+
+
+def _forget_below(progress: Progress, position: int) -> None:
+    """Forget the acknowledgements of what is done anyway."""
+    acked = progress.acked
+    if max(acked) < position:
+        acked.clear()
+    elif min(acked) < position:
+        progress.acked = {offset for offset in acked if offset >= position}
 
 
 def _close_gap(progress: Progress) -> None:

@@ -26,7 +26,7 @@ from streamactors.engine.run import Run
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.engine.user_code import blame
 from streamactors.kafka.commit_routes import routes_of
-from streamactors.kafka.committable import Origin
+from streamactors.kafka.committable import Convert
 from streamactors.kafka.consumer_actor import CommitNow, Commits, ConsumerActor, RunEnded, StageEnded, Start, StartAt
 from streamactors.kafka.control import Control
 from streamactors.kafka.errors import ConsumerFailed
@@ -63,7 +63,7 @@ class PartitionedSourceStage(GraphStage):
         *,
         commits: Commits,
         until_end: bool,
-        convert: Callable[[Iterable[Any], Origin], Iterable[Any]] | None = None,
+        convert: Convert | None = None,
         offsets_on_assign: OffsetsOnAssign | None = None,
         on_revoke: OnRevoke | None = None,
     ) -> None:

@@ -4,7 +4,7 @@ A tuple of (value, message): the value is a C tuple getter, and a batch is wrapp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 _NO_TIMESTAMP = 0
@@ -62,3 +62,8 @@ class ConsumerRecord(tuple[Any, Any]):
 def wrap(values: Iterable[Any], messages: Iterable[Any]) -> list[ConsumerRecord]:
     """Return the records of a batch."""
     return list(map(ConsumerRecord, zip(values, messages, strict=True)))
+
+
+def wrap_lazily(values: Iterable[Any], messages: Iterable[Any]) -> Iterator[ConsumerRecord]:
+    """As `wrap`, each record when it is asked for, so that it dies young and in the cache."""
+    return map(ConsumerRecord, zip(values, messages, strict=False))  # strict would look one ahead

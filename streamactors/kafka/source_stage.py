@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from typing import Any
@@ -18,9 +18,9 @@ from streamactors.engine.marks import Assigned, EndOfInput, Handling, Idle, Need
 from streamactors.engine.ownership import owner_of
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.kafka.changelog import KafkaChangelogs
-from streamactors.kafka.client_consumer import offset_of, wrapped, wrapped_lazily
+from streamactors.kafka.client_consumer import columns, offset_of, wrapped
 from streamactors.kafka.commit_routes import routes_of
-from streamactors.kafka.committable import Origin
+from streamactors.kafka.committable import Convert, Origin
 from streamactors.kafka.consumer_actor import (
     CommitNow,
     Commits,
@@ -38,6 +38,7 @@ from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.owned_consumer import OwnedConsumerActor
 from streamactors.kafka.owned_partitions import OwnedPartitions
 from streamactors.kafka.owned_source import OwnedStart
+from streamactors.kafka.record import wrap_lazily
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.source_steps import SourceSteps
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
@@ -74,7 +75,7 @@ class ConsumerSourceStage(GraphStage):
         *,
         commits: Commits,
         until_end: bool,
-        convert: Callable[[Iterable[Any], Origin], Iterable[Any]] | None = None,
+        convert: Convert | None = None,
     ) -> None:
         self.settings = settings
         self.subscription = subscription
@@ -94,10 +95,10 @@ class ConsumerSourceStage(GraphStage):
 
         return repartitioned(self, key_of, node, bounded)
 
-    def with_steps(self, ops: tuple[Op, ...], handling: Handling) -> ConsumerSourceStage:
-        """Return this source with the maps, filters and scans behind it inside."""
+    def with_steps(self, ops: tuple[Op, ...], handling: Handling, name: str | None) -> ConsumerSourceStage:
+        """Return this source, known by a name, with the maps, filters and scans behind it inside."""
         fused = copy(self)
-        fused.name = "+".join([self.label, *(op.attributes.name or op.label for op in ops)])
+        fused.name = "+".join([name or self.label, *(op.attributes.name or op.label for op in ops)])
         fused.loop, fused.steps = FusedLoop(ops), handling
         return fused
 
@@ -124,6 +125,11 @@ class _ConsumerSourceLogic(SourceLogic):
         self._ahead = AHEAD if limit is None else min(AHEAD, limit)
         self._failed = False
         self._owned: OwnedStart | None = None  # somebody else says where to begin
+
+    @property
+    def objects_each(self) -> int:
+        """Objects that live with a record on its way to the next stage: librdkafka's message, and ours where no step is inside."""
+        return 1 if self._steps is not None and self._stage.convert is None else 2
 
     @property
     def takes_messages(self) -> bool:
@@ -335,7 +341,7 @@ class _ConsumerSourceLogic(SourceLogic):
             elif self._stage.convert is None:
                 out.push(wrapped(records))
             else:
-                out.push(list(self._stage.convert(wrapped(records), self._origin(delivery))))
+                out.push(list(self._stage.convert(*columns(records), self._origin(delivery))))
             if self._source is not None:
                 out.mark({(self._source, delivery.key): (delivery.epoch, end)})
             if steps is not None:
@@ -345,9 +351,10 @@ class _ConsumerSourceLogic(SourceLogic):
 
     def _run_steps(self, steps: SourceSteps, delivery: Delivery, records: list[Any], end: int) -> int:
         """Run the steps over records and push what they make; return the position behind the last that was taken."""
-        feed, counter = wrapped_lazily(records)
+        counter = iter(records)
+        values, messages = columns(records, counter)
         convert = self._stage.convert
-        made = feed if convert is None else convert(feed, self._origin(delivery))
+        made = wrap_lazily(values, messages) if convert is None else convert(values, messages, self._origin(delivery))
         results, left, error = steps.run(made, counter, len(records))
         if left and error is None:
             rest = records[len(records) - left :]

@@ -16,6 +16,7 @@ from streamactors.engine.marks import Assigned, EndOfInput, Idle, Needs, Positio
 from streamactors.engine.run import Run
 from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage
 from streamactors.errors import BuildError
+from streamactors.kafka.client_consumer import columns
 from streamactors.kafka.commit_routes import routes_of
 from streamactors.kafka.committable import Origin
 from streamactors.kafka.consumer_actor import CommitNow, Commits, RequestRecords
@@ -153,7 +154,7 @@ class _SubSourceLogic(SourceLogic):
             records, end = delivery.records, delivery.end
             if tracker is not None and not tracker.delivered(delivery.key, delivery.epoch, end, records[0].offset):
                 continue  # its revocation has begun: the next owner reads it
-            out.push(records if convert is None else list(convert(records, self._origin_of(delivery))))
+            out.push(records if convert is None else list(convert(*columns(records), self._origin_of(delivery))))
             if self._source is not None:
                 out.mark({(self._source, delivery.key): (delivery.epoch, end)})
         self._end_when_read(feed)

@@ -548,3 +548,42 @@ def test_no_convention_and_no_sources_are_said_or_ignored_as_thespian_does(actor
     assert actor_system.base.capabilities["colour"] == "red"
     actor_system.base.updateCapability("colour")
     assert "colour" not in actor_system.base.capabilities
+
+
+class Mover(Actor):
+    """Answers with the name of its thread, and takes its next turns where it is told to."""
+
+    actor_dispatcher = "own"
+
+    def receiveMessage(self, message: Any, sender: Any) -> None:
+        if message == "to the pool":
+            self._myRef.move(self._myRef.base.pool)
+        elif message == "home":
+            self._myRef.move(self._myRef.home)
+        elif message == "again":
+            self.send(self.myAddress, ("answer", sender))
+            self._myRef.move(self._myRef.home)
+        elif isinstance(message, tuple):
+            self.send(message[1], threading.current_thread().name)
+        else:
+            self.send(sender, threading.current_thread().name)
+
+
+def test_an_actor_with_a_dispatcher_of_its_own_moves_to_the_pool_and_home_again() -> None:
+    with ActorSystem("moving") as system:
+        ref = system.spawn(Mover(), "mover")
+
+        def where(message: str = "where") -> str:
+            answer: str = system.ask(ref, message, timeout="30s").result(30)
+            return answer
+
+        assert where() == "mover"
+        ref.tell("to the pool")
+        eventually(lambda: "pool" in where())  # what waited in the same turn is still served at home
+        assert where("again") == "mover", "what it told itself in the turn in which it moved is served at home"
+        assert where() == "mover"
+        ref.tell("to the pool")
+        eventually(lambda: "pool" in where())
+        assert "mover" in {thread.name for thread in threading.enumerate()}
+        ref.tell(ActorExitRequest())
+        eventually(lambda: "mover" not in {thread.name for thread in threading.enumerate()})

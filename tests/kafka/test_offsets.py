@@ -91,3 +91,37 @@ def test_nothing_is_committed_over_an_unacknowledged_record_and_all_is_at_the_en
         assert set(range(position)) <= acknowledged
         assert position == next((i for i in range(30) if i not in acknowledged), 30) or position >= marked
     assert t.to_commit() == {KEY: 30}
+
+
+def test_what_was_taken_back_is_not_in_flight_and_a_revocation_does_not_wait_for_it():
+    t = tracker(end=10)
+    t.done(KEY, 1, 4)
+    t.taken_back(KEY, 1, 4)
+    assert t.drain([KEY], 60_000) == set()
+    assert not t.delivered(KEY, 1, 10, 4), "its revocation has begun"
+
+
+def test_taking_back_wakes_a_revocation_that_waits():
+    t = tracker(end=10)
+    t.done(KEY, 1, 4)
+    late = []
+    waiting = threading.Thread(target=lambda: late.append(t.drain([KEY], 60_000)))
+    waiting.start()
+    t.taken_back(KEY, 1, 4)
+    waiting.join(30)
+    assert late == [set()]
+
+
+@given(st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=12), max_size=12), st.lists(st.integers(0, 30)))
+def test_acknowledging_in_runs_commits_what_acknowledging_one_by_one_does(batches, marks):
+    """Runs without a gap take a short cut; it must not show."""
+    runs, single = tracker(end=40), tracker(end=40)
+    for i, batch in enumerate(batches):
+        run = list(range(batch[0], batch[0] + len(batch))) if i % 2 else batch
+        runs.acknowledge(KEY, 1, run)
+        for offset in run:
+            single.acknowledge(KEY, 1, [offset])
+        if i < len(marks):
+            runs.done(KEY, 1, marks[i])
+            single.done(KEY, 1, marks[i])
+        assert runs.to_commit() == single.to_commit()
