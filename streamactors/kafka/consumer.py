@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-<<<<<<< ours
-from typing import Any, Literal
-=======
 from itertools import repeat
-from typing import Any
->>>>>>> theirs
+from typing import Any, Literal
 
 from streamactors.dsl.source import Source
 from streamactors.dsl.with_context import SourceWithContext
