@@ -2,7 +2,7 @@
 
 Run as `python -m tests.faults.connector_worker BOOTSTRAP NAME WAY STRATEGY`; it drains and ends when its standard input is closed.
 
-read: Consumer.source over map_async to a sink that says, line by line, what it has done and which partitions it was given.
+read: Consumer.source (read-1: partitioned_source) over map_async to a sink that says, line by line, what it has done and which partitions it was given.
 copy: Transactional.source to Transactional.sink, under NAME as transactional id.
 
 A run that fails is begun again, as a service would."""
@@ -73,8 +73,11 @@ def settings(bootstrap: str, group: str, strategy: str) -> ConsumerSettings:
     )
 
 
-def reading(bootstrap: str, strategy: str) -> Any:
-    source = Consumer.source(settings(bootstrap, READERS, strategy), Subscriptions.topics(SOURCE))
+def reading(bootstrap: str, strategy: str, *, apart: bool) -> Any:
+    told = settings(bootstrap, READERS, strategy), Subscriptions.topics(SOURCE)
+    source = Consumer.source(*told)
+    if apart:
+        source = Consumer.partitioned_source(*told).flat_map_merge(64, lambda pair: pair[1])
     return source.map_async(4, lambda record: record).async_boundary().to_mat(Sink.from_stage(Said()), Keep.both)
 
 
@@ -93,7 +96,8 @@ def copying(bootstrap: str, name: str, strategy: str) -> Any:
 def main(bootstrap: str, name: str, way: str, strategy: str) -> None:
     stop = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
-    graph = reading(bootstrap, strategy) if way == "read" else copying(bootstrap, name, strategy)
+    apart = name.startswith("read-1")
+    graph = reading(bootstrap, strategy, apart=apart) if way == "read" else copying(bootstrap, name, strategy)
     while not stop.is_set():
         with ActorSystem(name) as system:
             control, done = graph.run(system)
