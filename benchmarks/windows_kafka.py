@@ -1,0 +1,181 @@
+"""Windows from topic to topic: count + suppress with a changelog, exactly once; a Kafka Streams app with RocksDB beside it; restore.
+
+The broker has its own process. Rows as in benchmarks/windows.py: one each millisecond, 1,000 keys, every tenth up to 5 s late. Wall
+time from the first row taken to the last one done (ours: committed), both on the same broker, one after the other."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer as BareProducer
+
+from benchmarks.windows import GRACE, input_rows
+from streamactors import ActorSystem, Keep
+from streamactors.broker import Cluster
+from streamactors.kafka import (
+    Consumer,
+    ConsumerSettings,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+    Transactional,
+)
+from streamactors.kafka.changelog_topics import ChangelogTopics
+from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.testing.window_test_driver import RecordStream
+from streamactors.windows import (
+    BufferConfig,
+    Record,
+    RecordContext,
+    Suppressed,
+    TaskFactory,
+    TaskIdentity,
+    TimeWindows,
+    compile,
+)
+
+Row = dict[str, Any]
+ROWS, REPEATS, HELD = 300_000, 3, 1_000_000
+CLOSED = Suppressed.until_window_closes(BufferConfig.unbounded())
+TUMBLING = TimeWindows.of_size("10s").with_grace(GRACE)
+
+
+def produce(cluster: Cluster, topic: str, records: Iterator[tuple[bytes | str, bytes | None, int]]) -> None:
+    """Write (key, value, timestamp) to a topic of one partition."""
+    cluster.create_topic(topic, partitions=1)
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 50, "batch.num.messages": 10_000}
+    producer = BareProducer(settings)
+    for key, value, timestamp in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, timestamp=timestamp)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
+
+
+def ours(cluster: Cluster, topic: str, out: str) -> float:
+    """Seconds from the first row taken to the commit of the last."""
+    cluster.create_topic(out, partitions=1)
+    settings = ConsumerSettings(cluster.bootstrap_servers, out, "earliest")
+    producer = ProducerSettings(cluster.bootstrap_servers, transactional_id=out)
+    began: list[float] = []
+
+    def begin(rows: list[Record]) -> list[Record]:
+        if not began:
+            began.append(time.perf_counter())
+        return rows
+
+    graph = (
+        Consumer.records(settings, Subscriptions.topics(topic), key="string", until="end")
+        .map_chunks(begin)
+        .group_by_key()
+        .windowed_by(TUMBLING)
+        .count(name="counts")
+        .suppress(CLOSED)
+        .to_stream()
+        .map(lambda row: ProducerRecord(out, b"%d" % row.value, row.key, None, row.timestamp))
+        .to_mat(Transactional.sink(producer), Keep.both)
+    )
+    with ActorSystem("windows") as system:
+        control, done = graph.run(system)
+        done.result(timeout=600)
+        spent = time.perf_counter() - began[0]
+        control.is_shutdown.result(timeout=60)
+    return spent
+
+
+@contextmanager
+def streams_app() -> Iterator[list[str] | None]:
+    """The command that starts the Kafka Streams app; None where Java or Maven are missing."""
+    sources = Path(__file__).parent.parent / "tests" / "differential" / "kafka_streams"
+    if not (shutil.which("java") and shutil.which("mvn") and sources.exists()):
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={out / 'classpath'}"]
+        subprocess.run(["mvn", "-q", "-B", f"-Dout={out}", *goals], cwd=sources, check=True, stdout=subprocess.DEVNULL)
+        path = f"{out / 'classes'}:{(out / 'classpath').read_text().strip()}"
+        yield ["java", "-Xmx1g", f"-Djava.io.tmpdir={folder}", "-cp", path, "App"]
+
+
+def theirs(app: list[str], cluster: Cluster, topic: str, out: str) -> float:
+    """Seconds of the Kafka Streams app."""
+    cluster.create_topic(out, partitions=1)
+    command = [*app, cluster.bootstrap_servers, topic, out, str(ROWS), "10000", str(GRACE)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    return next(int(line.split("\t")[1]) / 1_000 for line in run.stdout.splitlines() if line.startswith("MS"))
+
+
+def topic_to_topic() -> Row:
+    own, other = [], []
+    with Cluster(process=True) as cluster, streams_app() as app:
+        # not from 0 on: librdkafka takes that for now
+        produce(cluster, "rows", ((row.key, b"1", 1_000_000 + row.timestamp) for row in input_rows(ROWS)))
+        for number in range(REPEATS):
+            own.append(ours(cluster, "rows", f"ours-{number}"))
+            if app is not None:
+                other.append(theirs(app, cluster, "rows", f"theirs-{number}"))
+    row: Row = {
+        "name": f"Kafka topic → tumbling 10 s, count + suppress, changelog, transactional → topic, {ROWS:,} rows",
+        "value": round(ROWS / statistics.median(own)),
+        "unit": "rows/s",
+        "target": ">= 60,000 rows/s",
+    }
+    if other:
+        ratios = [their / mine for their, mine in zip(other, own, strict=True)]
+        row["peer"] = f"Kafka Streams with RocksDB {round(ROWS / statistics.median(other)):,} rows/s"
+        row["ratio"] = round(statistics.median(ratios), 2)
+        row["spread"] = f"{min(ratios):.2f}–{max(ratios):.2f}"
+    return row
+
+
+def counting() -> TaskFactory:
+    stream = RecordStream().group_by_key().windowed_by(TUMBLING).count(name="counts").suppress(CLOSED).to_stream()
+    return compile(stream.blueprint, changelog=True)
+
+
+def restore() -> Row:
+    """A changelog of one million open windows, read and made into a task."""
+    factory, step = counting(), 10_000
+    task = factory(TaskIdentity("app"))
+    for first in range(0, HELD, step):
+        task.process_chunk(
+            [Record(f"key-{n}", 1, 5_000, RecordContext("rows", 0, n)) for n in range(first, first + step)]
+        )
+    changes = task.changes()
+    del task
+    with Cluster(process=True) as cluster:
+        cluster.create_topic("rows", partitions=1)
+        topics = factory.changelog_topics("app")
+        produce(cluster, topics["counts-store"], ((change.key, change.value, 1) for change in changes))
+        del changes
+        wall, cpu = time.perf_counter(), time.process_time()
+        reader = ChangelogTopics(ConsumerSettings(cluster.bootstrap_servers, "app", "earliest"), topics)
+        count, found = reader.read([TopicPartition("rows", 0)])
+        factory.restored(TaskIdentity("app", 0, count), found[0])
+        spent, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return {
+        "name": f"restore of {HELD:,} entries from a changelog topic",
+        "value": round(spent, 1),
+        "unit": "s",
+        "spread": f"{cpu:.1f} s of CPU time",
+        "target": "<= 20 s",
+    }
+
+
+def run() -> list[Row]:
+    """Every row of the page."""
+    logging.getLogger("streamactors").setLevel(logging.ERROR)
+    return [topic_to_topic(), restore()]
