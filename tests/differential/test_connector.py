@@ -9,6 +9,7 @@ import pytest
 from streamactors.broker.wire_request import create_topic
 from tests.differential.apache_kafka import broker as apache
 from tests.kafka.conftest import (  # noqa: F401
+    commits,
     committed,
     producer_settings,
     read_all,
@@ -17,16 +18,19 @@ from tests.kafka.conftest import (  # noqa: F401
     topic_with,
     wait_for,
 )
-from tests.kafka.test_acceptance import (  # noqa: F401
-    commits,
-    test_44_what_was_buffered_of_a_partition_that_moves_is_delivered_by_its_new_owner_alone,
-    test_45_a_partition_regained_delivers_what_is_buffered_when_a_third_member_takes_nothing,
+from tests.kafka.test_acceptance_commits import (  # noqa: F401
     test_47_a_hundred_commits_at_once_are_few_requests,
     test_48_a_batch_waits_for_its_size_its_interval_or_the_end,
     test_49_an_offset_of_a_partition_that_is_gone_is_acknowledged_and_not_sent,
     test_50_after_stop_the_stream_completes_and_commits_still_work_until_the_run_is_over,
+)
+from tests.kafka.test_acceptance_copies import test_55_a_copy_that_is_ended_at_random_is_exact  # noqa: F401
+from tests.kafka.test_acceptance_producers import (  # noqa: F401
     test_52_nothing_is_committed_behind_a_record_that_could_not_be_written,
-    test_55_a_copy_that_is_ended_at_random_is_exact,
+)
+from tests.kafka.test_acceptance_rebalances import (  # noqa: F401
+    test_44_what_was_buffered_of_a_partition_that_moves_is_delivered_by_its_new_owner_alone,
+    test_45_a_partition_regained_delivers_what_is_buffered_when_a_third_member_takes_nothing,
 )
 from tests.kafka.test_heart import test_a_slow_sink_pauses_partitions_and_a_kill_loses_nothing  # noqa: F401
 from tests.kafka.test_killed_graphs import (  # noqa: F401

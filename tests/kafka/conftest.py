@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 from streamactors import ActorSystem
 from streamactors.broker import Cluster
 from streamactors.kafka import ConsumerSettings, ProducerSettings
+from streamactors.kafka.client_consumer import StreamConsumer
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +111,23 @@ def wait_for():
         raise AssertionError("the condition did not come true")
 
     return wait
+
+
+@pytest.fixture
+def commits(monkeypatch):
+    """Watch what is sent to the broker; `answers` are taken instead of the broker's while there are any."""
+    sent, answers = [], []
+    genuine = StreamConsumer.commit
+
+    def commit(self, offsets):
+        sent.append(dict(offsets))
+        if answers:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        return genuine(self, offsets)
+
+    monkeypatch.setattr(StreamConsumer, "commit", commit)
+    commit.sent, commit.answers = sent, answers
+    return commit
