@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
+# nothing is left outside of this folder, so there is no cache in the home folder either
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir -c constraints.txt
 
 .PHONY: venv demo demo-crash test test-all lint typecheck bench docs clean
 
@@ -20,19 +22,19 @@ $(DEMO_STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; assert sys.version_info >= (3, 11), "streamactors needs Python 3.11 or newer, this is " + sys.version'
 	@echo "installing streamactors with PySpark, a Java for it, pandas, matplotlib and the flights into $(VENV) (about 800 MB)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]'
+	@$(PIP_INSTALL) -e '.[demo]'
 	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; assert sys.version_info >= (3, 11), "streamactors needs Python 3.11 or newer, this is " + sys.version'
 	@echo "installing streamactors, its development tools and what the demo needs into $(VENV) (about 900 MB)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,demo]'
+	@$(PIP_INSTALL) -e '.[dev,demo]'
 	@touch $@
 
 $(BENCH_STAMP): $(STAMP)
 	@echo "installing the peers that the benchmarks run beside"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,demo,bench]'
+	@$(PIP_INSTALL) -e '.[dev,demo,bench]'
 	@touch $@
 
 lint: $(STAMP)
