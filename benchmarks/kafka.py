@@ -1,140 +1,53 @@
 """Kafka connector: sources and sinks beside a bare confluent-kafka loop with the same settings, lambdas and commit cadence.
 
-The broker has its own process; CPU seconds are those of this process, each repetition right beside its peer."""
+The broker has its own process; CPU seconds are those of this process, each repetition right beside its peer. Every ratio is bare over ours:
+1 is the speed of the loop a user would write by hand."""
 
 from __future__ import annotations
 
+import os
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
-from confluent_kafka import Consumer as BareConsumer
-from confluent_kafka import Message, TopicPartition
-from confluent_kafka import Producer as BareProducer
+from confluent_kafka import Producer
 
-from streamactors import ActorSystem, Keep, Sink, Source
+from benchmarks import _kafka_bare as bare
+from benchmarks import _kafka_streams as ours
+from benchmarks._kafka_peers import installed
+from streamactors import ActorSystem
 from streamactors.broker import Cluster
-from streamactors.kafka import (
-    Committer,
-    CommitterSettings,
-    Consumer,
-    ConsumerSettings,
-    Producer,
-    ProducerMessage,
-    ProducerRecord,
-    ProducerSettings,
-    Subscriptions,
-)
-from streamactors.kafka.settings import CONSUMER_PROPERTIES, PRODUCER_PROPERTIES
 
 Row = dict[str, Any]
 REPEAT = 5
-COMMIT_S = 1.0
 
 
-def fill(cluster: Cluster, topic: str, n: int, size: int) -> None:
-    """Write n records of `size` bytes to a one-partition topic."""
-    cluster.create_topic(topic, partitions=1)
-    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20, "batch.size": 1_000_000})
+def fill(cluster: Cluster, topic: str, n: int, size: int, partitions: int = 1) -> str:
+    """Write n records of `size` bytes, round robin."""
+    cluster.create_topic(topic, partitions=partitions)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20, "batch.size": 1_000_000})
     value = b"0" * size
-    for _ in range(n):
+    for i in range(n):
         while True:
             try:
-                producer.produce(topic, value)
+                producer.produce(topic, value, partition=i % partitions)
                 break
             except BufferError:
                 producer.poll(0.1)
         producer.poll(0)
     producer.flush()
+    return topic
 
 
-def bare_read(cluster: Cluster, topic: str, n: int, group: str, *, commits: bool) -> int:
-    """consume(500): the value of each record through a map and a filter, counted; a commit each second."""
-    consumer = BareConsumer(
-        {
-            **CONSUMER_PROPERTIES,
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": False,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    length, even = (lambda value: len(value)), (lambda size: size % 2 == 0)
-    value_of = Message.value
-    read = count = 0
-    due = time.monotonic() + COMMIT_S
-    while read < n:
-        batch = consumer.consume(500, 0.05)
-        for message in batch:
-            if message.error() is None and even(length(value_of(message))):
-                count += 1
-        read += len(batch)
-        if commits and batch and time.monotonic() > due:
-            consumer.commit(offsets=[TopicPartition(topic, 0, batch[-1].offset() + 1)], asynchronous=True)
-            due += COMMIT_S
-    if commits:
-        consumer.commit(offsets=[TopicPartition(topic, 0, n)], asynchronous=False)
-    consumer.close()
-    return count
-
-
-def stream_read(system: ActorSystem, cluster: Cluster, topic: str, group: str, kind: str) -> int:
-    """The same through a stream."""
-    settings = ConsumerSettings(cluster.bootstrap_servers, group, "earliest", commit_interval_ms=int(COMMIT_S * 1000))
-    subscription = Subscriptions.assignment_with_offset({(topic, 0): 0})
-    if kind == "committable":
-        source = Consumer.committable_source(settings, subscription, until="end")
-        sink = Committer.sink(CommitterSettings(), offset=lambda m: m.offset)
-        counted = source.filter(lambda m: len(m.record.value) % 2 == 0).to_mat(sink, Keep.both)
-        control, done = counted.run(system)
-        done.result(300)
-        control.is_shutdown.result(30)
-        return -1
-    make = Consumer.plain_source if kind == "plain" else Consumer.source
-    source = make(settings, subscription, until="end").map(lambda r: len(r.value)).filter(lambda size: size % 2 == 0)
-    control, done = source.to_mat(Sink.fold(0, lambda n, _: n + 1), Keep.both).run(system)
-    count = done.result(300)
-    control.is_shutdown.result(30)
-    return int(count)
-
-
-def bare_write(cluster: Cluster, topic: str, n: int) -> None:
-    """produce + poll with a delivery callback."""
-    producer = BareProducer({**PRODUCER_PROPERTIES, "bootstrap.servers": cluster.bootstrap_servers})
-    value = b"0" * 100
-    acknowledged = [0]
-
-    def delivered(error: Any, _: Any) -> None:
-        if error is None:
-            acknowledged[0] += 1
-
-    for _ in range(n):
-        while True:
-            try:
-                producer.produce(topic, value, on_delivery=delivered)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        producer.poll(0)
-    producer.flush()
-    assert acknowledged[0] == n
-
-
-def stream_write(system: ActorSystem, cluster: Cluster, topic: str, n: int) -> None:
-    """Producer.flexi_flow with ready envelopes."""
-    envelope = ProducerMessage.message(ProducerRecord(topic, b"0" * 100))
-    flow = Producer.flexi_flow(ProducerSettings(cluster.bootstrap_servers))
-    assert Source.repeat(envelope).take(n).via(flow).run_with(Sink.count(), system).result(300) == n
-
-
-def compared(name: str, n: int, peer: Callable[[], Any], ours: Callable[[], Any], target: str) -> Row:
+def compared(name: str, n: int, peer: Callable[[], Any], own: Callable[[], Any], target: str) -> Row:
     """Run both, alternating; the ratio is bare seconds of CPU over ours."""
     cpu, wall, best = [], [], 0.0
     for _ in range(REPEAT):
         figures = []
-        for side in (peer, ours):
+        for side in (peer, own):
             started, used = time.perf_counter(), time.process_time()
             side()
             figures.append((time.process_time() - used, time.perf_counter() - started))
@@ -143,44 +56,171 @@ def compared(name: str, n: int, peer: Callable[[], Any], ours: Callable[[], Any]
         wall.append(bare_wall / our_wall)
         best = max(best, n / our_wall)
     ratio = statistics.median(cpu)
-    return {
+    row = {
         "name": name,
         "value": round(best),
         "unit": "records/s (wall)",
         "peer": "bare confluent-kafka",
         "ratio": f"{ratio:.2f} CPU, {statistics.median(wall):.2f} wall",
-        "spread": f"{min(cpu):.2f}-{max(cpu):.2f}",
+        "spread": f"{min(cpu):.2f}-{max(cpu):.2f} CPU, {min(wall):.2f}-{max(wall):.2f} wall",
         "target": target,
+    }
+    print("  " + " | ".join(map(str, row.values())), file=sys.stderr, flush=True)
+    return row
+
+
+def reads(cluster: Cluster, system: ActorSystem, n: int) -> list[Row]:
+    """Sources of one partition, of eight, and the peers'."""
+    servers = cluster.bootstrap_servers
+    rows = []
+    for size, target in ((100, "0.75 CPU, 0.65 wall"), (1_000, "0.8 CPU, 0.7 wall")):
+        topic = fill(cluster, f"read-{size}", n, size)
+        for kind, name, wanted in (
+            ("plain", "plain source", target),
+            ("marks", "Consumer.source, commits by marks", "0.7 CPU"),
+            ("committable", "committable source, Committer.sink", "0.6 CPU"),
+        ):
+            rows.append(
+                compared(
+                    f"{name}, {size} B",
+                    n,
+                    lambda kind=kind: bare.read(servers, topic, n, commits=kind != "plain"),
+                    lambda kind=kind: ours.read(system, servers, topic, kind),
+                    wanted,
+                )
+            )
+        if size == 100:
+            rows += [
+                compared(
+                    f"{peer}: read, map, filter, 100 B (the peer in our place)",
+                    n,
+                    lambda: bare.read(servers, topic, n),
+                    lambda run=run: run(servers, topic, n),
+                    "less than ours",
+                )
+                for peer, run in installed()
+            ]
+    topic = fill(cluster, "read-8", n, 100, 8)
+    rows.append(
+        compared(
+            "partitioned source, 8 partitions, flat_map_merge, 100 B",
+            n,
+            lambda: bare.read(servers, topic, n, 8),
+            lambda: ours.read(system, servers, topic, "partitioned", 8),
+            "0.6 CPU",
+        )
+    )
+    return rows
+
+
+def writes(cluster: Cluster, system: ActorSystem, n: int) -> list[Row]:
+    """The producer's flow and the transactional copy."""
+    servers = cluster.bootstrap_servers
+    cluster.create_topic("write", partitions=1)
+    cluster.create_topic("copied", partitions=1)
+    source = fill(cluster, "copy", n, 100)
+    round_ = iter(range(1_000))
+    return [
+        compared(
+            "producer flexi flow, 100 B",
+            n,
+            lambda: bare.write(servers, "write", n),
+            lambda: ours.write(system, servers, "write", n),
+            "0.7 CPU",
+        ),
+        compared(
+            "transactional copy, 100 ms commits, 100 B",
+            n,
+            lambda: bare.copy(servers, source, "copied", n, f"bare-{next(round_)}"),
+            lambda: ours.copy(system, servers, source, "copied", f"ours-{next(round_)}"),
+            "0.7 CPU",
+        ),
+    ]
+
+
+def partial_demand(
+    cluster: Cluster, system: ActorSystem, n: int, partitions: int, size: int, at_once: int, step_s: float, targets: str
+) -> Row:
+    """Demand for some of the partitions only, changing at random, beside demand for all of them."""
+    servers = cluster.bootstrap_servers
+    topic = fill(cluster, f"demand-{partitions}-{size}", n, size, partitions)
+    share = n * 2 // 3  # or one partition would run out while it alone has demand
+    rates, cpus, bytes_each, pauses, requests, held = [], [], [], [], [], []
+    for _ in range(3):
+        whole = ours.gated(system, servers, topic, partitions, share, partitions, step_s)
+        some = ours.gated(system, servers, topic, partitions, share, at_once, step_s)
+        rates.append(some["rate"] / whole["rate"])
+        cpus.append(whole["cpu_each"] / some["cpu_each"])
+        bytes_each.append(some["fetched"] / (some["taken"] * size))
+        pauses.append(some["pauses"])
+        requests.append(some["requests"])
+        held.append(some["held"])
+    return {
+        "name": f"{partitions - at_once} of {partitions} partitions without demand, changing every {step_s} s, {size} B",
+        "value": f"{statistics.median(bytes_each):.2f} bytes fetched per byte delivered, {max(held) / 2**20:.0f} MiB held, "
+        f"{statistics.median(pauses):.0f} pauses, {statistics.median(requests):.0f} fetches",
+        "unit": "",
+        "peer": "the same with demand for all",
+        "ratio": f"{statistics.median(rates):.2f} wall, {statistics.median(cpus):.2f} CPU",
+        "spread": f"{min(rates):.2f}-{max(rates):.2f}",
+        "target": targets,
     }
 
 
-def run(n: int = 1_000_000) -> list[Row]:
-    """Return the rows; each with the median of the ratios of CPU and wall time."""
-    rows = []
+def latency(cluster: Cluster, system: ActorSystem, per_second: int, n: int) -> Row:
+    """From produce to the sink at a steady rate."""
+    servers, topic = cluster.bootstrap_servers, f"latency-{per_second}"
+    cluster.create_topic(topic, partitions=1)
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
+
+    def send(count: int) -> None:
+        def steadily() -> None:
+            due = time.perf_counter()
+            for _ in range(count):
+                due += 1 / per_second
+                time.sleep(max(0.0, due - time.perf_counter()))
+                producer.produce(topic, repr(time.perf_counter()).encode())
+                producer.poll(0)
+            producer.flush()
+
+        Thread(target=steadily, daemon=True).start()
+
+    theirs, our = [], []
+    for _ in range(3):
+        theirs.append(statistics.median(bare.latencies(servers, topic, n, send)))
+        our.append(statistics.median(ours.latencies(system, servers, topic, n, send)))
+    ratios = [mine / their for mine, their in zip(our, theirs, strict=True)]
+    return {
+        "name": f"latency from produce to sink at {per_second}/s, p50",
+        "value": round(statistics.median(our), 2),
+        "unit": "ms",
+        "peer": f"bare poll: {statistics.median(theirs):.2f} ms",
+        "ratio": f"{statistics.median(ratios):.2f} times",
+        "spread": f"{min(ratios):.2f}-{max(ratios):.2f}",
+        "target": "at most 1.5 times",
+    }
+
+
+def run() -> list[Row]:
+    """Return the rows; each with the median of the ratios of CPU and wall time. KAFKA_BENCH_RECORDS makes it shorter."""
+    n = int(os.environ.get("KAFKA_BENCH_RECORDS", "1000000"))
     with Cluster(process=True) as cluster, ActorSystem("benchmark") as system:
-        for size, targets in ((100, "0.75 CPU, 0.65 wall"), (1_000, "0.8 CPU, 0.7 wall")):
-            topic = f"read-{size}"
-            fill(cluster, topic, n, size)
-            kinds = [("plain", "plain source", targets), ("marks", "Consumer.source, commits by marks", "0.7 CPU")]
-            kinds.append(("committable", "committable source, Committer.sink", "0.6 CPU"))
-            for kind, name, target in kinds:
-                rows.append(
-                    compared(
-                        f"{name}, {size} B",
-                        n,
-                        lambda kind=kind, topic=topic: bare_read(cluster, topic, n, "bare", commits=kind != "plain"),
-                        lambda kind=kind, topic=topic: stream_read(system, cluster, topic, "ours", kind),
-                        target,
-                    )
-                )
-        cluster.create_topic("write", partitions=1)
+        rows = reads(cluster, system, n) + writes(cluster, system, n // 4)
         rows.append(
-            compared(
-                "producer flexi flow, 100 B",
-                n // 2,
-                lambda: bare_write(cluster, "write", n // 2),
-                lambda: stream_write(system, cluster, "write", n // 2),
-                "0.7 CPU",
+            partial_demand(
+                cluster, system, n * 6 // 10, 10, 1_000, 1, 0.1, "0.5 wall, 1.1 bytes per byte, 64 MiB, pauses"
             )
         )
+        servers, large = cluster.bootstrap_servers, fill(cluster, "read-5000", n // 10, 5_000, 100)
+        rows.append(
+            compared(
+                f"plain source, {n // 10:,} x 5,000 B in 100 partitions",
+                n // 10,
+                lambda: bare.read(servers, large, n // 10, 100),
+                lambda: ours.read(system, servers, large, "plain", 100),
+                "0.8",
+            )
+        )
+        rows.append(partial_demand(cluster, system, n // 10, 100, 5_000, 50, 1.0, "0.6 wall"))
+        rows += [latency(cluster, system, 1_000, 2_000), latency(cluster, system, 10, 50)]
     return rows
