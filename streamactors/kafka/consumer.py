@@ -12,7 +12,7 @@ from streamactors.engine.blueprint import StageModule
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
 from streamactors.kafka.committable import CommittableMessage, CommittableOffset, Convert, Origin, committable
-from streamactors.kafka.consumer_actor import Commits
+from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.control import Control
 from streamactors.kafka.partitioned_stage import OffsetsOnAssign, OnRevoke, PartitionedSourceStage
 from streamactors.kafka.record import ConsumerRecord

@@ -8,12 +8,10 @@ that finds nothing buffered polls at once; requests that came in during a poll a
 
 from __future__ import annotations
 
-import enum
 import gc
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
@@ -22,6 +20,19 @@ from streamactors.engine.marks import next_epoch
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.client_consumer import Received, StreamConsumer, offset_of, wrapped
 from streamactors.kafka.commit_reply import CommitReply
+from streamactors.kafka.consumer_messages import (
+    CommitNow,
+    Commits,
+    PausePartitions,
+    RequestRecords,
+    ResumePartitions,
+    RunEnded,
+    StageEnded,
+    Start,
+    StartAt,
+    StopAtEnd,
+    TakeSnapshot,
+)
 from streamactors.kafka.consumer_snapshot import snapshot
 from streamactors.kafka.consumer_state import ConsumerState, Limits, Partition
 from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed, KafkaError
@@ -43,77 +54,6 @@ AFTER_FAILURE_MS = 250
 for this one to leave the group."""
 
 
-# ── messages ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Connect, subscribe, begin to poll."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestRecords:
-    """A stage can take n more records."""
-
-    stage: Any
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class PausePartitions:
-    """The user's pause."""
-
-    keys: tuple[TopicPartition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ResumePartitions:
-    """The end of the user's pause."""
-
-    keys: tuple[TopicPartition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StartAt:
-    """Deliver a withheld partition, from an offset; None: from where it stands."""
-
-    key: TopicPartition
-    epoch: int
-    offset: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class StageEnded:
-    """A stage takes no more records; what it was given may still be in flight, unless it or what is behind it has `failed`."""
-
-    stage: Any
-    failed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StopAtEnd:
-    """Make the read a bounded one, up to where the partitions end now."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunEnded:
-    """Every stage of the run has stopped: nothing more will become done."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitNow:
-    """Commit what is done; the future ends when the broker has it. Several are served together."""
-
-    reply: StreamFuture[None]
-
-
-@dataclass(frozen=True, slots=True)
-class TakeSnapshot:
-    """Answer with what `control.snapshot()` shows."""
-
-    reply: StreamFuture[Any]
-
-
 class _Poll:
     """The actor's note to itself."""
 
@@ -131,16 +71,6 @@ class _Answer:
 
 
 _POLL, _TICK, _COMMIT_DUE, _ANSWER = _Poll(), _Tick(), _CommitDue(), _Answer()
-
-
-class Commits(enum.Enum):
-    """Who commits."""
-
-    NOBODY = "nobody"
-    MARKS = "marks"  # the consumer, what the sinks of the run have done
-    OFFSETS = "offsets"  # the user, offset by offset or through a Committer
-    BEFORE = "before"  # the consumer, before it delivers
-    TRANSACTION = "transaction"  # the producer's transaction
 
 
 def _records_at_once(most: int, objects_each: int) -> int:
@@ -604,7 +534,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if message.failed:
             wait_ms = min(wait_ms, AFTER_FAILURE_MS)
         self._stop_by = self._now_ms() + wait_ms
-        self._deadline = self._call_later(wait_ms + OVERDUE_AFTER_MS, self._overdue)
+        self._deadline = self._call_later(self._settings.close_timeout_ms + OVERDUE_AFTER_MS, self._overdue)
         self._try_to_stop()
 
     def _on_run_ended(self, _: RunEnded) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.kafka.consumer_actor import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
+from streamactors.kafka.consumer_messages import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
 from streamactors.kafka.subscriptions import TopicPartition
 
 T = TypeVar("T")

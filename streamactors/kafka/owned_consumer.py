@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from streamactors.kafka.consumer_actor import ConsumerActor, StageEnded, Start
+from streamactors.kafka.consumer_actor import ConsumerActor
+from streamactors.kafka.consumer_messages import StageEnded, Start
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.owned_partitions import partitions_of
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition

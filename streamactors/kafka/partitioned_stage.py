@@ -27,7 +27,8 @@ from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.engine.user_code import blame
 from streamactors.kafka.commit_routes import routes_of
 from streamactors.kafka.committable import Convert
-from streamactors.kafka.consumer_actor import CommitNow, Commits, ConsumerActor, RunEnded, StageEnded, Start, StartAt
+from streamactors.kafka.consumer_actor import ConsumerActor
+from streamactors.kafka.consumer_messages import CommitNow, Commits, RunEnded, StageEnded, Start, StartAt
 from streamactors.kafka.control import Control
 from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.offsets import OffsetTracker

@@ -21,7 +21,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka.changelog import producer_beside
 from streamactors.kafka.changelog_topics import ensure_topic, security_of
 from streamactors.kafka.client_consumer import StreamConsumer
-from streamactors.kafka.consumer_actor import Commits
+from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.coupling import couple
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings

@@ -21,10 +21,10 @@ from streamactors.kafka.changelog import KafkaChangelogs
 from streamactors.kafka.client_consumer import columns, offset_of, wrapped
 from streamactors.kafka.commit_routes import routes_of
 from streamactors.kafka.committable import Convert, Origin
-from streamactors.kafka.consumer_actor import (
+from streamactors.kafka.consumer_actor import ConsumerActor
+from streamactors.kafka.consumer_messages import (
     CommitNow,
     Commits,
-    ConsumerActor,
     PausePartitions,
     RequestRecords,
     ResumePartitions,

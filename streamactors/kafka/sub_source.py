@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from streamactors.engine.run import Run
-from streamactors.kafka.consumer_actor import Commits
+from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.partition_feed import PartitionFeed
 from streamactors.kafka.subscriptions import TopicPartition

@@ -19,7 +19,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka.client_consumer import columns
 from streamactors.kafka.commit_routes import routes_of
 from streamactors.kafka.committable import Origin
-from streamactors.kafka.consumer_actor import CommitNow, Commits, RequestRecords
+from streamactors.kafka.consumer_messages import CommitNow, Commits, RequestRecords
 from streamactors.kafka.consumer_state import Delivery
 from streamactors.kafka.partition_feed import PartitionFeed
 from streamactors.kafka.source_stage import AHEAD

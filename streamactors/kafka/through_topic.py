@@ -17,7 +17,7 @@ from streamactors.engine.blueprint import Wired
 from streamactors.errors import BuildError
 from streamactors.kafka.changelog_topics import ensure_topic, security_of
 from streamactors.kafka.consumer import consumer_source, needs_group
-from streamactors.kafka.consumer_actor import Commits
+from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.control import Control
 from streamactors.kafka.coupling import couple
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings

@@ -13,7 +13,7 @@ from streamactors.engine.blueprint import Joined, StageModule, keep_right
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
 from streamactors.kafka.consumer import consumer_source, needs_group
-from streamactors.kafka.consumer_actor import Commits
+from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.control import Control
 from streamactors.kafka.producer import Results, carrying, uncarried
 from streamactors.kafka.producer_record import Envelope, Message, ProducerRecord

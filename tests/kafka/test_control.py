@@ -10,7 +10,7 @@ import pytest
 from streamactors import Keep, RestartSettings, RestartSource, Sink
 from streamactors.actors.futures import StreamFuture
 from streamactors.kafka import Consumer, DrainingControl, NoopControl, RestartControl, Subscriptions
-from streamactors.kafka.consumer_actor import PausePartitions, ResumePartitions
+from streamactors.kafka.consumer_messages import PausePartitions, ResumePartitions
 from streamactors.kafka.control import Control
 
 QUICK = RestartSettings("1ms", "2ms")
