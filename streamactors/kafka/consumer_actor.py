@@ -570,6 +570,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _overdue(self) -> None:
         """Tell who waits for the end that it is late; any thread. A commit without a broker may hold the actor's for a minute."""
+        if self._now_ms() < self._stop_by:
+            return  # it has all the time that its run takes
         left = self._tracker.to_commit() if self._tracker is not None else {}
         error: KafkaError = self._too_late(left)
         if not left:
