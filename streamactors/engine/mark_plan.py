@@ -75,6 +75,8 @@ def plan_marks(nodes: list[Node], edges: list[Edge], partial: bool = False) -> M
             work.append(target)
     _check(nodes, readers, outgoing, incoming, looping)
     _check_owners(nodes, arriving)
+    if readers:
+        _check_handed_out(nodes, outgoing)
     return MarkPlan(
         bool(readers),
         {edge: frozenset(leaving[edge[0]]) for edge in edges},
@@ -93,6 +95,21 @@ def _check_restarts(nodes: list[Node], readers: list[int]) -> None:
                 f"stage '{node.label}' {node.stage.no_marks}, which {nodes[readers[0]].label} could not tell from what was done; "
                 "restart the source instead (RestartSource), from the positions that are done"
             )
+
+
+def _check_handed_out(nodes: list[Node], outgoing: dict[int, list[Edge]]) -> None:
+    """The sources that a source hands out go one way each; split before they are opened, no sink would know which are not for it."""
+    for i, node in enumerate(nodes):
+        work = [i] if node.stage.hands_out else []
+        for here in work:
+            stage = nodes[here].stage
+            ways = [edge for edge in outgoing[here] if here == i or stage.marks_reach(0, edge[0][1])]
+            if len(ways) > 1:
+                raise BuildError(
+                    f"{node.label} hands out a source per partition, and stage '{nodes[here].label}' sends these several ways, so that "
+                    "nobody could tell what is done; put it behind flat_map_merge"
+                )
+            work += [target for _, (target, _) in ways if not nodes[target].stage.opens_sources and target not in work]
 
 
 def _check_owners(nodes: list[Node], arriving: dict[PortOf, set[int]]) -> None:

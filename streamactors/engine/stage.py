@@ -72,6 +72,10 @@ class GraphStage:
     """Who decides by this stage where a source begins after a restart; a source can have one such owner in a run."""
     steps: Handling | None = None
     """How the operators that were fused into a source handle marks; None: there are none (engine/fuse_plan.py)."""
+    hands_out: bool = False
+    """True for a source whose elements are sources that bear its name in marks."""
+    opens_sources: bool = False
+    """True for a stage that runs the sources among its elements inside itself."""
     no_marks: str = ""
     """Why the stage must not stand in a run that reads marks; empty: it may."""
 

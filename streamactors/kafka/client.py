@@ -7,6 +7,7 @@ and the last of them becomes part of the error when nobody answers.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,27 @@ ck_admin: Any = confluent_kafka.admin
 _SILENT: Final = logging.getLogger("streamactors.kafka.librdkafka")
 _SILENT.propagate = False
 _SILENT.addHandler(logging.NullHandler())
+_RESET: Final = re.compile(r"(\S+) \[(\d+)\]: offset reset \(at offset (\d+).*?\) to offset (\w+)")
+
+
+class _Resets(logging.Handler):
+    """Records that were skipped, or come again, because an offset is not there: librdkafka says so in its log only."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = _RESET.search(record.getMessage())
+        if found is not None:
+            topic, partition, offset, where = found.groups()
+            logging.getLogger("streamactors.kafka").warning(
+                "%s-%s: there is no offset %s (any more): what it points at was deleted, or the topic was created anew; "
+                "reading on from the %s, as auto_offset_reset says",
+                topic,
+                partition,
+                offset,
+                where.lower(),
+            )
+
+
+_SILENT.addHandler(_Resets(logging.WARNING))
 
 CONNECT_TIMEOUT_MS: Final = 2_000
 REQUEST_TIMEOUT_MS: Final = 10_000

@@ -56,6 +56,7 @@ class PartitionedSourceStage(GraphStage):
     shape = SOURCE
     name = "Consumer.partitioned_source"
     emits_marks = True
+    hands_out = True
 
     def __init__(
         self,

@@ -31,6 +31,8 @@ def source_module(operator: str, value: Any) -> Module:
 class FlatMap(GraphStage):
     """Base of the two: at most `breadth` inner sources at a time."""
 
+    opens_sources = True
+
     def __init__(self, fn: Callable[[Any], Any], breadth: int) -> None:
         self._fn = plain_function(self.label, fn)
         self._breadth = positive(self.label, "breadth", breadth)

@@ -99,6 +99,13 @@ def test_a_topic_deleted_while_it_is_read_fails_the_stream_and_is_named(
     control.is_shutdown.exception(60)
 
 
+def test_an_offset_that_is_not_there_is_told_when_reading_goes_on_elsewhere(settings, system, topic_with, caplog):
+    topic = topic_with("gone-offset", [b"x"] * 5)
+    source = Consumer.plain_source(settings, Subscriptions.assignment_with_offset({(topic, 0): 99}), until="end")
+    assert len(source.run_with(Sink.to_list(), system).result(60)) == 5
+    assert any(f"{topic}-0: there is no offset 99" in record.getMessage() for record in caplog.records)
+
+
 def test_compressed_garbage_fails_the_stream_and_commits_nothing_behind_it(
     cluster, settings, system, topic_with, committed
 ):

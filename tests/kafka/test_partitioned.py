@@ -405,6 +405,15 @@ def test_K_13_a_flow_inside_that_hides_its_elements_is_an_error_that_names_it(se
     assert "holds=False" in str(error)
 
 
+def test_K_13_sources_sent_several_ways_before_they_are_opened_are_refused(settings):
+    source = Consumer.partitioned_source(settings, Subscriptions.topics("x"))
+    split = source.divert_to(Sink.ignore(), lambda pair: pair[0].partition > 3)
+    with pytest.raises(BuildError, match=r"'partition' sends these several ways.*behind flat_map_merge"):
+        merged(split).run_with(Sink.ignore())
+    tapped = source.wire_tap(Sink.ignore())
+    assert merged(tapped).to(Sink.ignore()).to_mermaid(), "a tap is no way for marks"
+
+
 def test_what_is_asked_wrongly_is_told_at_once(settings):
     topics = Subscriptions.topics("x")
     with pytest.raises(BuildError, match="needs a group_id"):
