@@ -139,6 +139,14 @@ class _InTransaction(_KafkaChangelog):
         self._ready = False
         self._early: list[Sequence[Any]] = []
         self._producer = transaction.start(lambda error: self._execute(lambda: self._on_started(error)))
+        if not transaction.takes_part(keeper):
+            self._stop_reading()
+            error = BuildError(
+                "windows with a changelog stand in a graph that is begun inside its run (RestartSource), and their transactional sink "
+                "outside; run and restart the whole graph, sink included"
+            )
+            transaction.leave(keeper, error)
+            raise error
 
     def _on_started(self, error: BaseException | None) -> None:
         if error is not None:

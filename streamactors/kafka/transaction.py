@@ -131,6 +131,10 @@ class RunTransaction:
         for each in self._participants:
             each.follows = logic_of(each) in behind
 
+    def takes_part(self, participant: Participant) -> bool:
+        """True unless it came when the transaction had begun."""
+        return participant in self._participants
+
     def _begin(self) -> None:
         assert self.producer is not None
         if self.producer.start().exception() is None:
@@ -279,7 +283,7 @@ class RunTransaction:
             self._abort(
                 error or ProducerFailed("a transactional sink of the run was cancelled; the transaction is aborted")
             )
-        if len(self._left) == len(self._participants):
+        if self._left.issuperset(self._participants):
             assert self.producer is not None
             self.producer.close(drop=True)
 

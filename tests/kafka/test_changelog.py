@@ -10,9 +10,9 @@ import threading
 import pytest
 from confluent_kafka import Producer as BareProducer
 
-from streamactors import ActorSystem, Flow, Keep, Sink, Source
+from streamactors import ActorSystem, Flow, Keep, RestartSettings, RestartSource, Sink, Source
 from streamactors.errors import BuildError
-from streamactors.kafka import Consumer, ProducerSettings, Subscriptions
+from streamactors.kafka import Consumer, ProducerSettings, Subscriptions, Transactional
 from streamactors.kafka.changelog_topics import ChangelogTopics
 from streamactors.kafka.client import Admin
 from streamactors.kafka.errors import ProducerFailed
@@ -28,6 +28,7 @@ from tests.kafka._windows import (
     produce,
     read,
     rows,
+    to_records,
     written,
 )
 
@@ -346,6 +347,26 @@ def test_two_stores_of_one_name_are_refused(cluster, settings, transactional, sy
     error = written(both, "out", transactional).run(system)[1].exception(30)
     assert isinstance(error, BuildError)
     assert "name their steps" in str(error)
+
+
+def test_windows_that_are_begun_anew_inside_a_transactional_run_fail_it(
+    cluster, settings, transactional, system, read_all, committed
+):
+    """What the sink outside has written of the first must not be committed with what the second gives again."""
+    produce(cluster, "anew", [(0, "a", 5_000), (0, "a", 9_000)], 1)
+    cluster.create_topic("anew-out", partitions=1)
+
+    def poisoned():
+        def check(row):
+            raise ValueError("poison")
+
+        return counted(settings, "anew").map(check)
+
+    anew = RestartSource.on_failures_with_backoff(RestartSettings(10, 20, 0.0), poisoned)
+    done = anew.map(to_records("anew-out")).run_with(Transactional.sink(transactional), system)
+    assert any(words in str(done.exception(60)) for words in ("poison", "restart the whole graph", "aborted"))
+    assert read_all("anew-out") == []
+    assert committed("anew") == {0: -1001}
 
 
 def test_K_13_a_stage_that_blurs_marks_in_front_of_the_windows_is_refused(settings, system):
