@@ -50,7 +50,8 @@ class StreamProducer:
             raise KafkaError(f"producer settings: {error.args[0].str().strip()}") from None
         except (TypeError, ValueError) as error:
             raise KafkaError(f"producer settings: {error}") from None
-        self._produce = self._client.produce
+        self.produce = self._client.produce
+        """librdkafka's own: (topic, value, key, partition or -1, slot.setdefault); raises its errors. For loops; else `send`."""
 
     def _on_error(self, error: Any) -> None:
         self._complaint = error.str()
@@ -139,9 +140,9 @@ class StreamProducer:
             partition = -1
         try:
             if timestamp is None and headers is None:
-                self._produce(topic, value, key, partition, slot.setdefault)
+                self.produce(topic, value, key, partition, slot.setdefault)
             else:
-                self._produce(
+                self.produce(
                     topic, value, key, partition, slot.setdefault, timestamp=timestamp or 0, headers=list(headers or ())
                 )
         except ck.KafkaException as error:

@@ -117,7 +117,9 @@ def uncarried(result: Results) -> tuple[Results, Any]:
     if isinstance(result, PassThroughResult):
         return PassThroughResult(inner), context
     message: Any = result.message._replace(pass_through=inner)
-    return result._replace(message=message), context
+    if isinstance(result, MultiResult):
+        return result._replace(message=message), context
+    return Result((message, result[1])), context
 
 
 def _checked(name: str, settings: Any) -> ProducerSettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from streamactors.errors import BuildError
@@ -93,11 +93,25 @@ class RecordMetadata(tuple[Any]):
         return f"RecordMetadata({self.topic}-{self.partition}@{self.offset})"
 
 
-class Result(NamedTuple):
-    """The record of a `Message` is stored."""
+class _Sent(NamedTuple):
+    message: Any
+    report: Any
 
-    metadata: RecordMetadata
-    message: Message
+
+class Result(tuple[Message, Mapping[Any, Any]]):
+    """The record of a `Message` is stored. A tuple of the message and {None: librdkafka's report}."""
+
+    __slots__ = ()
+
+    message: Message = _Sent.message
+
+    @property
+    def metadata(self) -> RecordMetadata:
+        """Where it was stored."""
+        return RecordMetadata((self[1][None],))
+
+    def __repr__(self) -> str:
+        return f"Result({self.metadata!r}, {self.message!r})"
 
     @property
     def pass_through(self) -> Any:

@@ -99,7 +99,7 @@ class ProducerLogic(FlowLogic):
         producer = self._producer
         assert producer is not None
         queue = self._queue
-        send = producer.send
+        send, produce = producer.send, producer.produce
         envelopes = self._stage.envelopes
         taken = 0
         for element in chunk:
@@ -107,24 +107,43 @@ class ProducerLogic(FlowLogic):
             slot: Any = {}
             if not envelopes:
                 record = element
+                queue.append((element, slot))
             elif type(element) is Message:
                 record = element.record
+                queue.append(Result((element, slot)))
             else:
                 queue.append((element, self._send_several(element)))
                 if self._unsent:
                     break
                 continue
-            queue.append((element, slot))
             try:
+                if type(record) is ProducerRecord:
+                    topic, value, key, partition, timestamp, headers = record
+                    if timestamp is None and headers is None:
+                        produce(topic, value, key, -1 if partition is None else partition, slot.setdefault)
+                        continue
                 send(record, slot)
             except BufferError:
                 self._unsent.append((record, slot))
                 break
-            except Exception as error:  # noqa: BLE001  # told in its turn, behind what was sent before
-                slot[_cause(record, error)] = None
+            except Exception:  # noqa: BLE001  # told in its turn, behind what was sent before
+                if not self._sent_again(record, slot):
+                    break
         self._inside += taken
         producer.wake()
         return taken
+
+    def _sent_again(self, record: Any, slot: Slot) -> bool:
+        """Send what was refused once more, to have the error in the terms of this package. False: the queue is full."""
+        assert self._producer is not None
+        try:
+            self._producer.send(record, slot)
+        except BufferError:
+            self._unsent.append((record, slot))
+            return False
+        except Exception as error:  # noqa: BLE001
+            slot[_cause(record, error)] = None
+        return True
 
     def _send_several(self, element: Any) -> Any:
         if type(element) is PassThroughMessage:
@@ -205,7 +224,18 @@ class ProducerLogic(FlowLogic):
         emits = self._stage.results
         while queue:
             head = queue[0]
-            if type(head) is not tuple:
+            if type(head) is Result:
+                slot = head[1]
+                if None in slot and emits:
+                    if len(results) == out.asked:
+                        break
+                    results.append(head)
+                    self._inside -= 1
+                    queue.popleft()
+                    continue
+                if not slot:
+                    break
+            if not isinstance(head, tuple):
                 if results:
                     out.push(results)
                     results = []
@@ -278,8 +308,6 @@ def _cause(record: Any, error: Exception) -> BaseException:
 
 
 def _result(element: Any, slot: Any) -> Any:
-    if type(slot) is dict:
-        return Result(RecordMetadata((slot[None],)), element)
     if slot is _NONE:
         return PassThroughResult(element.pass_through)
     return MultiResult(tuple(RecordMetadata((each[None],)) for each in slot), element)

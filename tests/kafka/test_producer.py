@@ -176,3 +176,23 @@ def test_an_offset_as_context_is_committed_when_its_envelope_is_written(
     envelopes.run_with(sink, system).result(60)
     assert len(read_all("offset-context-out")) == 50
     assert committed(topic) == {0: 50}
+
+
+def test_a_result_is_its_message_with_where_it_is_stored(cluster, system, producer_settings):
+    cluster.create_topic("result", partitions=1)
+    message = ProducerMessage.message(ProducerRecord("result", b"v", key=b"k"), "passed")
+    (result,) = (
+        Source.single(message).via(Producer.flexi_flow(producer_settings)).run_with(Sink.to_list(), system).result(30)
+    )
+    assert result.message is message
+    assert result.pass_through == "passed"
+    assert (result.metadata.topic, result.metadata.partition, result.metadata.offset) == ("result", 0, 0)
+    assert "result-0@0" in repr(result)
+
+
+def test_a_record_too_large_is_an_error_of_this_package_in_its_turn(cluster, system, producer_settings):
+    cluster.create_topic("large", partitions=1)
+    records = [ProducerRecord("large", b"x"), ProducerRecord("large", b"x" * 2_000_000), ProducerRecord("large", b"y")]
+    done = Source.from_iterable(records).run_with(Producer.plain_sink(producer_settings), system)
+    with pytest.raises(RecordError, match="a record of 2000000 bytes cannot be sent"):
+        done.result(30)
