@@ -6,7 +6,6 @@ same keys again: the last value of each key is the table."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import reactivex.operators as rx
@@ -48,26 +47,22 @@ class Alert(NamedTuple):
         return cls(**json.loads(raw))
 
 
-def graph(
-    bootstrap: str, counted: Callable[[int], Any]
-) -> RunnableGraph[tuple[tuple[Control, Any], StreamFuture[None]]]:
-    """Read to the end of `departures-by-hour`. Materializes the consumer's control, a kill switch and the end.
-
-    `counted` is told how many hours were read."""
+def graph(bootstrap: str) -> RunnableGraph[tuple[tuple[Control, Any], StreamFuture[None]]]:
+    """Read to the end of `departures-by-hour`. Materializes the consumer's control, a kill switch and the end."""
     partitions = PARTITIONS[HOURS]
     from_the_beginning = Subscriptions.assignment_with_offset({(HOURS, n): 0 for n in range(partitions)})
-
-    def hours_of(records: list[ConsumerRecord]) -> list[Hour]:
-        counted(len(records))
-        return [Hour.from_json(record.value or b"") for record in records]
-
     return (
         Consumer.plain_partitioned_source(consumer(bootstrap, NAME), from_the_beginning, until="end")
-        .flat_map_merge(partitions, lambda origin: origin[1].map_chunks(hours_of).via(alerts_of_an_origin()))
+        .flat_map_merge(partitions, lambda origin: origin[1].map(hour_of).via(alerts_of_an_origin()))
         .via_mat(KillSwitches.single(), Keep.both)
         .map(Alert.to_record)
         .to_mat(Producer.plain_sink(producer(bootstrap)), Keep.both)
     )
+
+
+def hour_of(record: ConsumerRecord) -> Hour:
+    """Return the hour in a record."""
+    return Hour.from_json(record.value or b"")
 
 
 def alerts_of_an_origin() -> Flow[Hour, Alert, NotUsed]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from streamactors import Flow, Keep, RunnableGraph, StreamFuture
 from streamactors.demo.flight import PARTITION_OF, Flight
 from streamactors.demo.topics import FLIGHTS, FLIGHTS_DEAD, HOURS, LATE, consumer, producer
-from streamactors.kafka import Consumer, Control, ProducerRecord, Subscriptions, Transactional
+from streamactors.kafka import Consumer, Control, DeadLetters, ProducerRecord, Subscriptions, Transactional
 from streamactors.windows import BufferConfig, LateRecord, Suppressed, TimeWindows, WindowedRecord
 
 NAME: Final = "hours"
@@ -50,7 +50,7 @@ def graph(bootstrap: str) -> RunnableGraph[tuple[Control, StreamFuture[None]]]:
             Subscriptions.topics(FLIGHTS),
             key="string",
             value=Flight.from_json,
-            dead_letters=FLIGHTS_DEAD,
+            dead_letters=DeadLetters(FLIGHTS_DEAD, producer(bootstrap)),
             until="end",
         )
         .group_by_key()

@@ -82,12 +82,14 @@ def hours_into_alerts(job: Job) -> int:
     """Run graph (b)."""
     total = sum(topics.ends(job.bootstrap, topics.HOURS).values())
     with job.progress.step(alerts.NAME, total) as meter:
-        (_, switch), done = alerts.graph(job.bootstrap, meter.add).run()
-        try:
-            done.result()
-        except BaseException:
-            switch.shutdown()
-            raise
+        (control, switch), done = alerts.graph(job.bootstrap).run()
+        with watched(control, meter, job.folder.samples / f"{alerts.NAME}.jsonl"):
+            try:
+                done.result()
+            except BaseException:
+                switch.shutdown()
+                raise
+            control.is_shutdown.result()
     return total
 
 

@@ -15,6 +15,9 @@ ALERTS: Final = "alerts"
 
 PARTITIONS: Final = {FLIGHTS: len(ORIGINS), FLIGHTS_DEAD: 1, HOURS: len(ORIGINS), LATE: len(ORIGINS), ALERTS: 1}
 
+PATIENCE_MS: Final = 30_000
+"""The broker, Spark and the graphs share a small machine: its first answer may take a while."""
+
 CONFIG: Final = {"retention.ms": "-1"}
 """Records are as old as the flights, and a week is what a broker keeps by default."""
 
@@ -28,6 +31,7 @@ def consumer(bootstrap: str, group: str) -> ConsumerSettings:
         group_id=group,
         auto_offset_reset="earliest",
         properties={"isolation.level": "read_committed"},
+        preflight_timeout_ms=PATIENCE_MS,
         max_poll_records=5_000,
         high_bytes=256 << 10,
         low_bytes=128 << 10,
@@ -36,11 +40,11 @@ def consumer(bootstrap: str, group: str) -> ConsumerSettings:
 
 def producer(bootstrap: str) -> ProducerSettings:
     """Return settings that write acknowledged, in order, once."""
-    return ProducerSettings(bootstrap)
+    return ProducerSettings(bootstrap, preflight_timeout_ms=PATIENCE_MS)
 
 
 def ends(bootstrap: str, topic: str) -> dict[int, int]:
     """Return the offset behind the last record of each partition."""
-    with MetadataClient(ConsumerSettings(bootstrap)) as metadata:
+    with MetadataClient(consumer(bootstrap, "ends")) as metadata:
         found = metadata.end_offsets(metadata.partitions_for(topic))
     return {key.partition: end for key, end in found.items()}

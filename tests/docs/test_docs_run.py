@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamactors.broker import Cluster
+from streamactors.kafka import ConsumerSettings, ProducerSettings
 
 THE_USERS_BROKER = "localhost:9092"
 ROOT = Path(__file__).parents[2]
@@ -18,6 +19,13 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 def blocks(page: Path) -> list[tuple[int, str]]:
     text = page.read_text()
     return [(text[: match.start()].count("\n") + 2, match.group(1)) for match in BLOCK.finditer(text)]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """On a busy machine the first answer of a broker may take longer than a user would like to wait."""
+    for settings in (ConsumerSettings, ProducerSettings):
+        monkeypatch.setitem(settings.__init__.__kwdefaults__, "preflight_timeout_ms", 60_000)
 
 
 @pytest.fixture(scope="module")
