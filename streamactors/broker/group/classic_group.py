@@ -152,6 +152,8 @@ class Group:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
             return False
+        if not self.members:
+            return True  # all have left in the middle of a rebalance, which waits for newcomers that were given an id
         shared = self.shared_protocols()
         return any(name in shared for name, _ in protocols)
 

@@ -434,3 +434,31 @@ def test_offsets_are_unstable_while_a_transaction_may_still_commit_them(
     while (found := client.call(9, 7, stable).topics[0].partitions[0]).error_code == E.UNSTABLE_OFFSET_COMMIT:
         pass
     assert found.committed_offset == 9
+
+
+def test_newcomers_are_welcome_when_all_members_have_left_in_the_middle_of_a_rebalance(
+    cluster: Cluster, client: WireClient, group: str
+) -> None:
+    # stable -> a newcomer is given an id -> another joins, a rebalance begins -> all leave: it waits for the first newcomer, and must
+    # not refuse everybody for having no assignor in common with nobody
+    host, port = cluster.bootstrap_servers.split(":")
+    body = {
+        "group_id": group,
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": RANGE}],
+    }
+    member = join(client, group)
+    sync(client, group, member)
+    with WireClient(host, int(port)) as second, WireClient(host, int(port)) as third:
+        pending = second.call(11, 5, {**body, "member_id": ""})
+        assert pending.error_code == E.MEMBER_ID_REQUIRED
+        joining = third.call(11, 5, {**body, "member_id": ""})
+        third.send(11, 5, {**body, "member_id": joining.member_id})
+        wait_until(lambda: client.call(15, 4, {"groups": [group]}).groups[0].group_state == "PreparingRebalance")
+        leaving = [{"member_id": m, "group_instance_id": None} for m in (member.member_id, joining.member_id)]
+        client.call(13, 3, {"group_id": group, "members": leaving})
+        assert client.call(11, 5, {**body, "member_id": ""}).error_code == E.MEMBER_ID_REQUIRED
+        again = second.call(11, 5, {**body, "member_id": pending.member_id})
+        assert (again.error_code, again.leader) == (E.NONE, pending.member_id)
