@@ -25,6 +25,7 @@ from streamactors.stages.marked_queue import MarkedQueue
 from streamactors.windows.changelogs import changelogs_of
 from streamactors.windows.compiler import TaskFactory
 from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.inputs import Inputs
 from streamactors.windows.keeper import Keeper
 from streamactors.windows.metrics import LIVE_TASKS
 from streamactors.windows.tasks import WindowTasks, number_of
@@ -76,9 +77,7 @@ class WindowLogic(Logic):
         self._late = MarkedQueue()
         self._completing = False
         self._failure: BaseException | None = None
-        self._partitions: dict[Any, set[Any]] = {}  # partition -> keys of the marks of its inputs, as assigned
-        self._silent_ms: dict[Any, int] = {}  # key -> silence last told
-        self._ended: set[Any] = set()
+        self._inputs = Inputs()
         self._positions: dict[Any, Any] = {}
         self._last_input_ms = 0.0
 
@@ -124,7 +123,7 @@ class WindowLogic(Logic):
         chunk = in_.grab(min(self._demand(), self._pace.limit))
         if chunk:
             self._last_input_ms = self.interpreter.now_ms()
-            self._silent_ms.clear()
+            self._inputs.heard()
             if self._keeper is not None:
                 self._keeper.taken()
             results: list[Any] = []
@@ -179,12 +178,18 @@ class WindowLogic(Logic):
         if isinstance(mark, Assigned):
             self._assigned(mark)
             return
+        partition = number_of(mark.key[1])
         if isinstance(mark, Revoked):
-            self._revoked(mark)
+            if self._inputs.revoked(mark.key):
+                self.tasks.revoked(partition)
         elif isinstance(mark, Idle):
-            self._idle(mark)
+            silent_ms = self._inputs.silent(mark.key, mark.silent_ms)
+            if silent_ms is not None:
+                self._give_out(self.tasks.idle(partition, silent_ms), mark.key)
         elif isinstance(mark, EndOfInput):
-            self._end(mark)
+            ended = self._inputs.ended(mark.key, len(self.in_.carries))
+            if ended is not None:
+                self._give_out(self.tasks.end_of_input(*ended), mark.key)
         self.put_mark(mark)
         self.drain()
 
@@ -198,17 +203,15 @@ class WindowLogic(Logic):
 
     def _assigned(self, signal: Assigned) -> None:
         """A partition is ours: make its task when the first of its inputs comes, with the state that is kept of it."""
+        first = self._inputs.assigned(signal.key)
         partition = number_of(signal.key[1])
-        inputs = self._partitions.setdefault(partition, set())
-        inputs.add(signal.key)
-        self._ended.discard(signal.key)
-        if len(inputs) > 1 or self._keeper is None:
-            if len(inputs) == 1:
-                self.tasks.assigned(partition)
-            self.put_mark(signal)
-        else:
+        if first and self._keeper is not None:
             self.tasks.revoked(partition)  # a source that was restarted begins again where it had committed
             self._keeper.assigned(signal)
+        else:
+            if first:
+                self.tasks.assigned(partition)
+            self.put_mark(signal)
         self.drain()
 
     def put_mark(self, mark: Mark) -> None:
@@ -216,43 +219,17 @@ class WindowLogic(Logic):
         if len(self.outlets) > 1:
             self._late.put_mark(mark)
 
-    def _revoked(self, signal: Revoked) -> None:
-        partition = number_of(signal.key[1])
-        keys = self._partitions.get(partition, set())
-        keys.discard(signal.key)
-        if not keys:
-            self._partitions.pop(partition, None)
-            self.tasks.revoked(partition)
-
-    def _idle(self, signal: Idle) -> None:
-        """All inputs of a partition are silent: it is as silent as the least silent of them."""
-        self._silent_ms[signal.key] = signal.silent_ms
-        partition = number_of(signal.key[1])
-        keys = self._partitions.get(partition)
-        if keys is not None and keys <= self._silent_ms.keys():
-            self._give_out(self.tasks.idle(partition, min(self._silent_ms[key] for key in keys)), signal.key)
-
-    def _end(self, signal: EndOfInput) -> None:
-        self._ended.add(signal.key)
-        partition = number_of(signal.key[1])
-        keys = self._partitions.get(partition)
-        if keys is not None:
-            if keys <= self._ended:
-                self._give_out(self.tasks.end_of_input(partition), signal.key)
-        elif len(self._ended) >= len(self.in_.carries):
-            self._give_out(self.tasks.end_of_input(), signal.key)
-
     def _give_out(self, results: list[Any], key: Any) -> None:
-        """Results that no row gave; the last position is told again behind them."""
+        """Results that no row gave; the last position is told again behind them, with a changelog by the next cut."""
         if results:
             self._put(results)
-            if key in self._positions:
-                self._position({key: self._positions[key]})
+            if self._keeper is None and key in self._positions:
+                self.put_mark({key: self._positions[key]})
 
     # ── silence of a stream without partitions, and the end ───────────────────────────────────────────────────────
 
     def _wait_for_silence(self) -> None:
-        if self._idle_after_ms is None or self._partitions or self._completing:
+        if self._idle_after_ms is None or self._inputs or self._completing:
             return
         due = [task.idle_due_ms() for task in self.tasks.tasks.values()]
         waits = [at for at in due if at is not None]
