@@ -40,6 +40,10 @@ from streamactors.kafka.subscriptions import Subscription, TopicPartition
 
 _log = logging.getLogger("streamactors.kafka")
 
+AHEAD_OF_ALL = 8_192
+LEAST_AHEAD = 32
+"""Records that lie ready for all sub-sources together, and at least for each."""
+
 OffsetsOnAssign = Callable[[set[TopicPartition]], Any]
 """From the partitions assigned to {partition: offset to begin at}, or to a future or coroutine of that."""
 
@@ -152,6 +156,10 @@ class PartitionedSourceLogic(SourceLogic):
             run.progress.listen(self.source, listener)
 
     # ── what sub-sources say; any thread ──────────────────────────────────────────────────────────────────────────
+
+    @property
+    def ahead(self) -> int:
+        return max(LEAST_AHEAD, AHEAD_OF_ALL // max(1, len(self._assigned)))
 
     def wait_for(self, run: Run) -> None:
         """Keep the consumer until this run has ended, too: what it has been given may still become done."""

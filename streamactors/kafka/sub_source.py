@@ -22,6 +22,10 @@ class Parent(Protocol):
     """The name of the partitioned source in marks, None where nobody reads any."""
     tracker: OffsetTracker | None
 
+    @property
+    def ahead(self) -> int:
+        """Records that one sub-source may have asked for while it has demand."""
+
     def tell(self, message: Any) -> None:
         """Tell the consumer."""
 

@@ -139,8 +139,12 @@ class _SubSourceLogic(SourceLogic):
 
     def _ask(self) -> None:
         feed = self._feed
-        wanted = min(self.out.asked, AHEAD) - feed.asked
-        if wanted > 0 and not feed.revoked and (wanted * 2 >= AHEAD or feed.asked * 2 <= wanted):
+        if not self.out.asked or feed.revoked:
+            return
+        # flat_map_merge asks each source for a small share: what lies ahead in the feed makes the messages few
+        ahead = min(AHEAD, max(self.out.asked, self._sub.parent.ahead))
+        wanted = ahead - feed.asked
+        if wanted > 0 and wanted * 2 >= ahead:
             feed.asked += wanted
             self._sub.parent.tell(RequestRecords(feed, wanted))
 
