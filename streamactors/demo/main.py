@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -34,6 +35,7 @@ def run_demo(into: Path, per_second: int | None = None) -> bool:
         progress = undo.enter_context(Progress(told=lambda step, done, total: tell(step, done, total)))
         undo.enter_context(folder.locked(progress.say))
         undo.enter_context(_terminable())
+        undo.enter_context(_large_polls())
         going_on = folder.begin()
         undo.enter_context(_temporary_files_in(folder.temporary))
         if going_on:
@@ -130,6 +132,17 @@ def _terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _large_polls() -> Iterator[None]:
+    """Let the garbage collector look less often: a consumer takes no more records per poll than it would look for."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextmanager
