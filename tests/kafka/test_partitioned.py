@@ -9,9 +9,17 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer as BareProducer
 
-from streamactors import Flow, Keep, Sink
+from streamactors import Flow, Keep, RestartSettings, RestartSource, Sink
 from streamactors.errors import BuildError
-from streamactors.kafka import Committer, CommitterSettings, Consumer, DrainingControl, Subscriptions, TopicPartition
+from streamactors.kafka import (
+    Committer,
+    CommitterSettings,
+    Consumer,
+    DrainingControl,
+    RestartControl,
+    Subscriptions,
+    TopicPartition,
+)
 from streamactors.kafka.errors import ConsumerFailed
 
 
@@ -412,6 +420,35 @@ def test_K_13_sources_sent_several_ways_before_they_are_opened_are_refused(setti
         merged(split).run_with(Sink.ignore())
     tapped = source.wire_tap(Sink.ignore())
     assert merged(tapped).to(Sink.ignore()).to_mermaid(), "a tap is no way for marks"
+
+
+def test_K_20_restarted_partitioned_sources_lose_nothing(settings, topic_with, system, committed, wait_for):
+    topic = topic_with("restarting", [b"%d" % i for i in range(600)], 3)
+    control, lock, seen, failures = RestartControl(), threading.Lock(), set(), [50, 120, 170]
+
+    def part(pair):
+        def fails_at(record):
+            with lock:
+                if failures and record.offset == failures[0]:
+                    raise ConnectionError(f"gone at {failures.pop(0)}")
+            return record
+
+        return pair[1].map(fails_at).async_boundary()
+
+    def instance():
+        source = Consumer.partitioned_source(settings, Subscriptions.topics(topic))
+        return control.follow(source.flat_map_merge(8, part))
+
+    def store(record):
+        with lock:
+            seen.add((record.partition, record.offset))
+
+    restarts = RestartSettings("1ms", "2ms")
+    done = RestartSource.on_failures_with_backoff(restarts, instance).run_with(Sink.foreach(store), system)
+    wait_for(lambda: len(seen) == 600, 90)
+    assert control.snapshot()["restarts"] == 3
+    wait_for(lambda: committed(topic, 3) == dict.fromkeys(range(3), 200), 60)
+    control.drain_and_shutdown(done, timeout=60)
 
 
 def test_what_is_asked_wrongly_is_told_at_once(settings):
