@@ -5,6 +5,8 @@ Three parties: the island (rows and marks come in), the bridge's threads (Spark 
 
 from __future__ import annotations
 
+import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,7 +31,10 @@ from streamactors.spark.rows import BadRow, Rows
 from streamactors.spark.runner import QueryRunner
 from streamactors.spark.schema import RowSchema
 
+_log = logging.getLogger("streamactors.spark")
+
 CLAIM_TIMEOUT_S = 60.0
+ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  # compared, not bound
 
 
 @dataclass(frozen=True)
@@ -168,7 +173,24 @@ class SparkSinkLogic(Logic):
         self._bridge = bridge = Bridge(self, settings.schema.arrow, settings.host, slices)
         bridge.start()
         host, port = bridge.address
-        return {"host": settings.advertised_host or host, "port": str(port), "token": bridge.token}
+        return {"host": self._reachable(host), "port": str(port), "token": bridge.token}
+
+    def _reachable(self, host: str) -> str:
+        """Return the address that executors are told."""
+        settings = self._settings
+        if settings.advertised_host is not None:
+            return settings.advertised_host
+        context = settings.spark.sparkContext
+        if host in ANY_ADDRESS:
+            return str(context.getConf().get("spark.driver.host", socket.getfqdn()))
+        if host.startswith("127.") and not context.master.startswith("local"):
+            _log.warning(
+                "the rows are served at %s, which executors of %s on other hosts cannot reach; "
+                'SparkSink.…(bind="0.0.0.0", advertise="the name of this host")',
+                host,
+                context.master,
+            )
+        return host
 
     # ── Spark asks; on the bridge's threads ───────────────────────────────────────────────────────────────────────
 
