@@ -182,6 +182,7 @@ _THROTTLE_FLEXIBLE: Final = Struct(">iB")  # with no tagged fields after it
 _PARTITION: Final = Struct(">ihq")  # versions 0-1: index, error, base offset
 _PARTITION_2: Final = Struct(">ihqq")  # 2-4: log append time
 _PARTITION_5: Final = Struct(">ihqqq")  # 5-: log start offset
+_PARTITION_9_TO_END: Final = Struct(">ihqqqBBBBiB")  # no errors, no message, tags of the partition, the topic; throttle
 _LEADER: Final = Struct(">BBBiiB")  # one tagged field: its tag, size, leader id, leader epoch, no tags within
 _NO_PROBLEM_8: Final = b"\x00\x00\x00\x00\xff\xff"  # no record errors, no message
 _NO_PROBLEM_9: Final = b"\x01\x00\x00"  # and no tagged fields
@@ -191,6 +192,17 @@ def encode_produce_response(response: ProduceResponse, version: int, correlation
     """Return the whole response frame."""
     topics, throttle_time_ms = response
     compact = version >= FIRST_FLEXIBLE
+    if len(topics) == 1 and compact and version < FIRST_TOPIC_ID:
+        name, _, partitions = topics[0]
+        if len(partitions) == 1:
+            (partition, code, base_offset, log_append_time_ms, log_start_offset, problems, message, leader) = (
+                partitions[0]
+            )
+            if message is None and leader is None and not problems:  # one batch that went well: most answers
+                topic = _lonely(name)
+                numbers = (partition, code, base_offset, log_append_time_ms, log_start_offset)
+                rest = _PARTITION_9_TO_END.pack(*numbers, 1, 0, 0, 0, throttle_time_ms, 0)
+                return _FRAME_FLEXIBLE.pack(5 + len(topic) + len(rest), correlation_id, 0) + topic + rest
     parts = [b"", _array_length(len(topics), compact)]
     for name, topic_id, partitions in topics:
         parts.append((topic_id or bytes(16)) if version >= FIRST_TOPIC_ID else _name(name, compact))
@@ -206,6 +218,12 @@ def encode_produce_response(response: ProduceResponse, version: int, correlation
             parts.append(INT32.pack(throttle_time_ms))
         parts[0] = _FRAME.pack(sum(map(len, parts)) + 4, correlation_id)
     return b"".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def _lonely(name: str) -> bytes:
+    """One topic of this name with one partition."""
+    return b"\x02" + string(name, True) + b"\x02"
 
 
 _name = lru_cache(maxsize=4096)(string)  # the same few topics, thousands of times
