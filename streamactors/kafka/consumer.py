@@ -107,7 +107,8 @@ class Consumer:
         """Emit (partition, source of its records) for each assigned partition; commit as `Consumer.source` does.
 
         For `flat_map_merge(breadth, lambda pair: pair[1]…)`, breadth at least the number of partitions; or run each source apart, for
-        instance in `map_async`: then an offset is committed when its record is done at every sink of that run. A source completes when its
+        instance in `map_async`: then an offset is committed when its record is done at every sink of that run, and in the transaction of a
+        Transactional.sink there (a transactional id for each partition). A source completes when its
         partition is revoked; when it is cancelled, the partition is handed out anew from the first record not taken."""
         name = "Consumer.partitioned_source"
         needs_group(name, settings)

@@ -521,7 +521,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _look_up_membership(self) -> None:
         """Here and not when it is needed: librdkafka's consumer answers no other thread while it is being polled."""
-        if self._commits is Commits.TRANSACTION and self._membership_changed and self._client is not None:
+        in_transactions = self._commits is Commits.TRANSACTION or self._feed_of is not None
+        if in_transactions and self._membership_changed and self._client is not None:
             self._membership = self._client.group_metadata()
             self._membership_changed = False
 

@@ -24,6 +24,7 @@ class Progress:
     done: int | None = None
     committed: int | None = None
     revoking: bool = False
+    in_transaction: bool = False  # its positions are committed with the results: what is done is committed
     acked: set[int] = field(default_factory=set)  # acknowledged one by one, above one that is not
 
     @property
@@ -122,11 +123,21 @@ class OffsetTracker:
         with self._changed:
             return {key for key, progress in self._partitions.items() if len(progress.acked) >= limit}
 
+    def commits_in_transaction(self, key: TopicPartition, epoch: int) -> None:
+        """A transaction commits this assignment's positions; nobody else may, or a later commit of an earlier position undoes it."""
+        with self._changed:
+            progress = self._partitions.get(key)
+            if progress is not None and progress.epoch == epoch:
+                progress.in_transaction = True
+
     def to_commit(self, keys: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Return the positions that are done and not committed."""
         with self._changed:
             wanted = self._partitions if keys is None else keys
             found = {key: self._partitions[key] for key in wanted if key in self._partitions}
+            for progress in found.values():
+                if progress.in_transaction:
+                    progress.committed = progress.done
             return {key: p.done for key, p in found.items() if p.done is not None and p.done != p.committed}
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -169,7 +180,9 @@ class OffsetTracker:
         """Return a copy of everything."""
         with self._changed:
             return {
-                key: Progress(p.epoch, p.first, p.delivered, p.done, p.committed, p.revoking, set(p.acked))
+                key: Progress(
+                    p.epoch, p.first, p.delivered, p.done, p.committed, p.revoking, p.in_transaction, set(p.acked)
+                )
                 for key, p in self._partitions.items()
             }
 

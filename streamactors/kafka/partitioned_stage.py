@@ -93,6 +93,7 @@ class PartitionedSourceLogic(SourceLogic):
 
     run: Run
     source: Any = None
+    group_metadata: Callable[[], Any]
 
     def __init__(self, stage: PartitionedSourceStage) -> None:
         self._stage = stage
@@ -134,6 +135,7 @@ class PartitionedSourceLogic(SourceLogic):
             feed_of=self._new_feed,
             withhold=stage.offsets_on_assign is not None,
         )
+        self.group_metadata = actor.group_metadata
         ref = system.spawn(actor, f"consumer {stage.settings.group_id or ''}".strip())
         self.tell = ref.tell
         stop = self.async_callback(self._stopped)

@@ -21,6 +21,8 @@ class Parent(Protocol):
     source: Any
     """The name of the partitioned source in marks, None where nobody reads any."""
     tracker: OffsetTracker | None
+    group_metadata: Callable[[], Any]
+    """The membership that a transaction commits under."""
 
     @property
     def ahead(self) -> int:

@@ -24,6 +24,7 @@ from streamactors.kafka.consumer_state import Delivery
 from streamactors.kafka.partition_feed import PartitionFeed
 from streamactors.kafka.source_stage import AHEAD
 from streamactors.kafka.sub_source import SubSource
+from streamactors.kafka.transaction import transaction_of
 
 
 class SubSourceStage(GraphStage):
@@ -63,6 +64,7 @@ class _SubSourceLogic(SourceLogic):
         self._source: Any = None
         self._origin: Origin | None = None
         self._told = False
+        self._in_transaction = False
 
     def on_start(self) -> None:
         sub, run = self._sub, self.interpreter.island.run
@@ -91,13 +93,20 @@ class _SubSourceLogic(SourceLogic):
 
         if self._sub.commits is Commits.OFFSETS:
             routes_of(run).source(self._source, tracker, listener, self._commit)
-        else:
-            run.progress.listen(self._source, listener)
+            return
+        transaction = transaction_of(run)
+        if transaction.commits_any(frozenset((self._source,))):
+            self._in_transaction = True  # of the sinks it reaches: positions and results together
+            transaction.source(self._source, tracker, self._sub.parent.group_metadata)
+        run.progress.listen(self._source, listener)
 
     def _read(self, feed: PartitionFeed) -> None:
         self._feed.read_by(None)
         self._feed = feed
         self._origin = None
+        tracker = self._sub.parent.tracker
+        if self._in_transaction and tracker is not None:
+            tracker.commits_in_transaction(feed.key, feed.epoch)
         feed.read_by(self)
         if self._source is not None:
             self.out.mark(Assigned((self._source, feed.key), feed.epoch))

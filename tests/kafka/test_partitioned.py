@@ -16,10 +16,13 @@ from streamactors.kafka import (
     CommitterSettings,
     Consumer,
     DrainingControl,
+    ProducerRecord,
     RestartControl,
     Subscriptions,
     TopicPartition,
+    Transactional,
 )
+from streamactors.kafka.client_consumer import StreamConsumer
 from streamactors.kafka.errors import ConsumerFailed
 
 
@@ -449,6 +452,40 @@ def test_K_20_restarted_partitioned_sources_lose_nothing(settings, topic_with, s
     assert control.snapshot()["restarts"] == 3
     wait_for(lambda: committed(topic, 3) == dict.fromkeys(range(3), 200), 60)
     control.drain_and_shutdown(done, timeout=60)
+
+
+def test_a_partition_copied_in_transactions_of_its_own_commits_positions_and_results_together(
+    cluster, settings, producer_settings, topic_with, system, committed, read_all, wait_for, monkeypatch
+):
+    topic = topic_with("exactly", [b"%d" % i for i in range(600)], 2)
+    cluster.create_topic("exactly-out", partitions=2)
+    by_the_consumer = []
+    monkeypatch.setattr(StreamConsumer, "commit", lambda self, offsets: by_the_consumer.append(offsets) or True)
+    failures = [100, 200]
+
+    def copied(pair):
+        partition, records = pair
+
+        def copy(record):
+            if record.partition == 1 and failures and record.offset == failures[0]:
+                raise ConnectionError(f"gone at {failures.pop(0)}")
+            return ProducerRecord("exactly-out", record.value, partition=record.partition)
+
+        own = replace(producer_settings, commit_interval_ms=20).with_transactional_id(f"copy {partition}")
+        return records.map(copy).run_with(Transactional.sink(own), system)
+
+    control = RestartControl()
+    done = RestartSource.on_failures_with_backoff(
+        RestartSettings("1ms", "2ms"),
+        lambda: control.follow(
+            Consumer.partitioned_source(settings, Subscriptions.topics(topic)).map_async_unordered(4, copied)
+        ),
+    ).run_with(Sink.ignore(), system)
+    wait_for(lambda: committed(topic, 2) == {0: 300, 1: 300}, 90)
+    control.drain_and_shutdown(done, timeout=60)
+    assert by_the_consumer == [], "the transactions have committed everything"
+    found = [(message.partition(), int(message.value())) for message in read_all("exactly-out", 2)]
+    assert found == [(0, n) for n in range(0, 600, 2)] + [(1, n) for n in range(1, 600, 2)]
 
 
 def test_what_is_asked_wrongly_is_told_at_once(settings):
