@@ -449,7 +449,8 @@ def test_K_20_restarted_partitioned_sources_lose_nothing(settings, topic_with, s
     restarts = RestartSettings("1ms", "2ms")
     done = RestartSource.on_failures_with_backoff(restarts, instance).run_with(Sink.foreach(store), system)
     wait_for(lambda: len(seen) == 600, 90)
-    assert control.snapshot()["restarts"] == 3
+    assert not failures
+    assert 1 <= control.snapshot()["restarts"] <= 3, "two partitions may have failed one instance"
     wait_for(lambda: committed(topic, 3) == dict.fromkeys(range(3), 200), 60)
     control.drain_and_shutdown(done, timeout=60)
 
