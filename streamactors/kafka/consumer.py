@@ -14,7 +14,8 @@ from streamactors.errors import BuildError
 from streamactors.kafka.committable import CommittableMessage, CommittableOffset, Convert, Origin, committable
 from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.control import Control
-from streamactors.kafka.partitioned_stage import OffsetsOnAssign, OnRevoke, PartitionedSourceStage
+from streamactors.kafka.manual_offsets import OffsetsOnAssign, OnRevoke
+from streamactors.kafka.partitioned_stage import PartitionedSourceStage
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.source_stage import ConsumerSourceStage
