@@ -153,7 +153,8 @@ class Group:
         if protocol_type != self.protocol_type:
             return False
         if not self.members:
-            return True  # all have left in the middle of a rebalance, which waits for newcomers that were given an id
+            # all have left in the middle of a rebalance, which waits for newcomers that were given an id
+            return bool(protocols)
         shared = self.shared_protocols()
         return any(name in shared for name, _ in protocols)
 

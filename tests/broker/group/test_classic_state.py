@@ -228,6 +228,19 @@ def test_an_empty_group_needs_a_protocol_too() -> None:
     assert world.joined(world.join(protocol_type="")).error is E.INCONSISTENT_GROUP_PROTOCOL
 
 
+def test_a_group_that_all_have_left_while_it_waits_for_a_newcomer_needs_a_protocol_too() -> None:
+    world = World()
+    (a,) = world.stable(None)
+    newcomer = world.joined(world.join(needs_known_id=True)).member_id
+    world.join(a, protocols=(("range", b"changed"),))
+    world.leave(a)
+    assert world.group.state is GroupState.PREPARING_REBALANCE
+    for bad in ({"protocols": ()}, {"protocol_type": "connect"}):
+        assert world.joined(world.join(**bad)).error is E.INCONSISTENT_GROUP_PROTOCOL
+        assert world.joined(world.join(newcomer, **bad)).error is E.INCONSISTENT_GROUP_PROTOCOL
+    assert world.joined(world.join(newcomer)).leader == newcomer
+
+
 def test_the_assignor_with_the_most_votes_among_those_all_know_wins() -> None:
     world = World(GroupRules(initial_rebalance_delay_ms=100))
     world.join(protocols=(("sticky", b""), ("range", b"")))
