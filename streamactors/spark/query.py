@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,6 @@ class SparkStreamQuery:
 
     def __init__(self) -> None:
         self._ended: StreamFuture[None] = StreamFuture("Spark query")
-        self._started = threading.Event()
         self._spark: Any = None
         self._stop: Callable[[], None] = lambda: None
         self._stop_early = False
@@ -64,19 +62,6 @@ class SparkStreamQuery:
         stop()
         self._ended.exception(timeout)
 
-    def process_all_available(self, timeout: float = 60.0) -> None:
-        """Wait until everything gathered so far has been written and is in the checkpoint; for tests. Raises the query's error."""
-        deadline = time.monotonic() + timeout
-        while self.is_active:
-            counts = self._counts()
-            if counts.get("phase") == "giving" and not counts["given_rows"] and not counts["gathered_rows"]:
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not everything was written after {timeout:g} s: {counts}")
-            self._started.wait(0.02)
-            time.sleep(0.01)
-        self._ended.result(0)
-
     # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -117,7 +102,6 @@ class SparkStreamQuery:
     def started(self, query: Any) -> None:
         """Spark has started the query."""
         self._spark = query
-        self._started.set()
 
     def end(self, error: BaseException | None) -> None:
         """The query and the stream have ended."""
@@ -125,4 +109,3 @@ class SparkStreamQuery:
             self._ended.try_complete(None)
         else:
             self._ended.try_fail(error)
-        self._started.set()
