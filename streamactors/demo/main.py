@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 import tempfile
 import threading
 import time
@@ -25,6 +26,8 @@ from streamactors.demo.steps import STEPS, Job
 
 T = TypeVar("T")
 _BROKER_FREE_SECONDS: Final = 30.0
+_SPARK_UP_SECONDS: Final = 60.0
+_JVM_GONE_SECONDS: Final = 30.0
 
 
 def run_demo(into: Path, per_second: int | None = None) -> bool:
@@ -103,18 +106,25 @@ def _spark(folder: Folder) -> Any:
 
 
 def _stop(spark: Future[Any]) -> None:
-    """Stop Spark and its JVM, if it came up."""
+    """Stop Spark, if it came up, and wait for the end of its JVM, which deletes its temporary files."""
     try:
-        session = spark.result(timeout=60)
+        session = spark.result(timeout=_SPARK_UP_SECONDS)
     except Exception:  # noqa: BLE001  # whoever needed it has heard of it
         return
     gateway = type(session.sparkContext)._gateway
     try:
         session.stop()
-        if gateway is not None:
-            gateway.shutdown()
+        gateway.shutdown()
     except OSError:
         pass  # the JVM has gone already
+    jvm: subprocess.Popen[bytes] = gateway.proc
+    if jvm.stdin is not None:
+        jvm.stdin.close()  # what it waits for
+    try:
+        jvm.wait(_JVM_GONE_SECONDS)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
 
 
 @contextmanager

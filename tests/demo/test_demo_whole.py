@@ -69,7 +69,7 @@ def test_ctrl_c_leaves_no_process_and_the_next_run_goes_on(tmp_path, step):
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=120)
-    assert (process.returncode, err) == (130, "")
+    assert (process.returncode, err.strip()) == (130, "")
     broker = folder.read_run()["broker"]
     with pytest.raises(ProcessLookupError):
         os.kill(broker, 0)
