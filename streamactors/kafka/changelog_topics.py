@@ -89,7 +89,7 @@ class ChangelogTopics:
     def _read(self, client: StreamConsumer, numbers: Sequence[int]) -> dict[int, list[Change]]:
         found: dict[int, dict[tuple[str, bytes], Change]] = {number: {} for number in numbers}
         keys = [TopicPartition(topic, number) for topic in self._topics.values() for number in numbers]
-        ends = {key: high for key, high in client.high_watermarks(keys).items() if high > 0}
+        ends = {key: high for key, high in _high_watermarks(client, keys).items() if high > 0}
         if ends:
             client.assign(dict.fromkeys(ends, BEGINNING))
         heard = time.monotonic()
@@ -160,6 +160,18 @@ def ensure_topic(settings: ConsumerSettings, topic: str, partitions: int) -> Non
             )
     finally:
         client.close()
+
+
+def _high_watermarks(client: StreamConsumer, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """A partition of a new topic has no leader for a moment, though the topic is known."""
+    deadline = time.monotonic() + _CREATED_S
+    while True:
+        try:
+            return client.high_watermarks(keys)
+        except KafkaError:
+            if time.monotonic() > deadline:
+                raise
+            client.poll(1, 0.1)
 
 
 def _wait_for(client: StreamConsumer, topics: Sequence[str]) -> None:

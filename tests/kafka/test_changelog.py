@@ -12,7 +12,7 @@ from confluent_kafka import Producer as BareProducer
 
 from streamactors import ActorSystem, Flow, Keep, RestartSettings, RestartSource, Sink, Source
 from streamactors.errors import BuildError
-from streamactors.kafka import Consumer, ProducerSettings, Subscriptions, Transactional
+from streamactors.kafka import Consumer, ConsumerSettings, ProducerSettings, Subscriptions, Transactional
 from streamactors.kafka.changelog_topics import ChangelogTopics
 from streamactors.kafka.client import Admin
 from streamactors.kafka.errors import ProducerFailed
@@ -34,9 +34,15 @@ from tests.kafka._windows import (
 
 
 @pytest.fixture
-def settings(settings):
+def settings(cluster, request):
     """The group's name begins those of topics."""
-    return settings.with_group_id(re.sub(r"[^\w-]", "-", settings.group_id))
+    return ConsumerSettings(
+        cluster.bootstrap_servers,
+        group_id=re.sub(r"[^\w-]", "-", request.node.name),
+        auto_offset_reset="earliest",
+        commit_interval_ms=50,
+        properties={"session.timeout.ms": 6_000},
+    )
 
 
 @pytest.fixture
