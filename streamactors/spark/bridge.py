@@ -22,6 +22,7 @@ from streamactors.spark.reader import LARGEST_REQUEST, TOKEN_BYTES, receive, rec
 
 _log = logging.getLogger("streamactors.spark")
 
+ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104  # compared, not bound
 TOKEN_S: Final = 5.0
 SEND_S: Final = 60.0
 MOST_CONNECTIONS: Final = 256
@@ -212,3 +213,19 @@ def joined(batches: list[Any], schema: pa.Schema) -> list[Any]:
     if len(batches) < 2 or rows >= len(batches) * SMALL_BATCH:
         return batches
     return pa.Table.from_batches(batches, schema).combine_chunks().to_batches(max_chunksize=SENT_BATCH)  # type: ignore[no-any-return]
+
+
+def reachable(context: Any, host: str, advertised: str | None) -> str:
+    """Return the address that executors of a Spark context are told for a bridge that listens on `host`."""
+    if advertised is not None:
+        return advertised
+    if host in ANY_ADDRESS:
+        return str(context.getConf().get("spark.driver.host", socket.getfqdn()))
+    if host.startswith("127.") and not context.master.startswith("local"):
+        _log.warning(
+            "the rows are served at %s, which executors of %s on other hosts cannot reach; "
+            'SparkSink.…(bind="0.0.0.0", advertise="the name of this host")',
+            host,
+            context.master,
+        )
+    return host

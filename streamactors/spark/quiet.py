@@ -16,6 +16,7 @@ _GREETINGS = (
     b"Setting default log level to",
     b"To adjust logging level use",
     b"Setting Spark log level to",
+    b"WARNING: package sun.security.action not in java.base",
     b"WARNING: A restricted method in java.lang",
     b"WARNING: A terminally deprecated method",
     b"WARNING: java.lang.System::load",

@@ -15,7 +15,8 @@ from streamactors.spark.query import SparkStreamQuery
 from streamactors.spark.rows import BadRow
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session import check_session
-from streamactors.spark.sink_stage import SinkSettings, SparkSinkStage
+from streamactors.spark.sink_logic import SinkSettings
+from streamactors.spark.sink_stage import SparkSinkStage
 from streamactors.spark.source import register
 from streamactors.spark.trigger import Trigger, trigger_of
 from streamactors.stages.checks import at_least, plain_function

@@ -14,7 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from streamactors.spark.bridge import ROWS_PER_SLICE, SENT_BATCH, SMALL_BATCH, Bridge, joined, rows_of, slices
+from streamactors.spark.bridge import (
+    ROWS_PER_SLICE,
+    SENT_BATCH,
+    SMALL_BATCH,
+    Bridge,
+    joined,
+    reachable,
+    rows_of,
+    slices,
+)
 from streamactors.spark.errors import CheckpointError
 from streamactors.spark.reader import BridgeReader
 
@@ -171,6 +180,23 @@ def test_small_batches_are_sent_together_and_large_ones_as_they_are() -> None:
     assert [batch.num_rows for batch in together] == [SENT_BATCH, 7]
     assert [n for batch in together for n in batch.column("n").to_pylist()] == list(range(SENT_BATCH + 7))
     assert joined([], SCHEMA) == []
+
+
+class Context:
+    def __init__(self, master: str) -> None:
+        self.master = master
+
+    def getConf(self) -> dict[str, str]:
+        return {"spark.driver.host": "driver"}
+
+
+def test_executors_are_told_an_address_that_they_can_reach(caplog: pytest.LogCaptureFixture) -> None:
+    assert reachable(Context("local[2]"), "127.0.0.1", None) == "127.0.0.1"
+    assert reachable(Context("spark://far:7077"), "0.0.0.0", None) == "driver"
+    assert reachable(Context("spark://far:7077"), "0.0.0.0", "here") == "here"
+    assert caplog.text == ""
+    assert reachable(Context("spark://far:7077"), "127.0.0.1", None) == "127.0.0.1"
+    assert "executors of spark://far:7077 on other hosts cannot reach" in caplog.text
 
 
 def test_the_reader_needs_no_other_part_of_this_package() -> None:
