@@ -163,6 +163,8 @@ def _skip_forgotten(view: memoryview, position: int, version: int) -> int:
         _, _, position = _read_topic(view, position, version)
         partition_count, position = read_array_length(view, position, compact)
         position += 4 * max(partition_count, 0)
+        if position > len(view):  # nothing need follow that would notice
+            raise MalformedMessage("the message ends inside the topics that are forgotten")
         if compact:
             position = skip_tagged_fields(view, position)
     return position

@@ -331,6 +331,16 @@ def test_a_truncated_fetch_request_is_refused(body: dict[str, Any], cut: int, ve
             fetch.decode_fetch_request(memoryview(encoded[:cut]), 0, version)
 
 
+@pytest.mark.parametrize("version", [7, 9, 10, 12, 17])
+def test_a_fetch_request_that_ends_inside_its_forgotten_topics_is_refused(version: int) -> None:
+    # nothing follows them in versions 7 to 10, so that nobody noticed
+    forgotten = [{"topic": "t", "topic_id": uuid.uuid4(), "partitions": [1, 2, 3]}]
+    encoded = encode_request(1, version, {"topics": [], "forgotten_topics_data": forgotten})
+    for size in range(len(encoded)):
+        with pytest.raises(MalformedMessage):
+            fetch.decode_fetch_request(memoryview(encoded[:size]), 0, version)
+
+
 def test_an_array_that_claims_more_than_the_frame_holds_is_refused_before_anything_is_made() -> None:
     claim = b"\x00\x01" + b"\x00\x00\x00\x05" + b"\x7f\xff\xff\xff"
     with pytest.raises(MalformedMessage, match="array of 2147483647"):
