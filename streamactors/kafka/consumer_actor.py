@@ -43,7 +43,6 @@ from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscriptio
 
 _log = logging.getLogger("streamactors.kafka")
 
-DRAIN_CHECK_MS = 5.0
 OVERDUE_AFTER_MS = 500.0
 """How long after its deadline the end of a consumer that stands in a call of librdkafka is waited for."""
 IDLE_EVERY_MS = 500.0
@@ -62,6 +61,10 @@ class _Tick:
     """The poll interval has passed."""
 
 
+class _Drained:
+    """The stream has ended and nothing is in flight any more."""
+
+
 class _CommitDue:
     """The commit interval has passed."""
 
@@ -70,7 +73,7 @@ class _Answer:
     """Serve the CommitNow that have gathered."""
 
 
-_POLL, _TICK, _COMMIT_DUE, _ANSWER = _Poll(), _Tick(), _CommitDue(), _Answer()
+_POLL, _TICK, _DRAINED, _COMMIT_DUE, _ANSWER = _Poll(), _Tick(), _Drained(), _CommitDue(), _Answer()
 
 
 def _records_at_once(most: int, objects_each: int) -> int:
@@ -148,6 +151,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             PausePartitions: lambda message: self._state.pause(message.keys),
             ResumePartitions: self._on_resume,
             StageEnded: self._on_stage_ended,
+            _Drained: self._on_drained,
             RunEnded: self._on_run_ended,
             CommitNow: self._on_commit_now,
             _Answer: self._on_answer,
@@ -536,6 +540,11 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             wait_ms = min(wait_ms, AFTER_FAILURE_MS)
         self._stop_by = self._now_ms() + wait_ms
         self._deadline = self._call_later(self._settings.close_timeout_ms + OVERDUE_AFTER_MS, self._overdue)
+        if self._tracker is not None:
+            self._tracker.when_drained(lambda: self.myAddress.tell(_DRAINED))
+        self._try_to_stop()
+
+    def _on_drained(self, _: _Drained) -> None:
         self._try_to_stop()
 
     def _on_run_ended(self, _: RunEnded) -> None:
@@ -553,14 +562,14 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
                 try:
                     if not self._commit(left):
                         if self._now_ms() <= self._stop_by:
-                            self._arm_tick(DRAIN_CHECK_MS)
+                            self._arm_tick(COMMIT_RETRY_MS)
                             return
                         error = self._too_late(left)
                 except (CommitFailed, CommitTimeout) as raised:
                     error = raised
             self._finish(error)
         else:
-            self._arm_tick(DRAIN_CHECK_MS)
+            self._arm_tick(self._settings.poll_interval_ms)  # rebalances are served meanwhile
 
     def _too_late(self, left: dict[TopicPartition, int]) -> CommitTimeout:
         named = ", ".join(f"{key}@{offset}" for key, offset in list(left.items())[:5])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from streamactors.kafka.subscriptions import TopicPartition
@@ -48,6 +48,7 @@ class OffsetTracker:
         self.gap_aware = False
         """True when marks tell what was filtered on the way, so that an offset counts for itself alone; else it counts for all before it."""
         self._changed = threading.Condition()
+        self._when_drained: Callable[[], None] | None = None
         self._partitions: dict[TopicPartition, Progress] = {}
 
     def assigned(self, keys: Iterable[TopicPartition], epoch: int) -> None:
@@ -86,6 +87,7 @@ class OffsetTracker:
             if progress is not None and progress.epoch == epoch:
                 progress.delivered = position
                 self._changed.notify_all()
+        self._look()
 
     def done(self, key: TopicPartition, epoch: int, position: int) -> None:
         """Everything before `position` is done at every sink. Stale epochs are ignored."""
@@ -97,6 +99,7 @@ class OffsetTracker:
                     _forget_below(progress, position)
                     _close_gap(progress)
                 self._changed.notify_all()
+        self._look()
 
     def acknowledge(self, key: TopicPartition, epoch: int, offsets: list[int]) -> None:
         """The user is through with these records. What lies above one that is not acknowledged waits for it, or for a mark."""
@@ -117,6 +120,7 @@ class OffsetTracker:
             else:
                 progress.done = max(progress.done or 0, max(offsets) + 1)
             self._changed.notify_all()
+        self._look()
 
     def above_gap(self, limit: int) -> set[TopicPartition]:
         """Return the partitions with at least so many offsets acknowledged above one that is not."""
@@ -164,6 +168,14 @@ class OffsetTracker:
                 if not late or left <= 0:
                     return late
                 self._changed.wait(left)
+
+    def when_drained(self, tell: Callable[[], None]) -> None:
+        """From now on call `tell`, on whatever thread it comes about, when something has become done and nothing is in flight."""
+        self._when_drained = tell
+
+    def _look(self) -> None:
+        if self._when_drained is not None and not self.in_flight():
+            self._when_drained()
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """Partitions are ours no more."""

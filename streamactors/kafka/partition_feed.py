@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from streamactors.kafka.client_consumer import offset_of
 from streamactors.kafka.consumer_state import Delivery
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -23,6 +24,9 @@ class FeedReader(Protocol):
 
 class PartitionFeed:
     """See the module. For the consumer actor it stands where the stage of a plain source does."""
+
+    takes_messages = True
+    """Records come as librdkafka's messages."""
 
     __slots__ = ("_end", "_queue", "_reader", "_revoked", "asked", "epoch", "key")
 
@@ -84,10 +88,20 @@ class PartitionFeed:
         found = queue.popleft()
         if len(found.records) > n:
             rest = found.records[n:]
-            queue.appendleft(Delivery(found.stage, found.key, found.epoch, rest, found.end))
-            found = Delivery(found.stage, found.key, found.epoch, found.records[:n], rest[0].offset)
+            queue.appendleft(found._replace(records=rest))
+            found = found._replace(records=found.records[:n], end=offset_of(rest[0]))
         self.asked -= len(found.records)
         return found
+
+    def give_back(self, rest: Delivery) -> None:
+        """The tail of what was taken last is for the next `take`."""
+        self._queue.appendleft(rest)
+        self.asked += len(rest.records)
+
+    @property
+    def filled(self) -> bool:
+        """True when there is something to take."""
+        return bool(self._queue)
 
     @property
     def end(self) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.causes import NonFailureCancellation
-from streamactors.engine.connection import Connection
+from streamactors.engine.connection import MAX_ASKED, Connection
 from streamactors.engine.fused_loop import FusedLoop, Op
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.marks import Assigned, EndOfInput, Handling, Idle, Needs, PositionMark, Revoked
@@ -111,6 +111,7 @@ class _ConsumerSourceLogic(SourceLogic):
     def __init__(self, stage: ConsumerSourceStage, max_chunk: int | None) -> None:
         self._stage = stage
         self._steps = None if stage.loop is None else SourceSteps(stage.loop, max_chunk)
+        self._max_chunk = max_chunk or MAX_ASKED
         self.control = Control()
         self._tracker = OffsetTracker() if stage.commits is not Commits.NOBODY else None
         self._origins: dict[TopicPartition, Origin] = {}
@@ -324,7 +325,7 @@ class _ConsumerSourceLogic(SourceLogic):
             if not records:
                 out.mark({(self._source, delivery.key): (delivery.epoch, end)})
                 continue
-            room = out.asked if steps is None else steps.room(out.asked)
+            room = min(out.asked, self._max_chunk) if steps is None else steps.room(out.asked)
             if len(records) > room:
                 waiting.appendleft(delivery._replace(records=records[room:]))
                 records, end = records[:room], offset_of(records[room])

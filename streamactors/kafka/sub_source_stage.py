@@ -5,24 +5,28 @@ what is done there counts just the same."""
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.causes import NonFailureCancellation
 from streamactors.engine.connection import Connection
+from streamactors.engine.fused_loop import FusedLoop, Op
 from streamactors.engine.logic import Logic, SourceLogic
-from streamactors.engine.marks import Assigned, EndOfInput, Idle, Needs, PositionMark, Revoked
+from streamactors.engine.marks import Assigned, EndOfInput, Handling, Idle, Needs, PositionMark, Revoked
 from streamactors.engine.run import Run
 from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage
 from streamactors.errors import BuildError
-from streamactors.kafka.client_consumer import columns
+from streamactors.kafka.client_consumer import columns, offset_of, wrapped
 from streamactors.kafka.commit_routes import routes_of
 from streamactors.kafka.committable import Origin
 from streamactors.kafka.consumer_messages import CommitNow, Commits, RequestRecords
 from streamactors.kafka.consumer_state import Delivery
 from streamactors.kafka.partition_feed import PartitionFeed
+from streamactors.kafka.record import wrap_lazily
 from streamactors.kafka.source_stage import AHEAD
+from streamactors.kafka.source_steps import SourceSteps
 from streamactors.kafka.sub_source import SubSource
 from streamactors.kafka.transaction import transaction_of
 
@@ -39,6 +43,7 @@ class SubSourceStage(GraphStage):
 
     def __init__(self, sub: SubSource) -> None:
         self.sub = sub
+        self.loop: FusedLoop | None = None
         self.name = str(sub.key)
         self.reads_marks = sub.commits is Commits.MARKS
         self.needs = Needs("Consumer.partitioned_source, which commits what is done,") if self.reads_marks else None
@@ -47,18 +52,26 @@ class SubSourceStage(GraphStage):
         parent = self.sub.parent
         return (parent.source, self.sub.key) if run is parent.run and parent.source is not None else None
 
+    def with_steps(self, ops: tuple[Op, ...], handling: Handling, name: str | None) -> SubSourceStage:
+        """Return this source, known by a name, with the maps, filters and scans behind it inside."""
+        fused = copy(self)
+        fused.name = "+".join([name or self.label, *(op.attributes.name or op.label for op in ops)])
+        fused.loop, fused.steps = FusedLoop(ops), handling
+        return fused
+
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         if not self.sub.take():
             raise BuildError(
                 f"the source of {self.sub.key} has been run already; a partition's source can be run once: "
                 "put a broadcast behind it, or use Consumer.source"
             )
-        return _SubSourceLogic(self), NOT_USED
+        return _SubSourceLogic(self, attributes.max_chunk), NOT_USED
 
 
 class _SubSourceLogic(SourceLogic):
-    def __init__(self, stage: SubSourceStage) -> None:
+    def __init__(self, stage: SubSourceStage, max_chunk: int | None) -> None:
         self._stage = stage
+        self._steps = None if stage.loop is None else SourceSteps(stage.loop, max_chunk)
         self._sub = stage.sub
         self._feed = stage.sub.feed
         self._source: Any = None
@@ -67,6 +80,10 @@ class _SubSourceLogic(SourceLogic):
         self._in_transaction = False
 
     def on_start(self) -> None:
+        error = None if self._steps is None else self._steps.begin(self.interpreter)
+        if error is not None:
+            self.fail_stage(error)
+            return
         sub, run = self._sub, self.interpreter.island.run
         closed = sub.started(self)
         if closed is not None:
@@ -152,6 +169,8 @@ class _SubSourceLogic(SourceLogic):
             return
         # flat_map_merge asks each source for a small share: what lies ahead in the feed makes the messages few
         ahead = min(AHEAD, max(self.out.asked, self._sub.parent.ahead))
+        if self._steps is not None:
+            ahead = min(ahead, self._steps.pace.window)
         wanted = ahead - feed.asked
         if wanted > 0 and wanted * 2 >= ahead:
             feed.asked += wanted
@@ -160,21 +179,58 @@ class _SubSourceLogic(SourceLogic):
     def _push(self) -> None:
         out, feed = self.out, self._feed
         tracker, convert = self._sub.parent.tracker, self._sub.convert
+        steps = self._steps
+        if steps is not None and steps.first and not steps.push_first(out):
+            return
         while out.can_push:
-            delivery = feed.take(out.asked)
+            delivery = feed.take(out.asked if steps is None else steps.room(out.asked))
             if delivery is None:
                 break
             records, end = delivery.records, delivery.end
-            if tracker is not None and not tracker.delivered(delivery.key, delivery.epoch, end, records[0].offset):
+            if tracker is not None and not tracker.delivered(delivery.key, delivery.epoch, end, offset_of(records[0])):
                 continue  # its revocation has begun: the next owner reads it
-            out.push(records if convert is None else list(convert(*columns(records), self._origin_of(delivery))))
+            if steps is not None:
+                end = self._run_steps(steps, delivery)
+                if out.out_closed:
+                    return  # a step has failed
+            elif convert is None:
+                out.push(wrapped(records))
+            else:
+                out.push(list(convert(*columns(records), self._origin_of(delivery))))
             if self._source is not None:
                 out.mark({(self._source, delivery.key): (delivery.epoch, end)})
+            if steps is not None:
+                if out.can_push and feed.filled:
+                    out.again()  # after the others had their turn
+                break
         self._end_when_read(feed)
+
+    def _run_steps(self, steps: SourceSteps, delivery: Delivery) -> int:
+        """Run the steps over records and push what they make; return the position behind the last that was taken."""
+        records, tracker = delivery.records, self._sub.parent.tracker
+        counter = iter(records)
+        values, messages = columns(records, counter)
+        convert = self._sub.convert
+        made = (
+            wrap_lazily(values, messages) if convert is None else convert(values, messages, self._origin_of(delivery))
+        )
+        results, left, error = steps.run(made, counter, len(records))
+        end = delivery.end
+        if left and error is None:
+            rest = records[len(records) - left :]
+            end = offset_of(rest[0])
+            self._feed.give_back(delivery._replace(records=rest))
+            if tracker is not None:
+                tracker.taken_back(delivery.key, delivery.epoch, end)
+        if results:
+            self.out.push(results)
+        if error is not None:
+            self.fail_stage(error)
+        return end
 
     def _end_when_read(self, feed: PartitionFeed) -> None:
         end = feed.end
-        if end is None or feed.revoked or self._sub.finished:
+        if end is None or (self._steps is not None and self._steps.first) or feed.revoked or self._sub.finished:
             return
         tracker = self._sub.parent.tracker
         if self._source is not None and (tracker is None or tracker.delivered(feed.key, feed.epoch, end)):

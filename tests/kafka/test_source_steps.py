@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import threading
+from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 
-from streamactors import Keep, Sink
+from streamactors import Keep, KillSwitches, Sink, Source
 from streamactors.engine.plan import plan_of
 from streamactors.engine.supervision import Directive
 from streamactors.kafka import Committer, CommitterSettings, Consumer, Subscriptions
@@ -127,3 +129,65 @@ def test_a_poll_makes_fewer_objects_than_bring_about_a_collection():
         assert _records_at_once(500, 2) == 1
     finally:
         gc.set_threshold(*before)
+
+
+def test_a_consumer_closes_when_the_last_record_is_done_though_its_run_goes_on(settings, system, topic_with, committed):
+    """Nothing looks for it from time to time: the next look would come after ten minutes."""
+    topic = topic_with("drained", VALUES[:3])
+    held, taken = Future(), threading.Semaphore(0)
+
+    def work(record):
+        taken.release()
+        return held
+
+    source = Consumer.source(replace(settings, poll_interval_ms=600_000), Subscriptions.topics(topic))
+    going_on = source.map_async(4, work).merge(Source.maybe())
+    switched = going_on.via_mat(KillSwitches.single(), Keep.both)
+    (control, switch), done = switched.to_mat(Sink.ignore(), Keep.both).run(system)
+    for _ in range(3):
+        assert taken.acquire(timeout=30)
+    control.stop()
+    assert not control.is_shutdown.done()
+    held.set_result("done")
+    control.is_shutdown.result(30)
+    assert committed(topic) == {0: 3}
+    assert not done.done()
+    switch.shutdown()
+    done.result(30)
+
+
+def test_steps_behind_a_partitions_source_are_inside_it(settings, system, topic_with, committed):
+    topic = topic_with("sub-steps", VALUES[:600], partitions=3)
+    slow = threading.Event()
+
+    def step(record):
+        if record.offset == 120:
+            slow.wait(0.03)  # never set: the watch ends the slice, and the rest is given back
+        return record.partition, record.offset
+
+    source = Consumer.partitioned_source(settings, Subscriptions.topics(topic), until="end")
+    merged = source.flat_map_merge(3, lambda pair: pair[1].map(step).filter(lambda found: found[1] % 3))
+    found = run(merged, system)
+    assert sorted(found) == [(p, o) for p in range(3) for o in range(200) if o % 3]
+    assert committed(topic, 3) == {0: 200, 1: 200, 2: 200}
+
+
+def test_a_step_that_fails_in_a_partitions_source_fails_the_stream_behind_what_came_before(
+    settings, system, topic_with, committed
+):
+    topic = topic_with("sub-failing", VALUES[:100])
+
+    def fragile(record):
+        if record.offset == 40:
+            raise ValueError("no 40")
+        return record.offset
+
+    source = Consumer.partitioned_source(settings, Subscriptions.topics(topic), until="end")
+    out = []
+    merged = source.flat_map_merge(1, lambda pair: pair[1].map(fragile))
+    control, done = merged.to_mat(Sink.foreach(out.append), Keep.both).run(system)
+    with pytest.raises(ValueError, match="no 40"):
+        done.result(30)
+    control.is_shutdown.exception(30)
+    assert out == list(range(len(out)))
+    assert committed(topic)[0] <= 40
