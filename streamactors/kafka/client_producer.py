@@ -146,6 +146,10 @@ class StreamProducer:
                     topic, value, key, partition, slot.setdefault, timestamp=timestamp or 0, headers=list(headers or ())
                 )
         except ck.KafkaException as error:
+            if (
+                error.args[0].code() == ck.KafkaError._FATAL
+            ):  # the reason was told before: another producer took over, mostly
+                raise ProducerFailed(f"{self._who}: {self._complaint or error.args[0].str()}") from None
             size = len(value or b"") + len(key or b"")
             raise RecordError(
                 f"topic {topic}: a record of {size} bytes cannot be sent: {error.args[0].str()} ({error.args[0].name()})"
@@ -169,6 +173,10 @@ class StreamProducer:
         while self._client.flush(POLL_S):
             self._tell()
         self._tell()
+
+    @property
+    def _who(self) -> str:
+        return f"transactional id {self.settings.transactional_id or 'none'}"
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Have `listener` called, on the producer's thread, after each batch of reports."""
