@@ -143,19 +143,19 @@ class _GateLogic(SinkLogic):
 
 
 def gated(
-    system: ActorSystem, servers: str, topic: str, partitions: int, n: int, open_at_once: int, step_s: float
+    system: ActorSystem, servers: str, topic: str, partitions: int, n: int, open_at_once: int, step: int
 ) -> dict[str, float]:
-    """Take n records while only so many partitions, drawn anew at every step, have demand."""
+    """Take n records while only so many partitions, drawn anew after every `step` records, have demand."""
     stats: dict[str, Any] = {}
     properties = {"statistics.interval.ms": 100, "stats_cb": lambda text: stats.update(json.loads(text))}
     settings = settings_for(servers, "gated", properties=properties)
     gates: list[Any] = []
-    ready, enough, count = threading.Event(), threading.Event(), [0]
+    ready, stepped, count, goal = threading.Event(), threading.Event(), [0], [0]
 
     def taken(size: int) -> None:
         count[0] += size
-        if count[0] >= n:
-            enough.set()
+        if count[0] >= goal[0]:
+            stepped.set()
 
     def opened(pair: Any) -> None:
         gates.append(pair[1].run_with(Sink.from_stage(Gate(taken)), system))
@@ -167,12 +167,14 @@ def gated(
     assert ready.wait(60)
     draw = random.Random(7)
     started, cpu, held = time.perf_counter(), time.process_time(), 0
-    while not enough.is_set():
+    while count[0] < n:
+        stepped.clear()
+        goal[0] = count[0] + step
         for i, gate in enumerate(draw.sample(gates, partitions)):
-            gate.allow(1_000_000 if i < open_at_once else 0)
-        enough.wait(step_s)
+            gate.allow(step // open_at_once if i < open_at_once else 0)
+        stepped.wait(0.5)  # longer only where a partition has run out
         buffered = sum(p["buffered_bytes"] for p in control.snapshot()["partitions"].values())
-        held = max(held, buffered + 1_000 * int(stats.get("topics", {}) and _queued_kb(stats)))
+        held = max(held, buffered + _queued_bytes(stats))
     wall, cpu = time.perf_counter() - started, time.process_time() - cpu
     time.sleep(0.15)  # for the last statistics
     found = control.snapshot()
@@ -188,6 +190,7 @@ def gated(
     }
 
 
-def _queued_kb(stats: dict[str, Any]) -> float:
-    partitions = (p for t in stats["topics"].values() for p in t["partitions"].values())
-    return sum(p.get("fetchq_size", 0) for p in partitions) / 1_000
+def _queued_bytes(stats: dict[str, Any]) -> int:
+    """What librdkafka holds for us."""
+    topics = stats.get("topics", {}).values()
+    return sum(int(p.get("fetchq_size", 0)) for topic in topics for p in topic["partitions"].values())

@@ -139,7 +139,7 @@ def writes(cluster: Cluster, system: ActorSystem, n: int) -> list[Row]:
 
 
 def partial_demand(
-    cluster: Cluster, system: ActorSystem, n: int, partitions: int, size: int, at_once: int, step_s: float, targets: str
+    cluster: Cluster, system: ActorSystem, n: int, partitions: int, size: int, at_once: int, step: int, targets: str
 ) -> Row:
     """Demand for some of the partitions only, changing at random, beside demand for all of them."""
     servers = cluster.bootstrap_servers
@@ -147,8 +147,8 @@ def partial_demand(
     share = n * 2 // 3  # or one partition would run out while it alone has demand
     rates, cpus, bytes_each, pauses, requests, held = [], [], [], [], [], []
     for _ in range(3):
-        whole = ours.gated(system, servers, topic, partitions, share, partitions, step_s)
-        some = ours.gated(system, servers, topic, partitions, share, at_once, step_s)
+        whole = ours.gated(system, servers, topic, partitions, share, partitions, step)
+        some = ours.gated(system, servers, topic, partitions, share, at_once, step)
         rates.append(some["rate"] / whole["rate"])
         cpus.append(whole["cpu_each"] / some["cpu_each"])
         bytes_each.append(some["fetched"] / (some["taken"] * size))
@@ -156,7 +156,7 @@ def partial_demand(
         requests.append(some["requests"])
         held.append(some["held"])
     return {
-        "name": f"{partitions - at_once} of {partitions} partitions without demand, changing every {step_s} s, {size} B",
+        "name": f"{partitions - at_once} of {partitions} partitions without demand, drawn anew every {step:,} records, {size} B",
         "value": f"{statistics.median(bytes_each):.2f} bytes fetched per byte delivered, {max(held) / 2**20:.0f} MiB held, "
         f"{statistics.median(pauses):.0f} pauses, {statistics.median(requests):.0f} fetches",
         "unit": "",
@@ -208,7 +208,7 @@ def run() -> list[Row]:
         rows = reads(cluster, system, n) + writes(cluster, system, n // 4)
         rows.append(
             partial_demand(
-                cluster, system, n * 6 // 10, 10, 1_000, 1, 0.1, "0.5 wall, 1.1 bytes per byte, 64 MiB, pauses"
+                cluster, system, n * 6 // 10, 10, 1_000, 1, 2_000, "0.5 wall, 1.1 bytes per byte, 64 MiB, pauses"
             )
         )
         servers, large = cluster.bootstrap_servers, fill(cluster, "read-5000", n // 10, 5_000, 100)
@@ -221,6 +221,6 @@ def run() -> list[Row]:
                 "0.8",
             )
         )
-        rows.append(partial_demand(cluster, system, n // 10, 100, 5_000, 50, 1.0, "0.6 wall"))
+        rows.append(partial_demand(cluster, system, n // 10, 100, 5_000, 50, 10_000, "0.6 wall"))
         rows += [latency(cluster, system, 1_000, 2_000), latency(cluster, system, 10, 50)]
     return rows
