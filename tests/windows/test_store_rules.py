@@ -82,6 +82,7 @@ def test_R_3_a_late_row_of_a_session_names_the_session_it_would_have_made() -> N
 
 
 def test_R_3_a_late_row_is_logged_at_the_first_second_fourth_and_so_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", "streamactors.windows")
     driver = finals(TEN)
     pipe_all(driver, [("a", 1, 1_000)] + [("a", 1, 5)] * 9)
     assert [record.args[1] for record in caplog.records] == [1, 2, 4, 8]  # type: ignore[index]
