@@ -17,7 +17,7 @@ from streamactors.engine.logic import Logic
 from streamactors.engine.marks import Mark, PositionMark
 from streamactors.engine.ownership import OwnedSource, own
 from streamactors.errors import AbruptTermination, StreamActorsError
-from streamactors.spark.batch_state import Positions
+from streamactors.spark.batch_state import PLENTY, Positions
 from streamactors.spark.batches import Batches
 from streamactors.spark.bridge import Bridge, reachable
 from streamactors.spark.checkpoint import Checkpoint
@@ -58,7 +58,7 @@ class SparkSinkLogic(Logic):
         self._settings = settings
         self.query = SparkStreamQuery()
         self._rows = Rows(settings.schema.arrow, settings.bad_rows)
-        self._rows_per_element = 1.0
+        self._rows_per_element = float(PLENTY)  # until the first one has shown whether it is a row or a table
         self._outcome: BaseException | None = None
         self._query_ended = False
         self._order: list[Any] = []  # the sources, by their place in the graph
@@ -229,8 +229,8 @@ class SparkSinkLogic(Logic):
         for batch in self._rows.batches(chunk):
             rows += batch.num_rows
             self._batches.add(batch, batch.num_rows)
-        if rows > len(chunk) or self._rows_per_element > 1:
-            self._rows_per_element = max(1.0, (self._rows_per_element + rows / len(chunk)) / 2)
+        each = max(1.0, rows / len(chunk))
+        self._rows_per_element = each if self._rows_per_element == PLENTY else (self._rows_per_element + each) / 2
         self._ask()
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:

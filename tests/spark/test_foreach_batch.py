@@ -120,6 +120,25 @@ def test_rows_of_every_kind_arrive_nested_and_dead_letters_do_not(spark: Any, tm
     assert "field 'id' must not be null" in dead[0][1]
 
 
+def test_tables_are_not_asked_for_as_if_they_were_rows(spark: Any, tmp_path: Path) -> None:
+    """Every element is 100 rows: what is held stays about two batches, not two thousand elements."""
+    import pyarrow as pa
+
+    tables = [pa.RecordBatch.from_pydict({"n": list(range(i * 100, i * 100 + 100))}) for i in range(60)]
+    retained: list[int] = []
+    rows: list[int] = []
+
+    def write(df: Any, epoch: int) -> None:
+        rows.extend(row.n for row in df.collect())
+        retained.append(query.progress()["retained_rows"])
+
+    sink = SparkSink.foreach_batch(spark, write, "n long", tmp_path / "ck", max_rows=500)
+    query = run(Source.from_iterable(tables), sink)
+    assert query.await_termination(END_S)
+    assert sorted(rows) == list(range(6_000))
+    assert max(retained) <= 2_000
+
+
 def test_a_row_that_does_not_fit_fails_the_query(spark: Any, tmp_path: Path) -> None:
     sink = SparkSink.foreach_batch(spark, lambda df, epoch: None, "n long", tmp_path / "ck")
     query = run(Source.from_iterable([(1,), ("two",)]), sink)
