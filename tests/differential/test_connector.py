@@ -81,7 +81,12 @@ class ApacheCluster:
 def cluster(tmp_path_factory):
     kafka = apache.ApacheKafka(
         tmp_path_factory.mktemp("apache") / "data",
-        settings={"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"},
+        settings={
+            "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "500",
+            # the tests' rows are of 1970: the first look at retention, 30 s after the start, would delete them under a run
+            "log.retention.ms": "-1",
+        },
     )
     kafka.start()
     try:
