@@ -29,6 +29,9 @@ READER: Final[Mapping[str, object]] = {
 """Read at full speed, to the end."""
 
 TOPIC: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
+ROWS: Final[Mapping[str, str]] = {"cleanup.policy": "delete", "retention.ms": "-1"}
+"""A topic of rows on their way: they carry event time, and the broker's retention goes by it: of rows that happened longer ago than
+log.retention.hours it would delete what nobody has read yet. Kafka Streams creates its repartition topics so, too."""
 NO_PROGRESS_S: Final = 90.0
 """Longer than librdkafka's transaction timeout: an abandoned transaction holds back what stands behind it for so long."""
 _CREATED_S: Final = 10.0
@@ -146,13 +149,13 @@ def create_topics(
 
 
 def ensure_topic(settings: ConsumerSettings, topic: str, partitions: int) -> None:
-    """Create a topic unless it is there. Raises TopicError when it has another number of partitions, KafkaError."""
+    """Create a topic of rows unless it is there; what is there keeps its settings. Raises TopicError when it has another number of partitions, KafkaError."""
     client = StreamConsumer(settings)
     try:
         client.preflight(())
         known = client.topics().get(topic)
         if known is None:
-            create_topics(settings, [topic], partitions, {})
+            create_topics(settings, [topic], partitions, ROWS)
             _wait_for(client, [topic])
         elif known != partitions:
             raise TopicError(

@@ -49,7 +49,8 @@ def through_topic(
     Rows keep key, value, timestamp, headers and partition (of their `.context`). `settings`: how it is read; the group is
     "<group_id>.<name>", so a restart goes on where the rows behind it were done. `producer`: how it is written, with a
     transactional_id, the same as of other transactional sinks of the run; default "<group_id>.<name>". `key`, `value`: a Serde or its
-    name. `partitions`: create the topic with so many when it is missing; without it a missing topic is an error."""
+    name. `partitions`: create the topic with so many when it is missing, and with retention.ms=-1, for a broker's retention
+    goes by the rows' own time and would delete old ones unread; without it a missing topic is an error."""
     where = "through_topic"
     needs_group(where, settings)
     if not isinstance(settings, ConsumerSettings):
