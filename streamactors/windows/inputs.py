@@ -29,6 +29,10 @@ class Inputs:
         self._ended.discard(key)
         return len(inputs) == 1
 
+    def beside(self, key: Key) -> frozenset[Key]:
+        """The inputs of the task of an input, itself among them if it is assigned."""
+        return frozenset(self._of_task.get(number_of(key[1]), ()))
+
     def revoked(self, key: Key) -> bool:
         """True if it was the last of its task."""
         number = number_of(key[1])

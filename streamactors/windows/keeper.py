@@ -99,7 +99,9 @@ class Keeper:
 
     def _on_cut(self, target: PositionMark) -> None:
         self._cutting, self._target = Cutting.ASKED, target
-        self._try_to_cut()
+        # Others stop at the ends of chunks only: with a target they must be met there, so what is held goes first.
+        if not (target and self.stage.let_go()):
+            self._try_to_cut()
         self.stage.drain()
 
     def taken(self) -> None:
