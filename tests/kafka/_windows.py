@@ -47,7 +47,10 @@ def produce(cluster, topic, given, partitions):
     """Write rows, creating the topic if it is not there."""
     with suppress(Refused):
         cluster.create_topic(topic, partitions=partitions)
-    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5})
+    # idempotent: a new topic has no leader for a moment, and a batch that is tried again would come behind its successors
+    producer = BareProducer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5, "enable.idempotence": True}
+    )
     for partition, key, timestamp in given:
         producer.produce(topic, b"x", key, partition=partition, timestamp=timestamp)
     assert producer.flush(30) == 0

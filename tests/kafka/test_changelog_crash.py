@@ -37,7 +37,10 @@ def finals(seed):
 
 def produce(cluster, topic, seed):
     cluster.create_topic(topic, partitions=PARTITIONS)
-    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5})
+    # idempotent: a new topic has no leader for a moment, and a batch that is tried again would come behind its successors
+    producer = BareProducer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5, "enable.idempotence": True}
+    )
     for partition, key, timestamp in rows(seed):
         producer.produce(topic, b"x", key, partition=partition, timestamp=timestamp)
     assert producer.flush(30) == 0
