@@ -133,6 +133,9 @@ class SessionOperator(AggregateOperator):
             session = Session(ident, record.key, start, end, value, context)
             self._sessions.add(session)
             self._await_close(session)
+        elif (hidden := self._sessions.find(ident, start, end)) is not None:  # in Kafka mode: not joined, yet deleted
+            self._sessions.remove(hidden)
+            hidden.gone = True
         if self._closing is None:
             out.append((ident, record.key, start, end, value, None, end, context, False))
 

@@ -8,6 +8,8 @@ import pytest
 
 from streamactors.errors import BuildError
 from streamactors.windows import LateRecord, SessionWindows, SlidingWindows, TimeWindows
+from tests.models.window_case import Case
+from tests.windows.run_case import run
 from tests.windows.words import R, W, emitted, finals, joined, pipe_all, updates
 
 TEN = TimeWindows.of_size(10).with_grace(5)
@@ -86,6 +88,12 @@ def test_R_3_a_late_row_is_logged_at_the_first_second_fourth_and_so_on(caplog: p
     driver = finals(TEN)
     pipe_all(driver, [("a", 1, 1_000)] + [("a", 1, 5)] * 9)
     assert [record.args[1] for record in caplog.records] == [1, 2, 4, 8]  # type: ignore[index]
+
+
+def test_R_2_a_hidden_session_is_deleted_by_an_aggregate_of_none_with_the_same_times() -> None:
+    windows, rows = ("session", 4, 8), (("a", "x", 0), ("a", "x", 12), ("a", "!", 0), ("a", "x", 13))
+    case = Case(windows, "aggregate", (), rows, emits=True, semantics="kafka")  # 0 <= 12 - 12: [0, 0] is hidden
+    assert run(case).released == [[], [], [], []]
 
 
 def test_R_2_a_hidden_session_is_written_over_by_one_of_the_same_times() -> None:
