@@ -86,6 +86,7 @@ def _append_with(monkeypatch: pytest.MonkeyPatch, every: int, sabotage) -> None:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 def test_a_broker_that_acknowledges_what_it_does_not_write_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(genuine, log, records, leader_epoch, now_ms) -> AppendResult:
         last = log.end_offset + RecordBatch(records).last_offset_delta

@@ -125,7 +125,7 @@ def test_topics_that_match_a_pattern_and_come_later_are_read(cluster, settings, 
     assert b"pea" not in seen
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_at_most_once_means_that_nothing_comes_twice_however_it_is_ended(cluster, settings, topic_with, seed):
     topic = topic_with(f"most-{seed}", [b"%d" % i for i in range(600)], 3)
     dice, seen = random.Random(seed), []

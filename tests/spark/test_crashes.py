@@ -78,6 +78,7 @@ class Crashing:
             return sum(client.committed([("t", i) for i in range(3)]).values())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_killed_run_goes_on_with_the_same_batch(tmp_path: Path) -> None:
     """The smoke test of the rounds below: written, not committed, killed."""
