@@ -266,7 +266,9 @@ class ElasticPool:
                     self._parked.pop().wake_up.release()
                 except IndexError:
                     break
-            if not [ident for ident in list(self._workers) if ident != me] and not self._starting:  # workers leave meanwhile
+            if (
+                not [ident for ident in list(self._workers) if ident != me] and not self._starting
+            ):  # workers leave meanwhile
                 break
             if time.monotonic() > deadline:
                 break
