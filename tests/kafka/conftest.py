@@ -49,7 +49,9 @@ def topic_with(cluster):
 
     def make(name, records, partitions=1):
         cluster.create_topic(name, partitions=partitions)
-        producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 1})
+        producer = BareProducer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 1, "enable.idempotence": True}
+        )
         for i, value in enumerate(records):
             producer.produce(name, value, partition=i % partitions)
         assert producer.flush(10) == 0
