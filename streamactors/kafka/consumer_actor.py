@@ -398,13 +398,16 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         tracker = self._tracker
         if tracker is not None:
             closing = self._client is None  # what is in flight has been waited for already, or never ends
-            late = tracker.drain(keys, 0 if closing else self._settings.revoke_timeout_ms)
+            wait_ms: float = 0 if closing else self._settings.revoke_timeout_ms
+            if self._stopping:  # the stream has ended: the next instance in a RestartSource waits for this answer
+                wait_ms = min(wait_ms, max(0.0, self._stop_by - self._now_ms()))
+            late = tracker.drain(keys, wait_ms)
             if late and not closing:
                 _log.warning(
                     "%s: %s revoked with records still in flight after %d ms; they will be read again by the next owner",
                     self._settings.group_id,
                     ", ".join(map(str, sorted(late))),
-                    self._settings.revoke_timeout_ms,
+                    wait_ms,
                 )
             self._commit(tracker.to_commit(keys))
         self._tell_revoked(gone)

@@ -297,6 +297,10 @@ class _ConsumerSourceLogic(SourceLogic):
         """The consumer has failed."""
         self.fail_stage(error)
 
+    def fail_stage(self, error: BaseException) -> None:
+        self._failed = True  # of a step inside this stage no cancellation tells
+        super().fail_stage(error)
+
     # ── from the engine ───────────────────────────────────────────────────────────────────────────────────────────
 
     def on_pull(self, out: Connection) -> None:

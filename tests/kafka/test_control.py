@@ -14,6 +14,8 @@ from streamactors.kafka.consumer_messages import PausePartitions, ResumePartitio
 from streamactors.kafka.control import Control
 
 QUICK = RestartSettings("1ms", "2ms")
+UNHURRIED = 300_000
+"""As revoke_timeout_ms: longer than a test. What a failed instance has in flight never ends, so nobody may wait for it."""
 
 
 def test_a_snapshot_shows_each_partition_from_buffer_to_lag(settings, topic_with, system, wait_for, committed):
@@ -149,6 +151,7 @@ def test_a_control_of_nothing_does_nothing():
 def test_one_control_follows_every_instance_of_a_restarted_source(settings, topic_with, system, committed, wait_for):
     topic = topic_with("restarted", [b"%d" % i for i in range(60)])
     control, lock, seen, failures = RestartControl(), threading.Lock(), [], [20, 40]
+    patient = replace(settings, revoke_timeout_ms=UNHURRIED)
 
     def instance():
         def fails_at(record):
@@ -157,7 +160,7 @@ def test_one_control_follows_every_instance_of_a_restarted_source(settings, topi
                 raise ConnectionError("gone")
             return record
 
-        return control.follow(Consumer.source(settings, Subscriptions.topics(topic)).map(fails_at))
+        return control.follow(Consumer.source(patient, Subscriptions.topics(topic)).map(fails_at))
 
     def store(record):
         with lock:
@@ -174,6 +177,7 @@ def test_one_control_follows_every_instance_of_a_restarted_source(settings, topi
 def test_a_pause_outlives_a_restart_and_stop_ends_the_restarts(settings, topic_with, system, wait_for):
     topic = topic_with("outlives", [b"%d" % i for i in range(40)], 2)
     control, seen, failed = RestartControl(), [], []
+    patient = replace(settings, revoke_timeout_ms=UNHURRIED)
     control.pause((topic, 1))
 
     def instance():
@@ -183,7 +187,7 @@ def test_a_pause_outlives_a_restart_and_stop_ends_the_restarts(settings, topic_w
                 raise ConnectionError("gone")
             return record
 
-        return control.follow(Consumer.source(settings, Subscriptions.topics(topic)).map(fails_once))
+        return control.follow(Consumer.source(patient, Subscriptions.topics(topic)).map(fails_once))
 
     done = RestartSource.with_backoff(QUICK, instance).run_with(
         Sink.foreach(lambda record: seen.append((record.partition, record.offset))), system
