@@ -63,10 +63,11 @@ class Broadcast(GraphStage):
 
 
 class _BroadcastLogic(FanOutLogic):
+    _asked_by_all = 0  # or less: demand grows between two looks
+    _slowest = 0  # where in `live` one had asked for no more than that
+
     def on_pull(self, out: Connection) -> None:
-        wanted = self._least()
-        if wanted:
-            self.in_.want(wanted)
+        self._state_want()
 
     def on_push(self, in_: Connection) -> None:
         wanted = self._least()
@@ -75,14 +76,29 @@ class _BroadcastLogic(FanOutLogic):
             for out in self.live:
                 out.push(chunk)
             wanted -= len(chunk)
+            self._asked_by_all = wanted
         if wanted:
             in_.want(max(wanted, in_.due))
 
     def _least(self) -> int:
+        """Return what all outputs have demand for.
+
+        Each of n outputs asks once or more per chunk, so looking at all of them each time would cost n * n: a look begins at the slowest
+        output of the last one, and mostly ends there."""
+        live, n = self.live, len(self.live)
+        for i in range(self._slowest, self._slowest + n):
+            out = live[i % n]
+            if out.asked <= self._asked_by_all and out.cause is None:
+                self._slowest = i % n
+                return self._asked_by_all
         # one that has cancelled and whose notice is still on the way takes what is pushed for nothing
-        return min((out.asked for out in self.live if out.cause is None), default=0)
+        self._asked_by_all = min((out.asked for out in live if out.cause is None), default=0)
+        return self._asked_by_all
 
     def after_cancel(self) -> None:
+        self._state_want()
+
+    def _state_want(self) -> None:
         wanted = self._least()
         if wanted:
             self.in_.want(wanted)
