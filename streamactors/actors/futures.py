@@ -43,12 +43,20 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
         Raises WouldBlock on a dispatcher or pool thread unless the result is there already (or `timeout` is 0).
         """
         self._refuse_to_wait("result", timeout)
-        return super().result(timeout)
+        try:
+            return super().result(timeout)
+        except TimeoutError:
+            self._say_if_nothing_came(timeout)
+            raise
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Like `result`, but return the error, or None if there was none."""
         self._refuse_to_wait("exception", timeout)
-        return super().exception(timeout)
+        try:
+            return super().exception(timeout)
+        except TimeoutError:
+            self._say_if_nothing_came(timeout)
+            raise
 
     def try_complete(self, value: T) -> bool:
         """Set the result unless there is one; return whether it was set."""
@@ -68,6 +76,11 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         return asyncio.wrap_future(self).__await__()
+
+    def _say_if_nothing_came(self, timeout: float | None) -> None:
+        """Raise a TimeoutError with words, unless the one that was raised is the result."""
+        if not self.done():
+            raise TimeoutError(f"{self.name or 'the stream'}: no result after {timeout} s; it goes on") from None
 
     def _refuse_to_wait(self, what: str, timeout: float | None) -> None:
         if timeout != 0 and not self.done():

@@ -108,10 +108,12 @@ class FromIterable(GraphStage):
 
     def __init__(self, elements: Iterable[Any]) -> None:
         if not hasattr(elements, "__iter__") and not hasattr(elements, "__getitem__"):
-            raise BuildError(
-                f"from_iterable expects an iterable, got {type(elements).__name__}; "
-                "Source.single(x) emits one element, Source.from_async_iterable takes an async iterable"
+            way_out = (
+                "call it; to have it called anew by each run: Source.lazy_source(lambda: Source.from_iterable(fn()))"
+                if callable(elements)
+                else "Source.single(x) emits one element, Source.from_async_iterable takes an async iterable"
             )
+            raise BuildError(f"from_iterable expects an iterable, got {type(elements).__name__}; {way_out}")
         self._elements = elements
         self.emits_marks = self.reads_marks_of(elements)
 

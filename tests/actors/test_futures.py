@@ -21,8 +21,17 @@ def test_a_thread_waits_for_the_result() -> None:
 
 
 def test_a_result_that_does_not_come_is_a_timeout() -> None:
-    with pytest.raises(TimeoutError):
-        StreamFuture().result(timeout=0.001)
+    with pytest.raises(TimeoutError, match=r"a snapshot: no result after 0\.001 s; it goes on"):
+        StreamFuture("a snapshot").result(timeout=0.001)
+    with pytest.raises(TimeoutError, match=r"the stream: no result after 0\.001 s"):
+        StreamFuture().exception(timeout=0.001)
+
+
+def test_a_timeout_that_is_the_result_is_raised_as_it_is() -> None:
+    future: StreamFuture[int] = StreamFuture()
+    future.set_exception(TimeoutError("idle for 5 s"))
+    with pytest.raises(TimeoutError, match=r"^idle for 5 s$"):
+        future.result(timeout=10)
 
 
 def test_it_can_be_awaited_in_any_event_loop() -> None:

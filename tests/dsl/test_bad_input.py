@@ -32,6 +32,7 @@ async def coroutine_function(x):
         (lambda: Source.range(1.5), r"range\(1.5, None, 1\)"),
         (lambda: Source.range(0, 3, 0), "must not be zero"),
         (lambda: Source.from_iterable(5), "from_iterable expects an iterable, got int"),
+        (lambda: Source.from_iterable(lambda: [1]), "got function; call it"),
         (lambda: Source.from_async_iterable([1]), "from_async_iterable expects an async iterable, got list"),
         (lambda: Source.failed("boom"), "failed expects an exception, got str 'boom'"),
         (lambda: Source.cycle(iter([1])), "cycle expects an iterable that can be iterated again"),
