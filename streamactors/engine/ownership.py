@@ -8,8 +8,6 @@ Owner: the run; sinks register before any stage starts, sources look when they s
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -50,18 +48,15 @@ class PositionOwner(Protocol):
         """The source of this number has started and waits to be told where to begin; on the source's island."""
 
 
-_owners: weakref.WeakKeyDictionary[Run, dict[Any, PositionOwner]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+class _Owners(dict[Any, PositionOwner]):
+    """Who owns the positions of which source of a run."""
 
 
 def own(run: Run, sources: Iterable[Any], owner: PositionOwner) -> None:
     """Make `owner` the owner of the positions of these sources; before any stage of the run starts."""
-    with _lock:
-        owners = _owners.setdefault(run, {})
-        for source in sources:
-            owners[source] = owner
+    run.shared(_Owners, _Owners).update(dict.fromkeys(sources, owner))
 
 
 def owner_of(run: Run, source: Any) -> PositionOwner | None:
     """Return who owns a source's positions, None for nobody."""
-    return None if source is None else _owners.get(run, {}).get(source)
+    return None if source is None else run.shared(_Owners, _Owners).get(source)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from streamactors.actors.local_system import SystemStopped
 from streamactors.engine.blueprint import Module
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _running: weakref.WeakKeyDictionary[ActorSystem, _Runs] = weakref.WeakKeyDictionary()
 _running_lock = threading.Lock()
+_shared_lock = threading.RLock()
+
+T = TypeVar("T")
 
 
 class _Runs:
@@ -78,6 +81,7 @@ class Run:
         "_lock",
         "_progress",
         "_runs",
+        "_shared",
         "_source_of",
         "islands",
         "marks_active",
@@ -92,6 +96,7 @@ class Run:
         self.source_base = 0  # added to a plan's node numbers, so that attached graphs have sources of their own
         self._runs = _runs_of(system)
         self._progress: Progress | None = None
+        self._shared: dict[type, Any] = {}
         self._source_of: dict[Logic, tuple[int, Any]] = {}
         self._inside: dict[Logic, list[Logic]] | None = None
         self._lock = threading.Lock()
@@ -105,6 +110,16 @@ class Run:
                 if self._progress is None:
                     self._progress = Progress()
         return self._progress
+
+    def shared(self, kind: type[T], make: Callable[[], T]) -> T:
+        """Return the one object of a kind that the stages of this run share, made at the first call.
+
+        It stands here and in no table of runs: it mostly knows its run, and a weak key that its value holds is there for ever."""
+        with _shared_lock:
+            found = self._shared.get(kind)
+            if found is None:
+                found = self._shared[kind] = make()
+            return cast("T", found)
 
     # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

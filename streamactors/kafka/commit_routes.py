@@ -6,8 +6,6 @@ Only then does an offset count for itself alone; where a stage on the way hides 
 from __future__ import annotations
 
 import logging
-import threading
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -54,14 +52,6 @@ class CommitRoutes:
         return {self._commits[key[0]] for key in mark if key[0] in self._commits}
 
 
-_routes: weakref.WeakKeyDictionary[Run, CommitRoutes] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
-
 def routes_of(run: Run) -> CommitRoutes:
     """Return the routes of a run."""
-    with _lock:
-        routes = _routes.get(run)
-        if routes is None:
-            routes = _routes[run] = CommitRoutes()
-        return routes
+    return run.shared(CommitRoutes, CommitRoutes)

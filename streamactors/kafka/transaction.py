@@ -13,7 +13,6 @@ Owner: the producer's thread; sinks post to it, and it posts to them."""
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 from uuid import uuid4
@@ -324,14 +323,6 @@ def logics_behind(first: Logic) -> set[Logic]:
     return found
 
 
-_transactions: weakref.WeakKeyDictionary[Run, RunTransaction] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
-
 def transaction_of(run: Run) -> RunTransaction:
     """Return the transaction of a run."""
-    with _lock:
-        transaction = _transactions.get(run)
-        if transaction is None:
-            transaction = _transactions[run] = RunTransaction(run)
-        return transaction
+    return run.shared(RunTransaction, lambda: RunTransaction(run))

@@ -5,8 +5,6 @@ reach takes them. Windows know no Kafka: they see a `Changelog` that restores ta
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,14 +63,6 @@ class RunChangelogs:
         return next((self._providers[source] for source in carried if source in self._providers), None)
 
 
-_of_run: weakref.WeakKeyDictionary[Run, RunChangelogs] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
-
 def changelogs_of(run: Run) -> RunChangelogs:
     """The changelogs of a run."""
-    with _lock:
-        found = _of_run.get(run)
-        if found is None:
-            found = _of_run[run] = RunChangelogs()
-        return found
+    return run.shared(RunChangelogs, RunChangelogs)

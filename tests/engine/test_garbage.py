@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import time
 import weakref
+from functools import partial
 
 from streamactors import ActorSystem, Keep, Sink, Source
-from streamactors.engine.run import runs_of
+from streamactors.engine.run import Run, runs_of
 
 
 def test_a_run_that_ended_is_freed_without_the_garbage_collector() -> None:
@@ -26,3 +27,20 @@ def test_a_run_that_ended_is_freed_without_the_garbage_collector() -> None:
             assert [each() for each in kept if each() is not None] == []
     finally:
         gc.enable()
+
+
+def test_what_the_stages_of_a_run_share_goes_with_the_run() -> None:
+    class KnowsItsRun:
+        def __init__(self, run: Run) -> None:
+            self.run = run
+
+    with ActorSystem("garbage") as system:
+        done = Source.never().to_mat(Sink.ignore(), Keep.right).run(system)
+        (run,) = runs_of(system)
+        kept = weakref.ref(run.shared(KnowsItsRun, partial(KnowsItsRun, run)))
+        assert kept() is run.shared(KnowsItsRun, partial(KnowsItsRun, run))
+        del run
+    done.exception(30)
+    del done, system
+    gc.collect()
+    assert kept() is None
