@@ -19,6 +19,7 @@ from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.network.acceptor import Acceptor
 from streamactors.broker.network.connection import Connection, Mute
 from streamactors.broker.network.limits import Limits
+from streamactors.broker.network.output import Output
 from streamactors.broker.network.processor import Processor
 from streamactors.clock import VirtualClock
 from tests.broker.wire import WireClient, wait_until
@@ -115,6 +116,33 @@ def test_answers_leave_in_request_order_whatever_order_they_come_in(start: Calla
         for request in reversed(network.seen):
             network.on_loop(lambda request=request: echo(request))
         assert [client.read_frame() for _ in range(20)] == [b"%d" % number for number in range(20)]
+
+
+def test_the_answers_of_one_round_leave_together(
+    start: Callable[..., Network], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Sent one by one, each answer would wake the client, who sleeps again before the next one comes.
+    events: list[str] = []
+
+    def service(request: FakeRequest) -> None:
+        events.append("served")
+        echo(request)
+
+    network = start(service)
+    flush = Output.flush
+    monkeypatch.setattr(Output, "flush", lambda self: events.append("sent") or flush(self))  # type: ignore[func-returns-value]
+    clients = [network.client() for _ in range(5)]
+    wait_until(lambda: len(network.processor.connections) == 5)
+    held, free = threading.Event(), threading.Event()
+    network.dispatcher.execute(lambda: held.set() or free.wait(30))  # type: ignore[func-returns-value]
+    assert held.wait(30)
+    for client in clients:
+        client.send_raw(framed(b"a"))
+    free.set()
+    assert [client.read_frame() for client in clients] == [b"a"] * 5
+    assert events == ["served"] * 5 + ["sent"] * 5
+    for client in clients:
+        client.close()
 
 
 def test_a_connection_has_so_many_requests_in_service_and_no_more(start: Callable[..., Network]) -> None:
