@@ -10,8 +10,8 @@ from streamactors.broker.log.flusher import FlushPool, Outcome, deliver_here
 class ManualPool(FlushPool):
     """Jobs wait until `run`; outcomes are delivered on the test's thread."""
 
-    def __init__(self, deliver: Callable[[list[Outcome]], None] = deliver_here) -> None:
-        super().__init__(deliver)
+    def __init__(self, deliver: Callable[[list[Outcome]], None] = deliver_here, gathering: float = 0.0) -> None:
+        super().__init__(deliver, gathering=gathering)
         self.jobs: list[Callable[[], None]] = []
 
     def submit(self, job: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from streamactors.broker.errors import ErrorCode, OutOfOrderSequence, StorageError
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk, LogFile
-from streamactors.broker.log.flusher import FlushPool
+from streamactors.broker.log.flusher import FlushPool, Outcome
 from streamactors.broker.log.log_append import AppendResult
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.records.builder import build_batch
@@ -349,3 +349,86 @@ def test_a_deleted_log_answers_who_waits(make_log: MakeLog, pool: ManualPool) ->
     log.delete(log.directory.with_name("orders-0.gone-delete"))
     pool.run()
     assert [name for name, _ in answers.seen] == ["waiting"]
+
+
+class ToldCondition(threading.Condition):
+    """Says when somebody has begun to wait."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        super().__init__(lock)
+        self.waited_for = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited_for.set()
+        return super().wait(timeout)
+
+
+AS_LONG_AS_IT_TAKES = 1e12
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamactors.broker.log.flusher.LONGEST_GATHERING_SECONDS", 300.0)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_sync_waits_for_those_who_were_just_answered(tmp_path: Path) -> None:
+    # The first sync answers one writer while another waits. Were the second to begin at once, each of the two would
+    # wait for the other's sync and then for its own, for ever.
+    delivered: list[int] = []
+    threads: list[threading.Thread] = []
+
+    class Late(ForgetfulDisk):
+        def synced_file(self, file: LogFile) -> None:  # type: ignore[override]
+            if file.path.name.endswith(".log") and not delivered:
+                answers.ask("waits", send(log, 1))
+            super().synced_file(file)  # type: ignore[arg-type]
+
+    def deliver(outcomes: list[Outcome]) -> None:
+        delivered.append(len(outcomes))
+        if len(delivered) == 1:
+            threads.append(threading.Thread(target=write_again))
+            threads[0].start()
+
+    def write_again() -> None:
+        came_back.waited_for.wait(10)
+        answers.ask("came back", send(log, 2))
+
+    pool = ManualPool(deliver, AS_LONG_AS_IT_TAKES)
+    log = PartitionLog.create(
+        Late(tmp_path), tmp_path / "t-0", "t", 0, None, LogConfig(flush_messages=1), pool=pool, now_ms=NOW_MS
+    )
+    came_back = log.flusher._enough_came = ToldCondition(log.lock)
+    answers = Answers(log)
+    answers.ask("first", send(log, 0))
+    pool.run()
+    threads[0].join()
+    assert delivered == [1, 2]
+    log.abandon()
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_single_writer_is_not_waited_for(make_log: MakeLog, disk: ForgetfulDisk, pool: ManualPool) -> None:
+    pool.gathering = AS_LONG_AS_IT_TAKES
+    log = make_log(disk, flush_messages=1)
+    condition = log.flusher._enough_came = ToldCondition(log.lock)
+    answers = Answers(log)
+    for sequence in range(3):
+        answers.ask(str(sequence), send(log, sequence))
+        pool.run()
+    assert len(answers.seen) == 3
+    assert not condition.waited_for.is_set()
+
+
+def test_who_does_not_come_back_is_not_waited_for_long(
+    make_log: MakeLog, disk: ForgetfulDisk, pool: ManualPool
+) -> None:
+    pool.gathering = AS_LONG_AS_IT_TAKES  # so that the limit is what ends it
+    log = make_log(disk, flush_messages=1)
+    answers = Answers(log)
+    for name in ("a", "b"):
+        answers.ask(name, send(log, log.end_offset))
+    pool.run()
+    answers.ask("c", send(log, 2))
+    pool.run()
+    assert [name for name, _ in answers.seen] == ["a", "b", "c"]
