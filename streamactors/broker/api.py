@@ -75,7 +75,8 @@ class Routes:
 
     def __init__(self, modules: Mapping[int, str], apis: Iterable[Api] = ()) -> None:
         self._modules = dict(modules)
-        self._apis = {api.key: api for api in apis}
+        self.loaded = {api.key: api for api in apis}
+        """Those asked for before, by key; `get` finds the others."""
 
     @classmethod
     def of_package(cls, package: ModuleType) -> Routes:
@@ -93,15 +94,15 @@ class Routes:
 
     def get(self, key: int) -> Api | None:
         """Return the API of a key; None if it is not served."""
-        api = self._apis.get(key)
+        api = self.loaded.get(key)
         if api is None and key in self._modules:
-            api = self._apis[key] = self._load(key)
+            api = self.loaded[key] = self._load(key)
         return api
 
     @cached_property
     def ranges(self) -> list[tuple[int, int, int]]:
         """(key, lowest version, highest version) of everything served, by key."""
-        apis = [self.get(key) for key in sorted(self._modules.keys() | self._apis.keys())]
+        apis = [self.get(key) for key in sorted(self._modules.keys() | self.loaded.keys())]
         return [(api.key, *api.versions) for api in apis if api is not None]
 
     def _load(self, key: int) -> Api:

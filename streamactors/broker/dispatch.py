@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from streamactors.broker.api import LATER, NO_ANSWER, Api, ApiError
+from streamactors.broker.api import LATER, NO_ANSWER, ApiError
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.network.connection import Connection
 from streamactors.broker.node import Node
@@ -17,6 +17,7 @@ from streamactors.broker.protocol.api_keys import API_VERSIONS, NAMES
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.header import RequestHeader, read_request_header
 from streamactors.broker.request import Request, messages
+from streamactors.broker.security import each
 
 _log = logging.getLogger("streamactors.broker.request")
 
@@ -28,7 +29,7 @@ class Dispatch:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._get_api = node.routes.get
+        self._loaded = node.routes.loaded
 
     def __call__(self, connection: Connection, frame: memoryview) -> None:
         """Start serving one request, or close the connection."""
@@ -38,7 +39,7 @@ class Dispatch:
             connection.close(f"not a Kafka request: {error}")
             return
         key, version, _, _, body = header
-        api = self._get_api(key)
+        api = self._loaded.get(key) or self._node.routes.get(key)
         if api is None:
             connection.close(f"unknown API key {key} ({NAMES.get(key, 'no such API')})")
             return
@@ -56,12 +57,8 @@ class Dispatch:
             connection.close(f"bad {_name(request.header)} request: {error}")
             return
         connection.begin(request)
-        self._serve(request, api)
-
-    def _serve(self, request: Request, api: Api) -> None:
         try:
-            denied = api.authorise(request)
-            if denied:
+            if api.authorise is not each and (denied := api.authorise(request)):
                 self._refuse(request, denied)
                 return
             answer = api.handle(request)

@@ -4,7 +4,7 @@ Every exception below becomes one error code of a response; its text is the resp
 names are those of the Kafka protocol ("Error Codes" in its protocol guide).
 
 BrokerError
-├── CorruptMessage, MessageTooLarge, RecordListTooLarge, InvalidRecord, InvalidTimestamp   a produced batch is wrong
+├── CorruptMessage, MessageTooLarge, RecordListTooLarge, InvalidRecord, InvalidTimestamp, NotOneBatch   a produced batch is wrong
 ├── UnsupportedCompressionType, UnsupportedForMessageFormat
 ├── OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState                   the producer's state says no
 ├── TransactionCoordinatorFenced
@@ -220,6 +220,10 @@ class InvalidRecord(BrokerError):
     def __init__(self, message: str, record_errors: tuple[RecordError, ...] = ()) -> None:
         super().__init__(message)
         self.record_errors = record_errors
+
+
+class NotOneBatch(InvalidRecord):
+    """What came for a partition is not exactly one batch of the current format: refused without a look at the log."""
 
 
 class InvalidTimestamp(InvalidRecord):

@@ -5,7 +5,7 @@ part says otherwise it is used on the data plane's thread only."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.broker.api import Routes
@@ -46,6 +46,7 @@ class Node:
         self.listeners: list[Listener] = []
         self.produce_purgatory = Purgatory("Produce", data_plane, config.producer_purgatory_purge_interval_requests)
         self.fetch_purgatory = Purgatory("Fetch", data_plane, config.fetch_purgatory_purge_interval_requests)
+        self.purgatories: Final = (self.fetch_purgatory, self.produce_purgatory)
         self.controller = None
         self.groups = None
         self.transactions = None

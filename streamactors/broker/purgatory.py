@@ -162,7 +162,8 @@ class Purgatory:
         self._purge_interval = purge_interval
         self._now_ms = alarms.clock.now_ms
         self._wheel: Final = TimingWheel(self._now_ms)
-        self._watchers: dict[Hashable, _Watchers] = {}
+        self.watchers: Final[dict[Hashable, _Watchers]] = {}
+        """What waits, by key: who is not in it need not be told of. Only the purgatory changes it."""
         self._estimate = 0
         self._alarm: Timer | None = None
         self._alarm_ms = float("inf")
@@ -172,13 +173,13 @@ class Purgatory:
     @property
     def watched(self) -> int:
         """Entries in the watch lists, dead ones included (Kafka's PurgatorySize)."""
-        return sum(len(watchers.operations) for watchers in self._watchers.values())
+        return sum(len(watchers.operations) for watchers in self.watchers.values())
 
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
         """Complete the operation now if it can be, else let it wait under `keys`. Returns whether it is completed."""
         if operation.attempt() or operation.completed:
             return True
-        table = self._watchers
+        table = self.watchers
         for key in keys:
             watchers = table.get(key)
             if watchers is None:
@@ -200,17 +201,17 @@ class Purgatory:
 
     def check_and_complete(self, key: Hashable) -> int:
         """Something about `key` has changed: try what waits for it. Returns how many operations that completed."""
-        watchers = self._watchers.get(key)
+        watchers = self.watchers.get(key)
         if watchers is None:
             return 0
         completed = watchers.complete()
-        if not watchers.operations and not watchers.walking and self._watchers.get(key) is watchers:
-            del self._watchers[key]
+        if not watchers.operations and not watchers.walking and self.watchers.get(key) is watchers:
+            del self.watchers[key]
         return completed
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Stop watching `key`; return the operations that still wait, for the caller to complete."""
-        watchers = self._watchers.pop(key, None)
+        watchers = self.watchers.pop(key, None)
         if watchers is None:
             return []
         return [each for each in watchers.walked + watchers.operations if not each.completed]
@@ -228,7 +229,7 @@ class Purgatory:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm_ms = float("-inf")
-        self._watchers.clear()
+        self.watchers.clear()
 
     def _expire(self, operation: DelayedOperation) -> bool:
         try:
@@ -258,8 +259,8 @@ class Purgatory:
         # First the estimate, then the sweep: what completes during the sweep counts as dead already, so the estimate
         # can be too high, never too low.
         self._estimate = self.delayed
-        for key, watchers in list(self._watchers.items()):
+        for key, watchers in list(self.watchers.items()):
             if not watchers.walking:
                 watchers.purge()
                 if not watchers.operations:
-                    del self._watchers[key]
+                    del self.watchers[key]

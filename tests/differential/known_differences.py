@@ -68,6 +68,19 @@ DIFFERENCES: dict[str, str] = {
 }
 
 
+ONLY_WORDS = frozenset(name for name, why in DIFFERENCES.items() if why in (_WORDS, _SAYS_WHY, _NO_TIERED))
+"""Where everything but the text of the error is the same."""
+
+
+def without_words(value: Any) -> Any:
+    """Take out the texts of errors."""
+    if isinstance(value, list):
+        return [without_words(each) for each in value]
+    if isinstance(value, dict):
+        return {name: without_words(each) for name, each in value.items() if "error_message" not in name}
+    return value
+
+
 def without_general_differences(value: Any) -> Any:
     """Take out what differs wherever a topic's settings are told.
 

@@ -17,7 +17,7 @@ import logging
 from typing import Final
 
 from streamactors.broker.api import LATER, NO_ANSWER, Api, Later
-from streamactors.broker.errors import BrokerError, ErrorCode, InvalidRecord, UnsupportedCompressionType
+from streamactors.broker.errors import BrokerError, ErrorCode, InvalidRecord, NotOneBatch, UnsupportedCompressionType
 from streamactors.broker.network.output import Part
 from streamactors.broker.protocol.produce import (
     PartitionProduced,
@@ -27,6 +27,7 @@ from streamactors.broker.protocol.produce import (
     TopicRecords,
     decode_produce_request,
     encode_produce_response,
+    succeeded,
 )
 from streamactors.broker.records.header import TRANSACTIONAL
 from streamactors.broker.replication.partition import Partition
@@ -45,18 +46,29 @@ _ATTRIBUTES: Final = 22  # position of a batch's codec
 _CODEC_MASK: Final = 7
 _ZSTD: Final = 4
 
+_FOUND_IN_LOG: Final = (
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+)
+_WRITE: Final = Operation.WRITE  # asking an enum's class for its members costs a call each time
+_TOPIC: Final = ResourceType.TOPIC
+
 Answer = PartitionProduced | Appended
 Answers = list[tuple[str, bytes | None, list[Answer]]]
 
 
 def handle(request: Request) -> ProduceResponse | Later:
-    message: ProduceRequest = request.message
-    acks = message.acks
-    refusal = _refusal(request, message)
+    transactional_id, acks, timeout_ms, topics = message = request.message
+    refusal = None
+    if transactional_id is not None or acks not in _ACKS:
+        refusal = _refusal(request, message)
     now_ms = request.node.clock.wall_ms()
     waiting: list[Appended] = []
     answers: Answers = []
-    for topic in message.topics:
+    for topic in topics:
         if refusal:
             parts: list[Answer] = [PartitionProduced(index, refusal) for index, _ in topic[2]]
         else:
@@ -69,7 +81,7 @@ def handle(request: Request) -> ProduceResponse | Later:
         pending = PendingProduce(
             request.node,
             waiting,
-            message.timeout_ms,
+            timeout_ms,
             lambda: request.answer(_settled(answers)),
             all_replicas=acks == _ALL,
         )
@@ -93,7 +105,7 @@ def _append_topic(
     """Append to each partition of a topic. What has to be waited for is in `waiting` too."""
     name, topic_id, wanted = topic
     name, hosted, error = find_topic(request.node, name, topic_id)
-    if name and not request.allowed(Operation.WRITE, ResourceType.TOPIC, name):
+    if name and not request.allowed(_WRITE, _TOPIC, name):
         return [PartitionProduced(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for index, _ in wanted]
     version = request.version
     answers: list[Answer] = []
@@ -104,7 +116,7 @@ def _append_topic(
             continue
         try:
             if records is None:
-                raise InvalidRecord("a produce request must have a batch of records for each of its partitions")
+                raise NotOneBatch("a produce request must have a batch of records for each of its partitions")
             if version < _FIRST_WITH_ZSTD:
                 _check_codec(records, version)
             if len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & TRANSACTIONAL:
@@ -114,7 +126,7 @@ def _append_topic(
             answers.append(_refused(index, partition, cause))
             continue
         if acks == 0 or partition.settled(result):
-            answers.append(PartitionProduced(index, 0, result[0], result[2], result[3]))
+            answers.append(succeeded(index, result[0], result[2], result[3]))
         else:
             appended = Appended(partition, result)
             waiting.append(appended)
@@ -132,10 +144,16 @@ def _refused(index: int, partition: Partition, cause: BrokerError) -> PartitionP
     return PartitionProduced(
         index,
         cause.code,
-        log_start_offset=partition.log_start_offset if isinstance(cause, InvalidRecord) else -1,
+        log_start_offset=partition.log_start_offset if _found_in_log(cause) else -1,
         record_errors=[RecordProblem(problem.batch_index, problem.message) for problem in problems],
         error_message=str(cause) or None,
     )
+
+
+def _found_in_log(cause: BrokerError) -> bool:
+    """Whether the refusal tells where the log starts, as in Apache Kafka: not for what is wrong with the request or the
+    broker, but for what the log found wrong."""
+    return cause.code in _FOUND_IN_LOG and not isinstance(cause, NotOneBatch)
 
 
 def _settled(answers: Answers) -> ProduceResponse:
@@ -150,7 +168,7 @@ def _final(answer: Answer) -> PartitionProduced:
     index, result = answer.partition.index, answer.result
     if answer.error:
         return PartitionProduced(index, answer.error)
-    return PartitionProduced(index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset)
+    return succeeded(index, result.base_offset, result.log_append_time_ms, result.log_start_offset)
 
 
 def _no_answer(request: Request, answers: Answers) -> Later:

@@ -6,7 +6,7 @@ LogValidator and ProducerStateManager; the level of validation is the topic's re
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from streamactors.broker.errors import BrokerError, FencedLeaderEpoch, RecordListTooLarge
 from streamactors.broker.log.log_core import LogCore
@@ -29,6 +29,9 @@ from streamactors.broker.records.validation import (
     check_header,
     check_records,
 )
+
+_CLIENT: Final = AppendOrigin.CLIENT
+_new: Final = tuple.__new__  # a named tuple's own constructor is slower, and one is made for every batch
 
 
 class AppendResult(NamedTuple):
@@ -64,7 +67,7 @@ class LogAppend(LogCore):
         return self._owed_from if self._owed_from < self._owed_to else self.end_offset
 
     def append_as_leader(
-        self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin = _CLIENT
     ) -> AppendResult:
         """Append the one batch in `records`, which is changed in place: offsets, leader epoch, LogAppendTime.
 
@@ -78,7 +81,7 @@ class LogAppend(LogCore):
             fields = check_header(records, config.max_message_bytes, origin)
             attributes, last_offset_delta, base_timestamp, max_timestamp = fields[5:9]
             producer_id, producer_epoch, base_sequence, _ = fields[9:]
-            if origin is AppendOrigin.CLIENT and (
+            if origin is _CLIENT and (
                 self._walks
                 or max_timestamp > now_ms + config.message_timestamp_after_max_ms
                 or base_timestamp < now_ms - config.message_timestamp_before_max_ms
@@ -96,7 +99,7 @@ class LogAppend(LogCore):
                     marker = read_marker(RecordBatch(records))
                     if marker is not None:
                         self.producer_state.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
-                elif origin is AppendOrigin.CLIENT:
+                elif origin is _CLIENT:
                     earlier = self.producer_state.check(
                         producer_id,
                         producer_epoch,
@@ -110,7 +113,7 @@ class LogAppend(LogCore):
                     self.producer_state.check_epoch(producer_id, producer_epoch)
 
             append_time = -1
-            if self._stamps and origin is AppendOrigin.CLIENT:
+            if self._stamps and origin is _CLIENT:
                 append_time = max_timestamp = now_ms
                 attributes |= LOG_APPEND_TIME
                 assign_timestamps(records, attributes, now_ms)
@@ -142,15 +145,10 @@ class LogAppend(LogCore):
                 if self._owed_from >= self._owed_to:
                     self._owed_from = base_offset
                 self._owed_to = end_offset
-            return AppendResult(
-                base_offset,
-                last_offset,
-                append_time,
-                self.log_start_offset,
-                False,
-                flush_required,
-                producer_id,
-                self.generation,
+            start, generation = self.log_start_offset, self.generation
+            return _new(
+                AppendResult,
+                (base_offset, last_offset, append_time, start, False, flush_required, producer_id, generation),
             )
 
     def _change_epoch(self, leader_epoch: int) -> None:

@@ -104,12 +104,14 @@ class Segment:
         """Whether a batch of that size belongs into a new segment: size, age by the first batch, or a full index."""
         if not self._appendable:
             self.reopen_for_append()
-        if self.size == 0:
+        filled = self.size
+        if filled == 0:
             return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
-        if self.size + size > config.segment_bytes:
+        if filled + size > config.segment_bytes:
             return True
-        if self.first_timestamp >= 0 and max_timestamp >= 0:
-            age_ms = max_timestamp - self.first_timestamp
+        first_timestamp = self.first_timestamp
+        if first_timestamp >= 0 and max_timestamp >= 0:
+            age_ms = max_timestamp - first_timestamp
         else:
             age_ms = now_ms - self.created_ms
         return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from streamactors.broker.protocol.api_keys import API_VERSIONS, is_flexible
+from streamactors.broker.protocol.api_keys import API_VERSIONS, FIRST_FLEXIBLE, NEVER, is_flexible
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.primitives import INT32, nullable_string, skip_tagged_fields
 
@@ -47,7 +47,7 @@ def read_request_header(frame: memoryview) -> tuple[int, int, int, str | None, i
         position = end
     elif client_length != -1:
         raise MalformedMessage(f"a client id of length {client_length}")
-    if is_flexible(key, version):
+    if version >= FIRST_FLEXIBLE.get(key, NEVER):  # `is_flexible` in place
         # Nearly always an empty block; not worth a call.
         if position < len(frame) and frame[position] == 0:
             position += 1

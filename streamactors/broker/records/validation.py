@@ -8,7 +8,7 @@ default; Apache Kafka always walks. The rules and their error codes are Kafka's 
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -17,6 +17,7 @@ from streamactors.broker.errors import (
     InvalidRecord,
     InvalidTimestamp,
     MessageTooLarge,
+    NotOneBatch,
     RecordError,
     UnsupportedCompressionType,
 )
@@ -51,6 +52,11 @@ class AppendOrigin(Enum):
     """A group or transaction coordinator of this cluster: control batches are allowed, sequences are not checked."""
 
 
+# An enum's member costs a call each time it is asked of its class, and these are asked for every batch.
+_CLIENT: Final = AppendOrigin.CLIENT
+_LAST_CODEC: Final = int(Compression.ZSTD)
+
+
 class TimestampBounds(NamedTuple):
     """Which CreateTime timestamps a topic accepts, in epoch milliseconds, both ends included."""
 
@@ -65,17 +71,17 @@ def check_header(records: memoryview, max_message_bytes: int, origin: AppendOrig
     """
     size = len(records)
     if size < HEADER_SIZE:
-        raise InvalidRecord(f"a produce request needs one record batch per partition; {size} bytes are none")
+        raise NotOneBatch(f"a produce request needs one record batch per partition; {size} bytes are none")
     fields: HeaderFields = BATCH_HEADER.unpack_from(records)
     base_offset, length, _, magic, crc, attributes, last_offset_delta, _, _, producer_id, _, base_sequence, count = (
         fields
     )
     if magic != MAGIC:
-        refusal = InvalidRecord if 0 <= magic < MAGIC else CorruptMessage
+        refusal = NotOneBatch if 0 <= magic < MAGIC else CorruptMessage
         raise refusal(f"record batch of format version {magic}; only version 2 can be produced")
     if length + LOG_OVERHEAD != size:
         if HEADER_SIZE <= length + LOG_OVERHEAD < size:
-            raise InvalidRecord("a produce request may have only one record batch per partition, here is more")
+            raise NotOneBatch("a produce request may have only one record batch per partition, here is more")
         raise CorruptMessage(f"a record batch that says it has {length + LOG_OVERHEAD} bytes came with {size}")
     if size > max_message_bytes:
         raise MessageTooLarge(f"record batch of {size} bytes; max.message.bytes is {max_message_bytes}")
@@ -86,9 +92,9 @@ def check_header(records: memoryview, max_message_bytes: int, origin: AppendOrig
         raise InvalidRecord(
             f"record batch says it has {count} records, but its offsets have room for {last_offset_delta + 1}"
         )
-    if attributes & CODEC_MASK > Compression.ZSTD:
+    if attributes & CODEC_MASK > _LAST_CODEC:
         raise UnsupportedCompressionType(f"compression codec {attributes & CODEC_MASK} does not exist")
-    if origin is AppendOrigin.CLIENT:
+    if origin is _CLIENT:
         if base_offset != 0:
             raise InvalidRecord(f"the base offset of a produced record batch must be 0, it is {base_offset}")
         if attributes & CONTROL:

@@ -134,7 +134,13 @@ class Partition:
             raise NotLeader
         if acks == -1 and len(state.isr) < state.min_insync_replicas:
             raise NotEnoughReplicas
-        return self.append(records, now_ms)
+        # As `append`, in place: small batches come by the ten thousand.
+        log = self.log
+        result = log.append_as_leader(records, state.leader_epoch, now_ms)
+        limit = log.hw_limit
+        if limit > log.high_watermark and log.advance_high_watermark(limit):
+            self.changed()
+        return result
 
     def settled(self, result: AppendResult) -> bool:
         """Whether an append is below the high watermark, so that nothing has to be waited for."""
@@ -149,9 +155,9 @@ class Partition:
 
     def changed(self) -> None:
         """Something that requests may wait for has changed."""
-        node = self._node
-        node.fetch_purgatory.check_and_complete(self)
-        node.produce_purgatory.check_and_complete(self)
+        for purgatory in self._node.purgatories:
+            if self in purgatory.watchers:
+                purgatory.check_and_complete(self)
 
     def delete(self) -> None:
         """The partition is gone: whoever waits for it hears so."""

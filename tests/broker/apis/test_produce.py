@@ -333,6 +333,41 @@ def test_later_batches_of_a_failed_one_are_out_of_order_when_it_failed_at_once(
         assert produced(client, produce_body(records)).base_offset == number
 
 
+def test_a_refusal_tells_where_the_log_starts_if_the_log_was_looked_at(broker: LiveBroker, client: WireClient) -> None:
+    """As Apache Kafka 4.1.1 does, error by error."""
+    topic = next(_topics)
+    broker.create_topic(topic, max_message_bytes=10_000)
+    for _ in range(3):
+        produced(client, produce_body(batch(b"a"), topic))
+    client.call(21, 2, delete_records(topic, 2))
+    producer = client.call(22, 4, {"transactional_id": None, "transaction_timeout_ms": 1000}).producer_id
+    assert produced(client, produce_body(batch(b"a", producer=(producer, 1), sequence=0), topic)).error_code == 0
+
+    def refused(records: bytes | None) -> tuple[ErrorCode, int]:
+        answer = produced(client, produce_body(records, topic))
+        return ErrorCode(answer.error_code), answer.log_start_offset
+
+    broken = bytearray(batch(b"a"))
+    broken[-1] ^= 1
+    with_offset = bytearray(batch(b"a"))
+    with_offset[7] = 9
+    future = batch(b"a", timestamp=2**41)
+    assert refused(bytes(broken)) == (ErrorCode.CORRUPT_MESSAGE, -1)
+    assert refused(batch(bytes(20_000))) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
+    assert refused(None) == refused(b"") == (ErrorCode.INVALID_RECORD, -1)
+    assert refused(batch(b"a")[:40]) == (ErrorCode.INVALID_RECORD, -1)
+    assert refused(batch(b"a") * 2) == (ErrorCode.INVALID_RECORD, -1)
+    assert refused(bytes(with_offset)) == (ErrorCode.INVALID_RECORD, 2)
+    assert refused(future) == (ErrorCode.INVALID_TIMESTAMP, 2)
+    assert refused(batch(b"a", producer=(producer, 1), sequence=7)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 2)
+    assert refused(batch(b"a", producer=(producer, 0), sequence=1)) == (ErrorCode.INVALID_PRODUCER_EPOCH, 2)
+
+
+def delete_records(topic: str, offset: int) -> dict[str, Any]:
+    partitions = [{"partition_index": 0, "offset": offset}]
+    return {"topics": [{"name": topic, "partitions": partitions}], "timeout_ms": 30_000}
+
+
 def test_acks_all_times_out_while_the_disk_hangs(tmp_path: Path, disk: GatedDisk) -> None:
     clock = VirtualClock()
     with LiveBroker(tmp_path, clock=clock, disk=disk) as live:
