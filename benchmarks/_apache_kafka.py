@@ -5,6 +5,7 @@ Nothing here runs where Java or Maven are missing: `available()` says so."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from types import TracebackType
 VERSION = "4.1.1"
 LIBS = Path(tempfile.gettempdir()) / f"apache-kafka-{VERSION}-jars"
 READY_S = 60.0
+STARTS = 4
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>local</groupId><artifactId>kafka</artifactId><version>1</version>
 <dependencies>
@@ -56,29 +58,29 @@ def run_tool(main_class: str, *arguments: str, timeout_s: float = 120.0) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout_s).stdout
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on just now, all different."""
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(server.getsockname()[1]) for server in servers]
+
+
+class EndedEarly(RuntimeError):
+    """The process ended before it could be connected to."""
 
 
 class ApacheKafka:
     """One broker that is its own controller, for the length of a `with` block."""
 
     def __init__(self, settings: Mapping[str, str] | None = None, *, heap: str = "1g") -> None:
-        self.port = free_port()
-        self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        self.port = 0
+        self.bootstrap_servers = ""
         self.folder = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self.ready_s = 0.0
         self._heap = heap
-        controller = free_port()
         self._settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.folder / "data"),
             "offsets.topic.replication.factor": "1",
@@ -97,9 +99,25 @@ class ApacheKafka:
         return self._process.pid
 
     def start(self) -> ApacheKafka:
-        """Format the folder and start; return when it can be connected to."""
+        """Format the folder and start; return when it can be connected to. A port that was free a moment ago may be
+        taken: then once more with others. Raises RuntimeError with what it printed."""
+        for _ in range(STARTS - 1):
+            try:
+                return self._start()
+            except EndedEarly:
+                shutil.rmtree(self.folder / "data", ignore_errors=True)
+        return self._start()
+
+    def _start(self) -> ApacheKafka:
+        self.port, controller = free_ports(2)
+        self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        settings = {
+            **self._settings,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+        }
         properties = self.folder / "server.properties"
-        properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
         begin = time.monotonic()
@@ -112,8 +130,10 @@ class ApacheKafka:
             start_new_session=True,
         )
         while not self._answers():
-            if self._process.poll() is not None or time.monotonic() - begin > READY_S:
-                raise RuntimeError(f"Apache Kafka did not start:\n{(self.folder / 'output').read_text()[-3000:]}")
+            ended = self._process.poll() is not None
+            if ended or time.monotonic() - begin > READY_S:
+                kind = EndedEarly if ended else RuntimeError
+                raise kind(f"Apache Kafka did not start:\n{(self.folder / 'output').read_text()[-3000:]}")
             time.sleep(0.05)
         self.ready_s = time.monotonic() - begin
         return self
