@@ -67,20 +67,23 @@ def list_letters(bootstrap: str, topic: str | None, as_json: bool) -> None:
         rows = [(name, sum(1 for _ in _letters(bootstrap, name))) for name in _topics(bootstrap)]
         if as_json:
             print_json({"topic": name, "dead_letters": count} for name, count in rows)
-        else:
+        elif rows:
             print_table(("topic", "dead letters"), rows)
+        else:
+            click.echo(f"no dead letters at {bootstrap}")
         return
     letters = _letters(bootstrap, topic)
     if as_json:
         print_json(_whole(record, letter) for record, letter in letters)
         return
-    print_table(
-        ("letter", "stored", "source", "stage", "error"),
-        [
-            (_place(record), as_time(record.timestamp_ms), letter.source, letter.stage, letter.error)
-            for record, letter in letters
-        ],
-    )
+    shown = [
+        (_place(record), as_time(record.timestamp_ms), letter.source, letter.stage, letter.error)
+        for record, letter in letters
+    ]
+    if shown:
+        print_table(("letter", "stored", "source", "stage", "error"), shown)
+    else:
+        click.echo(f"no dead letters in {topic}")
 
 
 @command.command("show")

@@ -19,6 +19,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header
     from rich.table import Table
     from rich.text import Text
 
+    class Printer(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # whoever read our output has seen enough: that is no failure, though rich exits with 1
+
     shown = [list(row) for row in rows]
     table = Table(box=SIMPLE_HEAD, show_header=header, pad_edge=False)
     for index, column in enumerate(columns):
@@ -28,7 +32,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header
         )
     for row in shown:
         table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
-    console = Console(highlight=False)
+    console = Printer(highlight=False)
     if not sys.stdout.isatty():
         console.width = max(console.width, 100_000)
         table.expand = False

@@ -22,7 +22,11 @@ def as_text(data: bytes | None) -> str | None:
 
 
 def as_time(timestamp_ms: int | None) -> str | None:
-    """Return ms since 1970 as a time in UTC."""
+    """Return ms since 1970 as a time in UTC; what is beyond the year 9999, such as microseconds taken for ms, as a number."""
     if timestamp_ms is None:
         return None
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"
+    return moment.isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"

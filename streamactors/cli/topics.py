@@ -160,7 +160,12 @@ def delete(bootstrap: str, topics: tuple[str, ...]) -> None:
     Example:
       streamactors topics delete flights weather
     """
+    from streamactors.kafka.errors import TopicNotFound
+
     admin = _admin(bootstrap)
     for topic in topics:
-        admin.delete(topic)
+        try:
+            admin.delete(topic)
+        except TopicNotFound:
+            raise click.ClickException(f"no topic {topic} at {bootstrap}; see: streamactors topics list") from None
         click.echo(f"topic {topic} deleted")

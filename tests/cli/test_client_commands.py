@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import subprocess
 import sys
 import time
 import uuid
@@ -16,6 +17,7 @@ import pytest
 
 from streamactors.broker import Cluster
 from streamactors.cli.main import COMMANDS, run
+from streamactors.cli.texts import as_time
 from streamactors.kafka import client
 
 
@@ -148,7 +150,8 @@ def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
     ("arguments", "code", "complaint"),
     [
         (["topics", "describe", "none"], 1, "no topic none at"),
-        (["topics", "delete", "none"], 1, "create it with: streamactors topics create none"),
+        (["topics", "delete", "none"], 1, "see: streamactors topics list"),
+        (["topics", "list", "-b", ""], 2, "no address; its form is host:port"),
         (["topics", "create", "a b"], 1, "topic a b: Topic name is invalid"),
         (["topics", "create", "x", "--set", "zz=1"], 1, "Unknown topic config name: zz"),
         (["topics", "create", "x", "--set", "zz"], 2, "its form is key=value"),
@@ -170,6 +173,32 @@ def test_a_mistake_is_one_line_and_an_exit_code(
     assert complaint in ran.err
     assert ran.err.startswith("streamactors: ")
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_reader_who_has_seen_enough_is_no_failure(
+    streamactors: Run, broker: Cluster, topic: str, form: list[str]
+) -> None:
+    streamactors("produce", topic, stdin=b"line\n" * 10_000)  # more than a pipe holds
+    patient = "from streamactors.kafka import client; client.CONNECT_TIMEOUT_MS = 30_000"
+    program = f"{patient}; from streamactors.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "consume", topic, "-b", broker.bootstrap_servers, *form]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_where_there_are_no_dead_letters_a_list_says_so(streamactors: Run, topic: str) -> None:
+    assert streamactors("dead-letters", "list", topic).out == f"no dead letters in {topic}\n"
+
+
+def test_a_time_beyond_the_calendar_is_a_number() -> None:
+    assert as_time(0) == "1970-01-01 00:00:00.000Z"
+    assert as_time(1_700_000_000_000_000) == "1700000000000000 ms"
 
 
 def test_a_group_of_commands_alone_shows_what_there_is(streamactors: Run) -> None:
@@ -194,7 +223,10 @@ def test_a_broker_that_is_not_there_is_one_line(
     )
 
 
-def test_a_port_that_takes_connections_and_says_nothing_is_no_broker_either(streamactors: Run) -> None:
+def test_a_port_that_takes_connections_and_says_nothing_is_no_broker_either(
+    streamactors: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "CONNECT_TIMEOUT_MS", 300)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         ran = streamactors("topics", "list", "-b", address)
