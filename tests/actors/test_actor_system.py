@@ -6,7 +6,6 @@ import copy
 import logging
 import pickle
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -15,13 +14,11 @@ from thespian.system.messages.status import Thespian_StatusReq
 
 from streamactors.actors.external import AskTimeout
 from streamactors.actors.futures import WouldBlock
-from streamactors.actors.local_system import LocalSystemBase, SystemStopped
+from streamactors.actors.local_system import LocalSystemBase
 from streamactors.actors.messages import (
     Actor,
     ActorExitRequest,
     ActorTypeDispatcher,
-    ChildActorExited,
-    DeadEnvelope,
     InvalidActorSpecification,
     NoCompatibleSystemForActor,
     PoisonMessage,
@@ -33,6 +30,7 @@ from streamactors.actors.threads import current_owner
 from streamactors.clock import VirtualClock
 from streamactors.errors import ActorError
 from tests.actors.actor_classes import Alarm, Echo, Failing, Worker
+from tests.actors.blocker import Blocker
 from tests.actors.eventually import eventually
 
 
@@ -46,18 +44,6 @@ class Owner(Actor):
 
 class OwnOwner(Owner):
     actor_dispatcher = "own"
-
-
-class Blocker(Actor):
-    """Blocks on the gate it was given."""
-
-    def __init__(self, gate: threading.Event, inside: threading.Event) -> None:
-        self.gate, self.inside = gate, inside
-
-    def receiveMessage(self, message: Any, sender: Any) -> None:
-        if not isinstance(message, ActorExitRequest):
-            self.inside.set()
-            self.gate.wait(60)
 
 
 def test_starting_a_system_starts_no_thread_and_leaving_it_ends_all() -> None:
@@ -132,17 +118,6 @@ def test_asking_an_address_of_another_kind_is_an_error(actor_system: ActorSystem
         actor_system.ask(thespian.actors.ActorAddress("elsewhere"), 1)
     with pytest.raises(ActorError, match="no address"):
         actor_system.tell("an actor", 1)  # type: ignore[arg-type]
-
-
-def test_sending_to_an_address_of_another_base_is_a_dead_letter(actor_system: ActorSystem) -> None:
-    class Sender(Actor):
-        def receiveMessage(self, message: Any, sender: Any) -> None:
-            if message == "go":
-                self.send(thespian.actors.ActorAddress("elsewhere"), "lost")
-                self.send(sender, "sent")
-
-    assert actor_system.ask(actor_system.spawn(Sender), "go").result(10) == "sent"
-    assert actor_system.dead_letters.count == 1
 
 
 def test_an_actor_runs_where_it_asks_to(actor_system: ActorSystem) -> None:
@@ -270,160 +245,6 @@ def test_source_archives_are_refused(actor_system: ActorSystem) -> None:
         actor_system.thespian.loadActorSource("somewhere.zip")
 
 
-# ---- dead letters ----
-
-
-def test_dead_letters_are_counted_shown_and_logged_without_flooding(caplog: pytest.LogCaptureFixture) -> None:
-    with ActorSystem("letters", clock=VirtualClock()) as system:
-        seen: list[DeadEnvelope] = []
-        subscription = system.dead_letters.subscribe(seen.append)
-        system.dead_letters.subscribe(lambda envelope: 1 / 0)
-        echo = system.spawn(Echo)
-        echo.tell(ActorExitRequest())
-        for k in range(500):
-            echo.tell(k)
-        eventually(lambda: system.dead_letters.count == 500)
-        assert [envelope.deadMessage for envelope in seen] == list(range(500))
-        assert seen[0].deadAddress is echo
-        subscription.cancel()
-        echo.tell("unseen")
-        eventually(lambda: system.dead_letters.count == 501)
-        assert len(seen) == 500
-    assert sum("dead letter" in record.message and "is stopped" in record.message for record in caplog.records) == 10
-
-
-def test_an_answer_to_nobody_is_a_dead_letter(actor_system: ActorSystem) -> None:
-    actor_system.tell(actor_system.spawn(Echo), "no answer wanted")
-    actor_system.spawn(Echo).tell("nor here")
-    eventually(lambda: actor_system.dead_letters.count == 2)
-
-
-def test_a_dead_letter_that_its_handler_cannot_get_goes_round_no_more(actor_system: ActorSystem) -> None:
-    class Handler(Actor):
-        def receiveMessage(self, message: Any, sender: Any) -> None:
-            if message == "handle":
-                self.handleDeadLetters()
-                self.send(sender, "handling")
-
-    handler, echo = actor_system.spawn(Handler), actor_system.spawn(Echo)
-    actor_system.ask(handler, "handle").result(10)
-    for ref in (handler, echo):
-        ref.tell(ActorExitRequest())
-    eventually(lambda: not actor_system.base.actors)
-    echo.tell("lost")
-    handler.tell("lost too")
-    eventually(lambda: actor_system.dead_letters.count == 2)
-
-
-# ---- the end ----
-
-
-def test_shutdown_tells_actors_to_exit_and_parents_wait_for_their_children() -> None:
-    order: list[str] = []
-
-    class Child(ActorTypeDispatcher):
-        def receiveMsg_ActorExitRequest(self, request: ActorExitRequest, sender: Any) -> None:
-            order.append("child")
-
-    class Parent(ActorTypeDispatcher):
-        def receiveMsg_str(self, message: str, sender: Any) -> None:
-            self.createActor(Child)
-            self.send(sender, "created")
-
-        def receiveMsg_ChildActorExited(self, exited: ChildActorExited, sender: Any) -> None:
-            order.append("child exited")
-            self.createActor(Child)  # refused while exiting: nobody would end it
-
-        def receiveMsg_ActorExitRequest(self, request: ActorExitRequest, sender: Any) -> None:
-            order.append("parent")
-
-    with ActorSystem("ordered") as system:
-        assert system.ask(system.create_actor(Parent), "create").result(10) == "created"
-    assert order == ["parent", "child", "child exited"]
-    assert system.base.actors == []
-
-
-@pytest.mark.parametrize("dispatcher", ["pool", "own", "shared"])
-def test_shutdown_ends_within_a_second_and_names_the_actor_that_blocks(
-    dispatcher: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    gate, inside = threading.Event(), threading.Event()
-    system = ActorSystem("blocked")
-    system.spawn(Blocker(gate, inside), "the one that blocks", dispatcher=dispatcher).tell("block")
-    system.spawn(Echo, "the one that does not")
-    assert inside.wait(10)
-    started = time.monotonic()
-    system.shutdown(timeout=0.3)
-    assert time.monotonic() - started < 5  # generous: only a hang must fail
-    warnings = [record.message for record in caplog.records if "do not return" in record.message]
-    assert len(warnings) == 1
-    assert "the one that blocks" in warnings[0]
-    assert "the one that does not" not in warnings[0]
-    gate.set()
-    eventually(lambda: not [thread for thread in threading.enumerate() if "block" in thread.name])
-
-
-def test_after_shutdown_messages_are_dead_letters_and_creation_is_refused() -> None:
-    system = ActorSystem("ended")
-    echo = system.spawn(Echo)
-    own = system.spawn(Echo, dispatcher="own")
-    system.shutdown()
-    system.shutdown()
-    for ref in (echo, own):
-        ref.tell("too late")
-        ref.tell("too late again")
-    assert system.dead_letters.count == 4
-    with pytest.raises(ActorError, match="is stopped and did not answer"):
-        system.ask(echo, "hello", timeout=None).result(0)
-    for create in (system.spawn, system.create_actor):
-        with pytest.raises(SystemStopped, match="'ended' is shut down"):
-            create(Echo)
-    with pytest.raises(SystemStopped):
-        system.dispatcher("new")
-    with pytest.raises(ActorError, match="shut down"):
-        system.on_shutdown(print)
-
-
-def test_shutdown_hooks_run_first_the_last_added_before_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    order: list[str] = []
-    system = ActorSystem("hooked")
-    echo = system.spawn(Echo)
-    system.on_shutdown(lambda: order.append(system.ask(echo, "actors still answer").result(10)))
-    system.on_shutdown(lambda: 1 / 0)
-    system.on_shutdown(lambda: order.append("forgotten")).cancel()
-    system.on_shutdown(lambda: order.append("last added"))
-    system.shutdown()
-    assert order == ["last added", "actors still answer"]
-    assert "shutdown callback raised" in caplog.text
-
-
-def test_an_actor_can_shut_its_system_down() -> None:
-    class Ender(Actor):
-        def receiveMessage(self, message: Any, sender: Any) -> None:
-            if message == "end":
-                self.actorSystemShutdown()
-
-    system = ActorSystem("ended from within")
-    system.spawn(Ender).tell("end")
-    eventually(lambda: not system.running and system.pool.threads == 0)
-
-
-def test_actors_that_talk_for_ever_do_not_keep_the_system_from_ending() -> None:
-    class Talker(ActorTypeDispatcher):
-        def receiveMsg_Actor(self, message: Any, sender: Any) -> None: ...
-
-        def receiveMsg_int(self, message: int, sender: Any) -> None:
-            self.send(sender if message else self.myAddress, message + 1)
-
-    system = ActorSystem("talking")
-    one, two = system.spawn(Talker), system.spawn(Talker)
-    one.tell(1, two)
-    one.tell(0)
-    eventually(lambda: system.pool._taken > 100)
-    system.shutdown(10)
-    assert system.pool.threads == 0
-
-
 def test_waiting_inside_an_actor_for_an_answer_raises_instead_of_hanging(actor_system: ActorSystem) -> None:
     class Waiter(Actor):
         def receiveMessage(self, message: Any, sender: Any) -> None:
@@ -451,26 +272,6 @@ def test_a_poison_message_to_a_thespian_asker(actor_system: ActorSystem) -> None
     assert isinstance(answer, PoisonMessage)
 
 
-def test_ten_thousand_actors_at_rest_and_their_end_is_not_a_leak() -> None:
-    import gc
-    import weakref
-
-    with ActorSystem("many") as system:
-        actors = [Echo() for _ in range(10_000)]
-        refs = [system.spawn(actor) for actor in actors]
-        assert system.pool.threads == 0
-        gone = weakref.ref(actors[0])
-        actors.clear()
-        gc.disable()
-        try:
-            for ref in refs:
-                ref.tell(ActorExitRequest())
-            eventually(lambda: not system.base.actors)
-            eventually(lambda: gone() is None)  # without the collector: no cycle is left behind
-        finally:
-            gc.enable()
-
-
 def test_a_bad_name_is_refused() -> None:
     with pytest.raises(ActorError, match="name"):
         ActorSystem("")
@@ -480,33 +281,6 @@ def test_logging_names_an_actor_that_fails(actor_system: ActorSystem, caplog: py
     with caplog.at_level(logging.ERROR):
         actor_system.spawn(Failing, "fragile").tell("fail")
         eventually(lambda: "fragile failed: ValueError('told to fail'); stop" in caplog.text)
-
-
-@pytest.mark.parametrize("how", ["thespian", "an actor"])
-def test_shutdown_hooks_run_whoever_ends_the_system(how: str) -> None:
-    class Ender(Actor):
-        def receiveMessage(self, message: Any, sender: Any) -> None:
-            if message == "end":
-                self.actorSystemShutdown()
-
-    ran = threading.Event()
-    system = ActorSystem("hooked")
-    system.on_shutdown(ran.set)
-    if how == "thespian":
-        system.thespian.shutdown()
-    else:
-        system.spawn(Ender).tell("end")
-    assert ran.wait(10)
-    assert not system.running
-    system.shutdown()
-
-
-def test_an_ask_with_a_timeout_in_a_system_that_is_shut_down_fails_at_once() -> None:
-    system = ActorSystem("ended")
-    echo = system.spawn(Echo)
-    system.shutdown()
-    with pytest.raises(ActorError, match="is stopped and did not answer"):
-        system.ask(echo, "hello").result(0)
 
 
 def test_an_actor_tells_its_status_without_being_bothered(actor_system: ActorSystem) -> None:

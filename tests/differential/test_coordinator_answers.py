@@ -13,6 +13,7 @@ from streamactors.broker import Cluster
 from tests.differential import group_script, transaction_script
 from tests.differential.apache_kafka import broker as apache
 from tests.differential.coordinator_steps import AnswerTo, Step, comparable, play
+from tests.differential.group_requests import CREATE_TOPICS
 
 pytestmark = [
     pytest.mark.differential,
@@ -24,8 +25,7 @@ SCRIPT = [*group_script.SCRIPT, *transaction_script.SCRIPT]
 COMPARED = [
     step.name
     for step in SCRIPT
-    if isinstance(step, AnswerTo)
-    or (isinstance(step, Step) and not step.parked and step.key != group_script.CREATE_TOPICS)
+    if isinstance(step, AnswerTo) or (isinstance(step, Step) and not step.parked and step.key != CREATE_TOPICS)
 ]
 SETTINGS: Mapping[str, str | int | bool] = {
     "offsets.topic.num.partitions": 1,

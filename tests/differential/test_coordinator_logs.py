@@ -13,7 +13,7 @@ import pytest
 from streamactors.broker import Cluster
 from tests.differential.apache_kafka import broker as apache
 from tests.differential.coordinator_steps import LOADING, NOT_COORDINATOR, Script, Step, comparable, play
-from tests.differential.group_script import awaited, commit, delete, find, id_of, join, sync, topic_of
+from tests.differential.group_requests import awaited, commit, delete, find, id_of, join, sync, topic_of
 from tests.differential.transaction_script import add, add_offsets, end, init, is_over, of, txn_commit
 
 pytestmark = [

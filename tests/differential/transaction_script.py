@@ -8,7 +8,7 @@ from typing import Any
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from tests.differential.coordinator_steps import LOADING, NOT_AVAILABLE, NOT_COORDINATOR, Script, Seen, Step, Until
-from tests.differential.group_script import commit, fetch, find, topic_of
+from tests.differential.group_requests import commit, fetch, find, topic_of
 
 PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 INIT, ADD_PARTITIONS, ADD_OFFSETS, END, MARKERS, TXN_COMMIT, PRODUCERS, DESCRIBE, LIST = (

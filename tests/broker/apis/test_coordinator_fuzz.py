@@ -14,7 +14,7 @@ from streamactors.broker import Cluster
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.protocol.schema import FieldSchema, StructSchema, load_struct
 from tests.broker.apis.test_group_apis import commit, fetch, join, sync
-from tests.broker.apis.test_transaction_apis import Producer, describe
+from tests.broker.apis.transaction_client import Producer, describe
 from tests.broker.wire import WireClient
 
 E = ErrorCode

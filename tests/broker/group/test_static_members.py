@@ -1,0 +1,120 @@
+"""Static members of a classic group: who returns, who is fenced, and what the others notice."""
+
+from __future__ import annotations
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.group.classic_events import Leaving
+from streamactors.broker.group.classic_group import GroupState
+from tests.broker.group.group_world import World
+
+E = ErrorCode
+
+
+def test_a_static_member_that_restarts_keeps_its_assignment_without_a_rebalance() -> None:
+    world = World()
+    _, follower = world.stable("i0", "i1")
+    generation = world.group.generation
+    answer = world.joined(world.join(instance_id="i1"))
+    assert answer.error is E.NONE
+    assert answer.member_id != follower
+    assert answer.generation == generation
+    assert world.group.state is GroupState.STABLE
+    sync = world.synced(world.sync(answer.member_id, instance_id="i1"))
+    assert sync.assignment == follower.encode()
+
+
+def test_the_old_member_id_of_a_static_member_is_fenced() -> None:
+    world = World()
+    _, old = world.stable("i0", "i1")
+    world.join(instance_id="i1")
+    assert world.heartbeat(old, instance_id="i1") is E.FENCED_INSTANCE_ID
+    assert world.heartbeat(old) is E.UNKNOWN_MEMBER_ID
+    assert world.joined(world.join(old, instance_id="i1")).error is E.FENCED_INSTANCE_ID
+    assert world.synced(world.sync(old, instance_id="i1")).error is E.FENCED_INSTANCE_ID
+
+
+def test_a_returning_static_leader_is_told_to_skip_the_assignment() -> None:
+    world = World()
+    world.stable("i0", "i1")
+    answer = world.joined(world.join(instance_id="i0"))
+    assert answer.skip_assignment
+    assert answer.leader == answer.member_id
+    assert len(answer.members) == 2
+
+
+def test_a_returning_static_leader_that_cannot_skip_hears_its_old_id_as_leader() -> None:
+    world = World()
+    old, _ = world.stable("i0", "i1")
+    answer = world.joined(world.join(instance_id="i0", can_skip_assignment=False))
+    assert answer.leader == old
+    assert (answer.skip_assignment, answer.members) == (False, ())
+
+
+def test_a_returning_static_member_is_answered_after_its_new_id_is_in_the_log() -> None:
+    world = World()
+    world.stable("i0", "i1")
+    world.auto_write = False
+    token = world.join(instance_id="i1")
+    assert token not in world.answers
+    world.written()
+    assert world.joined(token).error is E.NONE
+
+
+def test_a_static_member_whose_return_cannot_be_written_stays_who_it_was() -> None:
+    world = World()
+    _, old = world.stable("i0", "i1")
+    world.auto_write = False
+    token = world.join(instance_id="i1")
+    world.written(E.COORDINATOR_NOT_AVAILABLE)
+    assert world.joined(token).error is E.COORDINATOR_NOT_AVAILABLE
+    assert world.heartbeat(old, instance_id="i1") is E.NONE
+
+
+def test_a_static_member_returning_with_another_assignor_starts_a_rebalance() -> None:
+    world = World()
+    world.stable("i0")
+    both = (("sticky", b""), ("range", b"t"))
+    token = world.join(instance_id="i0", protocols=both)
+    assert world.joined(token).generation == 2
+
+
+def test_a_static_member_returning_while_the_leader_assigns_starts_a_rebalance() -> None:
+    world = World()
+    a = world.joined(world.join(instance_id="i0")).member_id
+    world.joined(world.join(instance_id="i0"))
+    assert world.group.generation == 2
+    assert a not in world.group.members
+
+
+def test_a_static_member_survives_a_rebalance_it_slept_through() -> None:
+    world = World()
+    world.stable("i0", "i1")
+    follower = world.group.member_of_instance("i1")
+    assert follower is not None
+    leader = world.group.leader
+    assert leader is not None
+    again = world.join(leader, instance_id="i0", rebalance_timeout_ms=5_000, session_timeout_ms=300_000)
+    for _ in range(13):
+        world.advance(5_000)
+        world.heartbeat(follower.member_id, instance_id="i1")
+    assert world.joined(again).error is E.NONE
+    assert follower.member_id in world.group.members
+
+
+def test_an_administrator_removes_a_static_member_by_its_instance_id() -> None:
+    world = World()
+    _, b = world.stable("i0", "i1")
+    assert world.leave(Leaving("", "i1"), Leaving("", "nobody"), Leaving("", None)) == [
+        E.NONE,
+        E.UNKNOWN_MEMBER_ID,
+        E.UNKNOWN_MEMBER_ID,
+    ]
+    assert b not in world.group.members
+
+
+def test_leaving_with_a_fenced_id_removes_nobody() -> None:
+    world = World()
+    _, old = world.stable("i0", "i1")
+    world.join(instance_id="i1")
+    assert world.leave(Leaving(old, "i1")) == [E.FENCED_INSTANCE_ID]
+    assert len(world.group.members) == 2
