@@ -97,7 +97,7 @@ def test_one_is_shown_whole_without_the_headers_that_made_it_a_letter(streamacto
     assert second["headers"] == [{"name": "source", "value": "till 3"}]
     code, out, _ = streamactors("dead-letters", "show", dead, places[0])
     assert code == 0
-    assert "key 1" in out
+    assert shown[0]["key"] in out  # which of the two partitions was read first is not said
 
 
 def test_replay_sends_each_record_to_where_it_came_from_once(streamactors, buried, broker):

@@ -42,6 +42,7 @@ class MockCluster:
     def close(self) -> None:
         self._answers.close()
         self._socket.close()
+        del self._owner  # with it goes the mock cluster
 
     def _ask(self, key: int, version: int, body: bytes) -> bytes:
         request = struct.pack(">hhih", key, version, 7, -1) + body
