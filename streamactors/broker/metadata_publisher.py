@@ -17,6 +17,7 @@ from streamactors.broker.controller.image import MetadataImage, PartitionImage, 
 from streamactors.broker.controller.topic_name import METADATA_TOPIC
 from streamactors.broker.errors import BrokerError, BrokerStartError
 from streamactors.broker.log.config import LogConfig, ManagerConfig
+from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.replication.partition import PartitionState
 
 if TYPE_CHECKING:
@@ -46,12 +47,15 @@ class MetadataPublisher:
         try:
             for topic in (*delta.created, *delta.changed):
                 settings, _ = self._log_config(config, delta.image, topic)
+                first: dict[int, PartitionLog] = {}  # by leader epoch: the others are made like it
                 for partition in self._hosted(topic):
                     if logs.get(topic.name, partition.partition) is None:
-                        log = logs.create(topic.name, partition.partition, topic.topic_id, settings)
+                        like = first.get(partition.leader_epoch)
+                        log = logs.create(topic.name, partition.partition, topic.topic_id, settings, like)
                         made.append((topic.name, partition.partition))
                         if partition.leader == self._node.node_id:  # a file as well: not for the data plane to write
-                            log.assign_leader_epoch(partition.leader_epoch)
+                            log.assign_leader_epoch(partition.leader_epoch, like)
+                            first.setdefault(partition.leader_epoch, log)
         except BrokerError:
             self.withdraw(made)
             raise

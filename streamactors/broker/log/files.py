@@ -175,6 +175,14 @@ class Disk:
         self.rename(temporary, path)
         self.sync_directory(path.parent)
 
+    def link(self, existing: Path, path: Path) -> bool:
+        """Give a small file a second name; return whether this file system can. Neither may be written in place then."""
+        try:
+            os.link(existing, path)
+        except OSError:
+            return False
+        return True
+
     def sync_file(self, path: Path) -> None:
         """Return when the file's data is on the disk; one that is gone has nothing to lose."""
         try:

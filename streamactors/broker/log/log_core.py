@@ -175,23 +175,26 @@ class LogCore:
             logger.error("%s", failure)
         return failure
 
-    def assign_leader_epoch(self, epoch: int) -> None:
-        """Note that the epoch's records begin at the end of the log, as a new leader does. Raises StorageError."""
+    def assign_leader_epoch(self, epoch: int, like: LogCore | None = None) -> None:
+        """Note that the epoch's records begin at the end of the log, as a new leader does. Raises StorageError.
+
+        `like` is another log, just made, that knows the same epochs: see `PartitionLog.create`."""
         with self.lock:
-            self._assign_epoch(epoch, self.end_offset)
+            self._assign_epoch(epoch, self.end_offset, like)
 
-    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+    def _assign_epoch(self, epoch: int, start_offset: int, like: LogCore | None = None) -> None:
         if self.epochs.assign(epoch, start_offset):
-            self._save_epochs()
+            self._save_epochs(like)
 
-    def _save_epochs(self) -> None:
+    def _save_epochs(self, like: LogCore | None = None) -> None:
         # Before a batch of the epoch is written, and on the disk with the first flush: recovery takes a batch of an epoch
         # that it does not know for damage.
         path = self.directory / LEADER_EPOCHS
         temporary = path.with_name(path.name + ".tmp")
         try:
-            self.disk.write(temporary, self.epochs.encode())
-            self.disk.rename(temporary, path)
+            if like is None or not self.disk.link(like.directory / LEADER_EPOCHS, path):
+                self.disk.write(temporary, self.epochs.encode())
+                self.disk.rename(temporary, path)
         except OSError as error:
             raise self._go_offline("write the leader epochs", error) from error
         self._unsynced.add(path)

@@ -163,14 +163,29 @@ class LogManager:
         with self._logs_lock:
             return list(self._logs.values())
 
-    def create(self, topic: str, partition: int, topic_id: uuid.UUID | None, config: LogConfig) -> PartitionLog:
-        """Make an empty log. Raises StorageError."""
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID | None,
+        config: LogConfig,
+        like: PartitionLog | None = None,
+    ) -> PartitionLog:
+        """Make an empty log, perhaps like another one of the topic that was made just now. Raises StorageError."""
         path = self.folder / f"{topic}-{partition}"
         if (topic, partition) in self._logs:
             raise StorageError(f"{topic}-{partition} exists already in {self.folder}")
         try:
             log = PartitionLog.create(
-                self._disk, path, topic, partition, topic_id, config, pool=self.flush_pool, now_ms=self._clock_ms()
+                self._disk,
+                path,
+                topic,
+                partition,
+                topic_id,
+                config,
+                pool=self.flush_pool,
+                now_ms=self._clock_ms(),
+                like=like,
             )
         except OSError as error:
             raise StorageError(f"cannot create {path}: {error.strerror or error}") from error

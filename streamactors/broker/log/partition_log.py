@@ -49,14 +49,19 @@ class PartitionLog(LogRead, LogFlush):
         *,
         pool: FlushPool,
         now_ms: int,
+        like: PartitionLog | None = None,
     ) -> PartitionLog:
-        """Make the folder of an empty log. Raises OSError."""
+        """Make the folder of an empty log. Raises OSError.
+
+        `like` is one of the same topic that was made just now: what would be the same in both is then one file with two
+        names, since making files is what takes the time. They are only ever replaced, never written in place."""
         disk.make_directory(directory)
         segment = Segment.create(disk, directory, 0, config, now_ms)
         loaded = LoadedLog([segment], ProducerState(now_ms=now_ms), LeaderEpochs(), 0, 0, 0, recovered=False)
         made = cls._made(disk, directory, topic, partition, topic_id, config, pool, loaded, 0)
         if topic_id is not None:
-            disk.write(directory / METADATA, encode_metadata(topic_id))
+            if like is None or not disk.link(like.directory / METADATA, directory / METADATA):
+                disk.write(directory / METADATA, encode_metadata(topic_id))
             made._unsynced.add(directory / METADATA)
         made.configured = True
         made._mark_compacted()
@@ -128,16 +133,6 @@ class PartitionLog(LogRead, LogFlush):
     def _shape(self) -> tuple[int, ...]:
         """What is different if anything was changed."""
         return self.end_offset, self.generation, *self._bases, len(self._condemned), len(self._unsynced)
-
-    def set_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Note the id of the topic that the folder belongs to. Raises StorageError."""
-        with self.lock:
-            self.topic_id = topic_id
-            try:
-                self.disk.write(self.directory / METADATA, encode_metadata(topic_id))
-            except OSError as error:
-                raise self._go_offline("write the topic's id", error) from error
-            self._unsynced.add(self.directory / METADATA)
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment, unless the active one is empty. Raises StorageError."""

@@ -78,6 +78,49 @@ def test_a_new_folder_gets_an_identity_and_keeps_it(start: Callable[..., LogMana
     assert {"version=1", "node.id=3", f"cluster.id={properties.cluster_id}"} <= set(text.splitlines())
 
 
+SMALL_FILES = ("partition.metadata", "leader-epoch-checkpoint")
+
+
+def twins(logs: LogManager) -> tuple[PartitionLog, PartitionLog]:
+    """Two logs of a topic, made together as a new topic's are."""
+    one = logs.create("t", 0, TOPIC_ID, LogConfig())
+    one.assign_leader_epoch(0)
+    other = logs.create("t", 1, TOPIC_ID, LogConfig(), one)
+    other.assign_leader_epoch(0, one)
+    return one, other
+
+
+def test_what_new_partitions_have_in_common_is_one_file_until_it_changes(start: Callable[..., LogManager]) -> None:
+    # A thousand partitions are a thousand folders and segments; without this they were two thousand files more.
+    logs = start()
+    one, other = twins(logs)
+    for name in SMALL_FILES:
+        assert (one.directory / name).samefile(other.directory / name)
+    before = (one.directory / "leader-epoch-checkpoint").read_bytes()
+    other.assign_leader_epoch(7)
+    assert (one.directory / "leader-epoch-checkpoint").read_bytes() == before
+    append(one, 3)
+    logs.delete("t", 1)
+    logs.remove_deleted()
+    crash(logs)
+    back = start().get("t", 0)
+    assert back is not None
+    assert (back.topic_id, back.latest_epoch, back.end_offset) == (TOPIC_ID, 0, 3)
+
+
+def test_a_file_system_without_hard_links_has_a_file_for_each(
+    start: Callable[..., LogManager], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    one, other = twins(start())
+    for name in SMALL_FILES:
+        assert (one.directory / name).read_bytes() == (other.directory / name).read_bytes()
+        assert not (one.directory / name).samefile(other.directory / name)
+
+
 def test_logs_come_back_with_their_ids_offsets_and_marks(start: Callable[..., LogManager]) -> None:
     logs = start()
     assert logs.get("a-b", 1) is None
