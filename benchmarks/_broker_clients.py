@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streamactors.broker.protocol.header import request_frame
-from streamactors.broker.protocol.messages import encode_request
+from streamactors.broker.protocol.messages import decode_response, encode_request
 from streamactors.broker.protocol.produce import ProduceRequest, encode_produce_request
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
@@ -218,6 +218,22 @@ def first_produce(sock: socket.socket, frame: bytes) -> int:
         if time.perf_counter() > give_up:
             raise RuntimeError(f"produce failed with error {code}")
         time.sleep(0.05)
+
+
+def write_once(servers: str, topic: str, partitions: int) -> None:
+    """Produce one record to each of a topic's partitions, all in one request, until each has taken it."""
+    frame = produce_frame(topic, 100, partitions=partitions)
+    give_up = time.perf_counter() + 120
+    with connect(servers) as sock:
+        while True:
+            sock.sendall(frame)
+            answer = decode_response(0, 9, memoryview(read_frame(sock)), 5)  # after the correlation id and no tags
+            codes = {each.error_code for part in answer.responses for each in part.partition_responses}
+            if codes == {0}:
+                return
+            if time.perf_counter() > give_up:
+                raise RuntimeError(f"{topic}: produce failed with errors {sorted(codes)}")
+            time.sleep(0.05)
 
 
 def pipelined(
