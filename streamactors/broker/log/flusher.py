@@ -6,8 +6,8 @@ never leaves before the sync that covers its record: `done` is called after it, 
 
 Whoever was answered by one sync probably writes again. Were the next sync to begin with those who came meanwhile, the
 writers would fall into two groups, each waiting for the other's sync and then for its own. So it waits until as many
-have come as were there when the last one ended, but no longer than half of what that took (the group commit of
-databases: PostgreSQL's commit_delay and commit_siblings, and its advice for them). A single writer is never waited for.
+have come as were there when the last one ended, but no longer than a sync takes, and less and less where they do not
+come (the group commit of databases: PostgreSQL's commit_delay and commit_siblings). A single writer is never waited for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Outcome = tuple[Done, ErrorCode]
 Deliver = Callable[[list[Outcome]], None]
 
 IDLE_SECONDS: Final = 2.0
-GATHERING: Final = 0.5
+GATHERING: Final = 1.0
+MORE_PATIENCE: Final = 0.25  # after waiting for them was worth it,
+LESS_PATIENCE: Final = 0.75  # and the factor after it was not: half of the times is enough
+SMOOTHING: Final = 0.25
 LONGEST_GATHERING_SECONDS: Final = 0.005
 MAX_THREADS: Final = 32
 
@@ -53,7 +56,7 @@ class FlushPool:
     ) -> None:
         self.deliver = deliver
         self.gathering = gathering
-        """How long a sync waits for those whom the last one answered, as a fraction of what that took."""
+        """How long a sync waits at most for those whom the last one answered, as a fraction of what a sync takes."""
         self._max_threads = max_threads
         self._jobs: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
@@ -121,6 +124,8 @@ class Flusher:
         self._enough_came = threading.Condition(log.lock)
         self._expected = 0  # so many waited when the last sync ended,
         self._expected_until = 0.0  # and until then those who were answered may be back
+        self._patience = pool.gathering
+        self._sync_seconds = 0.0  # smoothed
 
     def request(self, result: AppendResult, done: Done) -> None:
         """Call done(NONE) once the append is on the disk, or done(error) if it was taken back because that failed.
@@ -174,11 +179,7 @@ class Flusher:
                 if failure is None:
                     self._log.end_flush(ticket)
                     outcomes = self._finish_waiting()
-                    ended = time.monotonic()
-                    self._expected = len(outcomes) + len(self._waiting)
-                    self._expected_until = ended + min(
-                        (ended - begun) * self._pool.gathering, LONGEST_GATHERING_SECONDS
-                    )
+                    self._expect(len(outcomes) + len(self._waiting), begun)
                 else:
                     self._log.fail_flush(ticket, failure)
                     outcomes = self._fail_waiting()
@@ -197,7 +198,19 @@ class Flusher:
         while len(self._waiting) < self._expected:
             left = self._expected_until - time.monotonic()
             if left <= 0 or not self._enough_came.wait(left):
+                self._patience *= LESS_PATIENCE
                 return
+        self._patience = min(self._patience + MORE_PATIENCE, self._pool.gathering)
+
+    def _expect(self, writers: int, begun: float) -> None:
+        """So many wrote at the time of a sync that began then and has just ended."""
+        ended = time.monotonic()
+        took = ended - begun
+        self._sync_seconds = (
+            took if not self._sync_seconds else self._sync_seconds + SMOOTHING * (took - self._sync_seconds)
+        )
+        self._expected = writers
+        self._expected_until = ended + min(self._sync_seconds * self._patience, LONGEST_GATHERING_SECONDS)
 
     def _finish_waiting(self) -> list[Outcome]:
         """Take out those that are settled now."""
