@@ -94,13 +94,19 @@ def _broker(folder: Folder) -> Cluster:
 def _spark(folder: Folder) -> Any:
     from streamactors.spark import spark_session
 
+    java = (
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",  # the JVM lives for half a minute: what its second compiler would gain costs it 12 s of CPU
+        f"-Djava.io.tmpdir={folder.temporary}",
+        f"-Dderby.system.home={folder.temporary}",
+    )
     return spark_session(
         "streamactors-demo",
         **{
             "spark.local.dir": str(folder.temporary),
             "spark.sql.warehouse.dir": str(folder.temporary / "warehouse"),
             "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Djava.io.tmpdir={folder.temporary} -Dderby.system.home={folder.temporary}",
+            "spark.driver.extraJavaOptions": " ".join(java),
         },
     )
 

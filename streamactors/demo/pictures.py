@@ -137,6 +137,7 @@ def _daily(values: pd.Series[float], day: Any, how: str) -> tuple[Any, Any]:
 
 def pauses(samples: Path) -> Any:
     """Buffers and pauses of each partition while Spark worked, what Spark had, and what it asked for; None when nobody looked."""
+    import numpy as np
     from matplotlib.figure import Figure
 
     if not samples.exists():
@@ -157,12 +158,18 @@ def pauses(samples: Path) -> Any:
         axes.fill_between(seconds, 0, filled, color="#5b84b1", linewidth=0, step="post")
         axes.set_ylim(0, top)
         axes.set_ylabel(f"{origin}\nbuffer, KiB")
-    for axes, of_look, label, color in (
-        (spark, "at_spark", "at Spark\nrows", "#8a6d3b"),
-        (demand, "demand", "demand\nrecords", "#2f6f6b"),
-    ):
-        axes.fill_between(seconds, 0, [look.get(of_look, 0) for look in looks], color=color, step="post", linewidth=0)
-        axes.set_ylabel(label)
+    given, gathered, asked = (
+        np.array([look.get(name, 0) / 1_000 for look in looks]) for name in ("at_spark", "gathered", "asked")
+    )
+    spark.fill_between(seconds, 0, given, color="#8a6d3b", step="post", linewidth=0, label="being written")
+    spark.fill_between(
+        seconds, given, given + gathered, color="#d9c39a", step="post", linewidth=0, label="for the next batch"
+    )
+    spark.set_ylabel("at Spark\n1,000 rows")
+    spark.legend(loc="upper left", ncols=2, frameon=False, fontsize=8, bbox_to_anchor=(0, 1.22), borderpad=0)
+    demand.fill_between(seconds, 0, asked, color="#2f6f6b", step="post", linewidth=0)
+    demand.set_ylabel("demand\n1,000 rows")
+    for axes in (spark, demand):
         axes.set_ylim(bottom=0)
     demand.set_xlabel("seconds")
     demand.set_xlim(0, max(seconds[-1], 0.1))

@@ -69,13 +69,18 @@ def _into_spark(job: Job, module: Any, topic: str) -> int:
         spark = job.spark.result()
         control, query = module.graph(job.bootstrap, spark, folder.parquet / name, folder.checkpoints / name).run()
 
-        def at_spark() -> dict[str, int]:
-            return {"at_spark": query.progress().get("given_rows", 0)}
-
-        with watched(control, meter, folder.samples / f"{name}.jsonl", at_spark):
+        with watched(control, meter, folder.samples / f"{name}.jsonl", lambda: spark_side(query.progress())):
             query.completion.result()
             control.is_shutdown.result()
     return total
+
+
+def spark_side(progress: dict[str, Any]) -> dict[str, int]:
+    """Return what Spark is writing, what has been gathered for its next batch, and how many rows it still asks for: none while that one is
+    full, and none before it has started or behind the end."""
+    gathered = progress.get("gathered_rows", 0)
+    asked = max(0, progress["batch_rows"] - gathered) if progress.get("phase") == "giving" else 0
+    return {"at_spark": progress.get("given_rows", 0), "gathered": gathered, "asked": asked}
 
 
 def hours_into_alerts(job: Job) -> int:

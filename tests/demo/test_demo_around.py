@@ -16,7 +16,7 @@ from streamactors.demo.data import DemoError, flights_frame
 from streamactors.demo.folder import Folder
 from streamactors.demo.pictures import draw_pictures
 from streamactors.demo.progress import Progress
-from streamactors.demo.steps import STEPS
+from streamactors.demo.steps import STEPS, spark_side
 from streamactors.demo.tables import Tables
 from streamactors.demo.truth import Truth
 
@@ -170,6 +170,9 @@ def test_pictures_are_drawn_of_what_there_is(tmp_path, right):
     look = {
         "at": 1.0,
         "demand": 5,
+        "at_spark": 20_000,
+        "gathered": 9_000,
+        "asked": 11_000,
         "pauses": 1,
         "resumes": 0,
         "partitions": {"flights-0": {"buffered_bytes": 9, "paused": True}},
@@ -180,6 +183,15 @@ def test_pictures_are_drawn_of_what_there_is(tmp_path, right):
     assert [path.name for path in drawn] == ["delays.png", "alerts.png", "pauses.png"]
     for path in drawn:
         assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("phase", "gathered", "asked"),
+    [("waiting", 0, 0), ("giving", 0, 20), ("giving", 15, 5), ("giving", 23, 0), ("over", 0, 0)],
+)
+def test_spark_asks_for_what_its_next_batch_has_room_for(phase, gathered, asked):
+    progress = {"phase": phase, "batch_rows": 20, "given_rows": 7, "gathered_rows": gathered}
+    assert spark_side(progress) == {"at_spark": 7, "gathered": gathered, "asked": asked}
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch):
