@@ -1,12 +1,39 @@
-"""On a busy machine the first answer of a broker may take longer than a person at a terminal would like to wait."""
+"""A broker for each file, and `streamactors` as a call.
+
+On a busy machine the first answer of a broker may take longer than a person at a terminal would like to wait."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
+
 import pytest
 
+from streamactors.broker import Cluster
+from streamactors.cli.main import run
 from streamactors.kafka import client
+from tests.cli.ran import Ran, Run
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "CONNECT_TIMEOUT_MS", 30_000)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def streamactors(broker: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("STREAMACTORS_BOOTSTRAP", broker.bootstrap_servers)
+
+    def run_command(*arguments: str, stdin: bytes = b"") -> Ran:
+        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin)))
+        code = run(arguments)
+        return Ran(code, *capsys.readouterr())
+
+    return run_command

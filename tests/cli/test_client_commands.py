@@ -2,60 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from io import BytesIO, TextIOWrapper
-from typing import Any, NamedTuple
 
 import pytest
 
 from streamactors.broker import Cluster
-from streamactors.cli.main import COMMANDS, run
+from streamactors.cli.main import COMMANDS
 from streamactors.cli.texts import as_time
 from streamactors.kafka import client
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[list[str]]:
-        """The cells of a table, header and rules left out."""
-        lines = [line.split() for line in self.out.splitlines() if line.strip() and "───" not in line]
-        return lines[1:]
-
-    @property
-    def json(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def streamactors(broker: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("STREAMACTORS_BOOTSTRAP", broker.bootstrap_servers)
-
-    def run_command(*arguments: str, stdin: bytes = b"") -> Ran:
-        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin)))
-        code = run(arguments)
-        return Ran(code, *capsys.readouterr())
-
-    return run_command
+from tests.cli.ran import Run
 
 
 @pytest.fixture

@@ -7,29 +7,9 @@ import json
 import pytest
 
 from streamactors import ActorSystem, Keep, Sink
-from streamactors.broker import Cluster
-from streamactors.cli.main import run
 from streamactors.kafka import Consumer, ConsumerSettings, SendProducer, Subscriptions
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ProducerSettings
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def streamactors(broker, capsys, monkeypatch):
-    monkeypatch.setenv("STREAMACTORS_BOOTSTRAP", broker.bootstrap_servers)
-
-    def run_command(*arguments):
-        code = run(arguments)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run_command
 
 
 @pytest.fixture

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streamactors.broker import Cluster
-from streamactors.cli.main import run
 from tests.broker.apis.test_group_apis import join, sync
 from tests.broker.wire import WireClient
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[list[str]]:
-        return [line.split() for line in self.out.splitlines() if line.strip() and "───" not in line]
-
-    @property
-    def json(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def streamactors(broker: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("STREAMACTORS_BOOTSTRAP", broker.bootstrap_servers)
-    return lambda *arguments: Ran(run(arguments), *capsys.readouterr())
+from tests.cli.ran import Run
 
 
 @pytest.fixture
