@@ -143,9 +143,9 @@ class _GateLogic(SinkLogic):
 
 
 def gated(
-    system: ActorSystem, servers: str, topic: str, partitions: int, n: int, open_at_once: int, step: int
+    system: ActorSystem, servers: str, topic: str, partitions: int, n: int, size: int, open_at_once: int, step: int
 ) -> dict[str, float]:
-    """Take n records while only so many partitions, drawn anew after every `step` records, have demand."""
+    """Take n records of `size` bytes while only so many partitions, drawn anew after every `step` records, have demand."""
     stats: dict[str, Any] = {}
     properties = {"statistics.interval.ms": 100, "stats_cb": lambda text: stats.update(json.loads(text))}
     settings = settings_for(servers, "gated", properties=properties)
@@ -173,16 +173,16 @@ def gated(
         for i, gate in enumerate(draw.sample(gates, partitions)):
             gate.allow(step // open_at_once if i < open_at_once else 0)
         stepped.wait(0.5)  # longer only where a partition has run out
-        buffered = sum(p["buffered_bytes"] for p in control.snapshot()["partitions"].values())
-        held = max(held, buffered + _queued_bytes(stats))
+        held = max(held, _held_bytes(control.snapshot(), stats, count[0], size))
     wall, cpu = time.perf_counter() - started, time.process_time() - cpu
     time.sleep(0.15)  # for the last statistics
     found = control.snapshot()
+    waiting = _held_bytes(found, stats, count[0], size)
     control.shutdown().result(60)
     return {
         "rate": count[0] / wall,
         "cpu_each": cpu / count[0],
-        "fetched": float(stats.get("rx_bytes", 0)),
+        "fetched": float(stats.get("rx_bytes", 0)) - waiting,  # read ahead is not read twice
         "requests": float(sum(b["req"].get("Fetch", 0) for b in stats.get("brokers", {}).values())),
         "pauses": float(found["pauses"]),
         "held": float(held),
@@ -190,7 +190,10 @@ def gated(
     }
 
 
-def _queued_bytes(stats: dict[str, Any]) -> int:
-    """What librdkafka holds for us."""
+def _held_bytes(found: dict[str, Any], stats: dict[str, Any], taken: int, size: int) -> int:
+    """What was read ahead: by librdkafka, by the consumer, and by the sub-sources. Librdkafka has one queue for all partitions, and
+    each of them tells the size of the whole."""
     topics = stats.get("topics", {}).values()
-    return sum(int(p.get("fetchq_size", 0)) for topic in topics for p in topic["partitions"].values())
+    queued = max((int(p["fetchq_size"]) for topic in topics for p in topic["partitions"].values()), default=0)
+    buffered = sum(p["buffered_records"] for p in found["partitions"].values())
+    return queued + (buffered + found["delivered"] - taken) * size

@@ -147,8 +147,8 @@ def partial_demand(
     share = n * 2 // 3  # or one partition would run out while it alone has demand
     rates, cpus, bytes_each, pauses, requests, held = [], [], [], [], [], []
     for _ in range(3):
-        whole = ours.gated(system, servers, topic, partitions, share, partitions, step)
-        some = ours.gated(system, servers, topic, partitions, share, at_once, step)
+        whole = ours.gated(system, servers, topic, partitions, share, size, partitions, step)
+        some = ours.gated(system, servers, topic, partitions, share, size, at_once, step)
         rates.append(some["rate"] / whole["rate"])
         cpus.append(whole["cpu_each"] / some["cpu_each"])
         bytes_each.append(some["fetched"] / (some["taken"] * size))

@@ -273,9 +273,9 @@ class StreamConsumer:
             return Received()
         text, given = self._statistics
         of = [p for topic in json.loads(text).get("topics", {}).values() for p in topic["partitions"].values()]
-        return Received(
-            sum(p["rxmsgs"] for p in of), sum(p["rxbytes"] for p in of), sum(p["fetchq_cnt"] for p in of), given
-        )
+        # all partitions feed the consumer's one queue, and each tells the length of that
+        waiting = max((p["fetchq_cnt"] for p in of), default=0)
+        return Received(sum(p["rxmsgs"] for p in of), sum(p["rxbytes"] for p in of), waiting, given)
 
     def positions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets that will be read next, for partitions whose position is known."""
