@@ -163,13 +163,13 @@ def test_a_batch_that_lies_about_itself_is_refused(
 
 
 def _serve(broker: LiveBroker, api: Api) -> None:
-    broker.on_data_plane(lambda: broker.node.routes._apis.__setitem__(api.key, api))
+    broker.on_data_plane(lambda: broker.node.routes.loaded.__setitem__(api.key, api))
 
 
 @pytest.fixture
 def unused_key(broker: LiveBroker) -> Iterator[int]:
     yield 41  # DescribeDelegationToken: error_code at its top
-    broker.on_data_plane(lambda: broker.node.routes._apis.pop(41, None))
+    broker.on_data_plane(lambda: broker.node.routes.loaded.pop(41, None))
 
 
 BODY: dict[str, Any] = {"owners": []}

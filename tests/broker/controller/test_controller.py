@@ -15,6 +15,7 @@ from streamactors.broker import Cluster
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
+from streamactors.broker.log.partition_log import PartitionLog
 from tests.broker.live_broker import LiveBroker, batch, produce_body
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.broker.wire import WireClient
@@ -95,13 +96,15 @@ def test_a_full_disk_while_folders_are_made_leaves_nothing_behind(
         client = broker.client()
         make, made = broker.node.logs.create, []
 
-        def fill(topic: str, partition: int, topic_id: uuid.UUID | None, config: LogConfig) -> object:
+        def fill(
+            topic: str, partition: int, topic_id: uuid.UUID | None, config: LogConfig, like: PartitionLog | None = None
+        ) -> object:
             if partition == 1:
                 from streamactors.broker.errors import StorageError
 
                 raise StorageError(f"cannot create {topic}-{partition}: No space left on device")
             made.append(topic)
-            return make(topic, partition, topic_id, config)
+            return make(topic, partition, topic_id, config, like)
 
         monkeypatch.setattr(broker.node.logs, "create", fill)
         ((code, message),) = create(client, "big")
