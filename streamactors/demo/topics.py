@@ -32,7 +32,7 @@ def consumer(bootstrap: str, group: str) -> ConsumerSettings:
         auto_offset_reset="earliest",
         properties={"isolation.level": "read_committed"},
         preflight_timeout_ms=PATIENCE_MS,
-        max_poll_records=5_000,
+        max_poll_records=15_000,
         high_bytes=256 << 10,
         low_bytes=128 << 10,
     )
