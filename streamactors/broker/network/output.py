@@ -73,18 +73,18 @@ class Output:
         parts = self._parts
         if not self._regions and self.size <= _AT_ONCE:
             return self._send_together()
-        budget = _PER_TURN
-        while parts and budget > 0:
+        enough = self.size - _PER_TURN
+        while parts and self.size > enough:
             head = parts[0]
             try:
                 if isinstance(head, _IN_MEMORY):
-                    sent = self._send_bytes()
+                    whole = self._send_bytes()
                 else:
-                    sent = self._send_region(head)
+                    whole = self._send_region(head)
             except (BlockingIOError, InterruptedError):
                 return False
-            budget -= sent
-            self.size -= sent
+            if not whole:
+                return False  # the socket is full; to ask once more only to hear so costs as much as to send
         return not parts
 
     def _send_together(self) -> bool:
@@ -112,7 +112,8 @@ class Output:
         self._parts.clear()
         self.size = self._regions = 0
 
-    def _send_bytes(self) -> int:
+    def _send_bytes(self) -> bool:
+        """Send the bytes up to the next region; return whether all of them went."""
         parts = self._parts
         gathered: list[bytes | bytearray | memoryview] = []
         flags = _NO_SIGNAL
@@ -127,21 +128,23 @@ class Output:
             sent = self._socket.send(gathered[0], flags)
         else:
             sent = self._socket.sendmsg(gathered, (), flags)
+        self.size -= sent
         left = sent
         for part in gathered:
             if len(part) > left:
                 parts[0] = memoryview(part)[left:]
-                break
+                return False
             left -= len(part)
             parts.popleft()
-        return sent
+        return True
 
-    def _send_region(self, region: FileRegion) -> int:
+    def _send_region(self, region: FileRegion) -> bool:
+        """Send of the region what one turn may; return whether all of that went."""
         done = self._sent_of_region
         wanted = region.length - done
-        sent = 0
+        sent, tried = 0, min(wanted, _PER_TURN)
         if wanted:
-            sent = os.sendfile(self._socket.fileno(), region.fd, region.position + done, min(wanted, _PER_TURN))
+            sent = os.sendfile(self._socket.fileno(), region.fd, region.position + done, tried)
             if sent == 0:
                 raise RegionTooShort(f"a file ended {wanted} bytes before the end of a response")
         if sent == wanted:
@@ -151,4 +154,5 @@ class Output:
             region.release()
         else:
             self._sent_of_region = done + sent
-        return sent
+        self.size -= sent
+        return sent == tried
