@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,7 +103,10 @@ def _child(descriptor: int) -> int:
 
     os.set_inheritable(descriptor, False)
     with socket.socket(fileno=os.dup(descriptor)) as end:
-        arguments = _read_message(end, START_TIMEOUT_S)
+        try:
+            arguments = _read_message(end, START_TIMEOUT_S)
+        except ConnectionError:  # the parent has gone: there is nobody to tell
+            return 1
         try:
             assembled, metrics = assemble_arguments(arguments)
 
@@ -113,13 +117,19 @@ def _child(descriptor: int) -> int:
                     "data_folder": str(assembled.folder),
                     "temporary": assembled.temporary,
                 }
-                end.sendall(json.dumps(told).encode() + b"\n")
+                _tell(end, told)
 
             run(assembled, ready, metrics_address=metrics, parent_pipe=descriptor)
         except StreamActorsError as error:
-            end.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
+            _tell(end, {"error": str(error)})
             return 2
     return 0
+
+
+def _tell(parent: socket.socket, message: dict[str, Any]) -> None:
+    """Send the parent a line, unless it has gone meanwhile: then its end of the pipe stops the broker."""
+    with suppress(ConnectionError):
+        parent.sendall(json.dumps(message).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -163,6 +164,23 @@ def test_a_child_never_outlives_its_parent(number: signal.Signals) -> None:
     wait_until(lambda: not is_alive(int(pid)), "the end of the orphan")
     wait_until(lambda: not Path(folder).exists(), "the removal of its folder")
     parent.stdout.close()
+
+
+@pytest.mark.parametrize("said", [None, {"listen": ["127.0.0.1:0"]}, {"listen": ["nowhere"]}])
+def test_a_child_whose_parent_goes_while_it_starts_ends_without_a_word(
+    said: dict[str, object] | None, tmp_path: Path
+) -> None:
+    # Ctrl-C twice: the parent was gone before the child could say that it is ready, and its BrokenPipeError was shown to the user
+    ours, theirs = socket.socketpair()
+    if said is not None:
+        arguments = {"advertise": [], "data": str(tmp_path / "data"), "settings": {}, "metrics": None, **said}
+        ours.sendall(json.dumps(arguments).encode() + b"\n")
+    with theirs:
+        command = [sys.executable, "-m", "streamactors.broker.child_process", str(theirs.fileno())]
+        child = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True)
+    ours.close()
+    _, complaint = child.communicate(timeout=60)
+    assert complaint == ""
 
 
 def test_a_forgotten_cluster_is_closed_with_the_interpreter() -> None:
