@@ -52,6 +52,7 @@ def run_demo(into: Path, per_second: int | None = None) -> bool:
 
         job = Job(folder, cluster.bootstrap_servers, progress, flights, beside(_spark, folder), per_second)
         undo.callback(_stop, job.spark)
+        undo.enter_context(_interruptions_told(progress))
         for topic, partitions in topics.PARTITIONS.items():
             if not going_on:
                 cluster.create_topic(topic, partitions, topics.CONFIG)
@@ -148,6 +149,16 @@ def _terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _interruptions_told(progress: Progress) -> Iterator[None]:
+    """Say why the prompt does not come back at once."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        progress.say("stopping Spark and the broker; the same command goes on from here")
+        raise
 
 
 @contextmanager
