@@ -195,11 +195,15 @@ class Flusher:
 
     def _gather(self) -> None:
         """Wait for those who were answered just now to write again. The log's lock is held, but for the waiting."""
+        waited = False
         while len(self._waiting) < self._expected:
             left = self._expected_until - time.monotonic()
-            if left <= 0 or not self._enough_came.wait(left):
-                self._patience *= LESS_PATIENCE
+            if left <= 0:
+                if waited:
+                    self._patience *= LESS_PATIENCE
                 return
+            waited = True
+            self._enough_came.wait(left)
         self._patience = min(self._patience + MORE_PATIENCE, self._pool.gathering)
 
     def _expect(self, writers: int, begun: float) -> None:
