@@ -86,6 +86,7 @@ def static_member_written(group: Group, event: StaticMemberWritten, effects: lis
         # A client that cannot skip would assign again if it heard that it leads: it hears the id it had before.
         answer = replace(current_generation(group, member, as_leader=False), leader=event.leader_before or "")
     effects.append(Answer(member.join, answer))
+    effects.append(session_started(member))  # it may have run out unseen while the log was written
     return group.with_member(replace(member, join=None))
 
 

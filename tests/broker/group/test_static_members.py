@@ -70,6 +70,22 @@ def test_a_static_member_whose_return_cannot_be_written_stays_who_it_was() -> No
     assert world.heartbeat(old, instance_id="i1") is E.NONE
 
 
+def test_a_static_member_whose_return_took_the_log_longer_than_its_session_can_still_expire() -> None:
+    # joins -> the log is slow -> its session runs out, which is ignored while its request waits -> the log answers: had
+    # nobody started the session again, a client that died meanwhile would keep its partitions for ever.
+    world = World()
+    world.stable("i0")
+    world.auto_write = False
+    token = world.join(instance_id="i0")
+    world.advance(20_000)
+    world.written()
+    assert world.joined(token).error is E.NONE
+    world.advance(9_000)
+    assert world.group.member_of_instance("i0") is not None
+    world.advance(2_000)
+    assert world.group.member_of_instance("i0") is None
+
+
 def test_a_static_member_returning_with_another_assignor_starts_a_rebalance() -> None:
     world = World()
     world.stable("i0")
