@@ -90,5 +90,17 @@ class Files:
             raise SparkError(f"{self.at(*old).toString()} could not be renamed to {self.at(*new).toString()}")
 
 
+def absolute(spark: Any, given: str) -> str:
+    """Return a path that means the same in the session's JVM, which may have been started elsewhere: a relative one of the local file
+    system begins where this process is. Others (hdfs:, s3a:, a relative one where the default file system is not local) are as given."""
+    scheme, colon, rest = given.partition(":")
+    if colon and "/" not in scheme:
+        return f"file:{os.path.abspath(rest)}" if scheme == "file" and not rest.startswith("/") else given
+    if given.startswith("/"):
+        return given
+    default = spark._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS", "file:///")
+    return os.path.abspath(given) if str(default).startswith("file:") else given
+
+
 def _fresh(name: str) -> str:
     return f".{name}.new"

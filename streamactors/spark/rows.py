@@ -32,9 +32,7 @@ class Rows:
 
     def batches(self, chunk: Sequence[Any]) -> list[pa.RecordBatch]:
         """Return the chunk as record batches without empty ones. Raises RowError naming the row and the field."""
-        if isinstance(chunk[0], (pa.RecordBatch, pa.Table)) or any(
-            isinstance(e, (pa.RecordBatch, pa.Table)) for e in chunk
-        ):
+        if has_arrow(chunk):
             return list(chain.from_iterable(map(self._arrow, chunk)))
         try:
             found = self._batch(chunk)
@@ -141,6 +139,16 @@ class Rows:
             pa.array([value if fix is None else fix(value)], type=field.type)
         except Exception as error:  # noqa: BLE001  # whatever a value does when it is looked at
             raise ValueError(f"field {name!r} is {shortened(value, 60)}, not {field.type}: {_line(error)}") from None
+
+
+def largest(chunk: Sequence[Any]) -> int:
+    """Return the rows of the largest element: more than one only where there are tables."""
+    return max(1, *(getattr(element, "num_rows", 1) for element in chunk)) if has_arrow(chunk) else 1
+
+
+def has_arrow(chunk: Sequence[Any]) -> bool:
+    """Return whether a chunk has Arrow data in it."""
+    return any(issubclass(kind, (pa.RecordBatch, pa.Table)) for kind in set(map(type, chunk)))
 
 
 # ── values within values ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,7 +23,7 @@ SHORT_INTERRUPT: Final = f"py4j.protocol.Py4JJavaError: An error occurred while 
 NO_WORKER: Final = "Python worker failed to connect back"
 """Spark gives a Python process that plans a read 10 s to start, whatever is configured; a busy machine may take longer."""
 
-RETRIES: Final = 5
+RETRIES: Final = 10
 
 BatchFunction = Callable[[Any, int, str], object]
 

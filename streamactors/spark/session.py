@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.spark.errors import SparkSetupError
 from streamactors.spark.java import java_home
+from streamactors.spark.python import workers_python
 from streamactors.spark.quiet import without_greetings
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ LOCAL_DEFAULTS: Final[dict[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    # Spark's other way starts several small programs for each file of the checkpoint, where Hadoop's native library is missing
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 
 _QUIET = """status = error
@@ -69,8 +73,6 @@ def spark_session(app_name: str = "streamactors", master: str = "local[2]", **co
         for name, value in conf.items():
             builder = builder.config(_named(name), _text(value))
         return builder.getOrCreate()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory(prefix="streamactors-spark-") as folder:
         quiet = Path(folder) / "log4j2.properties"
         quiet.write_text(_QUIET)
@@ -79,7 +81,7 @@ def spark_session(app_name: str = "streamactors", master: str = "local[2]", **co
             settings[options] = f"{settings.get(options, '')} -Dlog4j2.configurationFile={quiet.as_uri()}".strip()
         for name, value in settings.items():
             builder = builder.config(name, value)
-        with _java(java_home()), without_greetings() as said:
+        with _java(java_home()), workers_python(local=master.startswith("local")), without_greetings() as said:
             try:
                 session = builder.getOrCreate()
             except Exception as error:

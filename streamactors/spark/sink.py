@@ -10,9 +10,11 @@ from streamactors.dsl.sink import Sink
 from streamactors.engine.blueprint import StageModule
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
+from streamactors.spark.files import absolute
 from streamactors.spark.parquet import EPOCH, QUERY, ParquetWriter, Transform
 from streamactors.spark.query import SparkStreamQuery
 from streamactors.spark.rows import BadRow
+from streamactors.spark.runner import BatchFunction
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session import check_session
 from streamactors.spark.sink_logic import SinkSettings
@@ -50,7 +52,8 @@ class SparkSink:
     ) -> Sink[Any, SparkStreamQuery]:
         """Call `fn(df, epoch_id)` with each batch, in order, in this process: at least once per batch, with the same rows each time.
 
-        `schema`: DDL ("key string, n long") or a StructType. `checkpoint`: a folder of this query's own. `max_rows`: of a batch; how many it
+        `schema`: DDL ("key string, n long") or a StructType. `checkpoint`: a folder of this query's own, a relative one from where this
+        process is. `max_rows`: of a batch; how many it
         gets follows from how long batches take, so that one takes about `target_batch_s`. `trigger`: None (as soon as the batch before is
         done), "available_now" (end with the input), or seconds between batches. `dead_letters(row, error)` gets rows that do not fit;
         without it the first one fails the stream. `fail_on_data_loss=False`: records that retention has taken from under the checkpoint are
@@ -62,7 +65,7 @@ class SparkSink:
         return _sink(
             "SparkSink.foreach_batch",
             spark,
-            lambda frame, epoch, _: fn(frame, epoch),
+            lambda: lambda frame, epoch, _: fn(frame, epoch),
             schema,
             checkpoint,
             max_rows,
@@ -107,12 +110,10 @@ class SparkSink:
             raise BuildError(f"{name}: partition_by must be names of columns, got {shortened(partition_by, 60)}")
         if {QUERY, EPOCH} & set(columns):
             raise BuildError(f"{name}: {QUERY} and {EPOCH} are the table's own columns; partition by others")
-        check_session(spark)
-        writer = ParquetWriter(spark, _folder(name, "path", path), transform, columns)
         return _sink(
             name,
             spark,
-            writer,
+            lambda: ParquetWriter(spark, _folder(name, spark, "path", path), transform, columns),
             schema,
             checkpoint,
             max_rows,
@@ -129,7 +130,7 @@ class SparkSink:
 def _sink(
     name: str,
     spark: Any,
-    write: Callable[[Any, int, str], object],
+    make_write: Callable[[], BatchFunction],
     schema: Any,
     checkpoint: str | os.PathLike[str],
     max_rows: int,
@@ -141,6 +142,7 @@ def _sink(
     bind: str,
     advertise: str | None,
 ) -> Sink[Any, SparkStreamQuery]:
+    """Return a sink with what both have in common checked; `make_write` is called with a session that is known to be good."""
     check_session(spark)
     at_least(name, "max_rows", max_rows, 1)
     if not isinstance(target_batch_s, (int, float)) or target_batch_s <= 0:
@@ -151,9 +153,9 @@ def _sink(
     register(spark)
     settings = SinkSettings(
         spark=spark,
-        write=write,
+        write=make_write(),
         schema=rows,
-        checkpoint=_folder(name, "checkpoint", checkpoint),
+        checkpoint=_folder(name, spark, "checkpoint", checkpoint),
         max_rows=max_rows,
         target_ms=target_batch_s * 1_000,
         trigger=trigger_of(name, trigger),
@@ -166,7 +168,7 @@ def _sink(
     return Sink(StageModule(SparkSinkStage(name, settings)))
 
 
-def _folder(name: str, what: str, given: object) -> str:
+def _folder(name: str, spark: Any, what: str, given: object) -> str:
     if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
         raise BuildError(f"{name}: {what} must be a folder, got {shortened(given, 60)}")
-    return str(os.fspath(given))
+    return absolute(spark, str(os.fspath(given)))

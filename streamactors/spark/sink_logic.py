@@ -23,7 +23,7 @@ from streamactors.spark.bridge import Bridge, reachable
 from streamactors.spark.checkpoint import Checkpoint
 from streamactors.spark.errors import SparkError, SparkSetupError
 from streamactors.spark.query import SparkStreamQuery
-from streamactors.spark.rows import BadRow, Rows
+from streamactors.spark.rows import BadRow, Rows, largest
 from streamactors.spark.runner import QueryRunner
 from streamactors.spark.schema import RowSchema
 
@@ -58,7 +58,7 @@ class SparkSinkLogic(Logic):
         self._settings = settings
         self.query = SparkStreamQuery()
         self._rows = Rows(settings.schema.arrow, settings.bad_rows)
-        self._rows_per_element = float(PLENTY)  # until the first one has shown whether it is a row or a table
+        self._largest = PLENTY  # rows of an element, so far; the first one is asked for alone, for it may be a table
         self._outcome: BaseException | None = None
         self._query_ended = False
         self._order: list[Any] = []  # the sources, by their place in the graph
@@ -220,17 +220,19 @@ class SparkSinkLogic(Logic):
     def _ask(self) -> None:
         room = self._batches.room()
         if room > 0:
-            self.in_.want(max(1, min(MAX_ASKED, int(room / self._rows_per_element))))
+            self.in_.want(self._elements(room))
+
+    def _elements(self, room: int) -> int:
+        """Return how many elements to take for so many rows. Each may be as large as the largest: what comes between two marks cannot
+        be cut, and should fit into a batch."""
+        return max(1, min(MAX_ASKED, room // self._largest))
 
     def on_push(self, in_: Connection) -> None:
-        room = max(1, int(self._batches.room() / self._rows_per_element))
-        chunk = in_.grab(min(room, MAX_ASKED))
-        rows = 0
+        chunk = in_.grab(self._elements(self._batches.room()))
         for batch in self._rows.batches(chunk):
-            rows += batch.num_rows
             self._batches.add(batch, batch.num_rows)
-        each = max(1.0, rows / len(chunk))
-        self._rows_per_element = each if self._rows_per_element == PLENTY else (self._rows_per_element + each) / 2
+        rows = largest(chunk)
+        self._largest = rows if self._largest == PLENTY else max(self._largest, rows)
         self._ask()
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from streamactors import Keep, Source
 from streamactors.spark import RowError, SparkSink, SparkStreamQuery
+from streamactors.spark.files import absolute
 
 pytestmark = pytest.mark.timeout(600)
 END_S = 300.0
@@ -137,6 +138,36 @@ def test_tables_are_not_asked_for_as_if_they_were_rows(spark: Any, tmp_path: Pat
     assert query.await_termination(END_S)
     assert sorted(rows) == list(range(6_000))
     assert max(retained) <= 2_000
+
+
+def test_relative_folders_begin_where_this_process_is(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The JVM was started elsewhere; it would make them there."""
+    monkeypatch.chdir(tmp_path)
+    sink = SparkSink.parquet(spark, "out/table", "n long", "out/ck")
+    monkeypatch.chdir("/")
+    assert run(Source.from_iterable([(1,), (2,)]), sink).await_termination(END_S)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"table", "ck"}
+    assert sorted(row.n for row in spark.read.parquet(str(tmp_path / "out" / "table")).collect()) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("a/b", "/here/a/b"),
+        ("file:a", "file:/here/a"),
+        ("/a", "/a"),
+        ("file:///a", "file:///a"),
+        ("hdfs://host/a", "hdfs://host/a"),
+        ("s3a://bucket/a", "s3a://bucket/a"),
+    ],
+)
+def test_what_is_not_relative_or_not_local_is_left_alone(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, given: str, meant: str
+) -> None:
+    monkeypatch.setattr("os.getcwd", lambda: "/here")
+    assert absolute(spark, given) == meant
 
 
 def test_a_row_that_does_not_fit_fails_the_query(spark: Any, tmp_path: Path) -> None:

