@@ -231,6 +231,11 @@ def _check_replayable(node: Node, needs: Needs) -> None:
             f"{needs.reader} asks for ranges again after a crash, and source '{node.label}' cannot be read again; "
             "write it to a topic in a graph of its own, and read that topic here"
         )
+    if stage.begins_again:
+        raise BuildError(
+            f"{needs.reader} says once per run where its sources begin, and '{node.label}' makes its source anew within the run; "
+            "leave it away and run the whole graph again when it has failed: it goes on where it stood"
+        )
 
 
 def _check_stage(node: Node, handling: Handling, needs: Needs, loops: bool) -> None:

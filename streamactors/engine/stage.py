@@ -76,6 +76,8 @@ class GraphStage:
     """True for a source whose elements are sources that bear its name in marks."""
     opens_sources: bool = False
     """True for a stage that runs the sources among its elements inside itself."""
+    begins_again: bool = False
+    """True for a source that may be made anew within a run."""
     no_marks: str = ""
     """Why the stage must not stand in a run that reads marks; empty: it may."""
 

@@ -71,6 +71,7 @@ class RestartingSource(_Restarting):
     name = "restart_source"
     what = "RestartSource"
     ports = (0, 1)
+    begins_again = True
 
     # What its marks are like has to be known before it runs: then the first source is made already, and kept for the first start.
 
