@@ -10,12 +10,15 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Iterable
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer as BareProducer
 
+from benchmarks import _spark_kafka
 from streamactors import Keep, Source
 from streamactors.broker import Cluster
 from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
@@ -33,9 +36,20 @@ class Rate:
         self._ends: list[tuple[float, int]] = []
         self._cpu: list[float] = []
 
+    @classmethod
+    def of(cls, ends: list[tuple[float, int]]) -> Rate:
+        """Return the rate of batches that ended at these times."""
+        rate = cls()
+        rate._ends = ends
+        return rate
+
     def batch(self, rows: int) -> None:
         self._ends.append((time.perf_counter(), rows))
         self._cpu.append(cpu_seconds(os.getpid()))
+
+    def rows(self, counts: Iterable[int]) -> None:
+        """Say afterwards how many rows the batches had."""
+        self._ends = [(at, rows) for (at, _), rows in zip(self._ends, counts, strict=True)]
 
     @property
     def rows_per_cpu_s(self) -> float:
@@ -67,40 +81,50 @@ def arrow_of(rows: list[tuple[int, str, str]]) -> list[Any]:
     return found
 
 
-def through_sink(spark: Any, elements: list[Any], kind: str, batch: int, folder: Path) -> Rate:
-    """Return the rate of a stream of these elements into Spark."""
-    from streamactors.spark import SparkSink
+class TimedSink:
+    """A sink that counts or writes Parquet, and what it took."""
 
-    rate = Rate()
-    table, checkpoint = folder / "table", folder / "checkpoint"
-    shutil.rmtree(folder, ignore_errors=True)
-    if kind == "count":
-        sink = SparkSink.foreach_batch(
-            spark, lambda df, epoch: rate.batch(df.count()), SCHEMA, checkpoint, max_rows=batch, target_batch_s=60
-        )
-    else:
-        sizes: list[int] = []
-        sink = SparkSink.parquet(spark, table, SCHEMA, checkpoint, max_rows=batch, target_batch_s=60)
-        write = sink.module.stage.settings.write  # type: ignore[attr-defined]
+    def __init__(self, spark: Any, kind: str, batch: int, folder: Path) -> None:
+        from streamactors.spark import SparkSink
+
+        shutil.rmtree(folder, ignore_errors=True)
+        self._rate = Rate()
+        self._epochs: list[int] = []
+        self._table = folder / "table"
+        more: dict[str, Any] = {"checkpoint": folder / "checkpoint", "max_rows": batch, "target_batch_s": 60}
+        if kind == "count":
+            self.sink = SparkSink.foreach_batch(spark, lambda df, epoch: self._rate.batch(df.count()), SCHEMA, **more)
+            return
+        self.sink = SparkSink.parquet(spark, self._table, SCHEMA, **more)
+        write = self.sink.module.stage.settings.write  # type: ignore[attr-defined]
 
         def timed(frame: Any, epoch: int, query_id: str) -> None:
             write(frame, epoch, query_id)
-            sizes.append(epoch)
-            rate.batch(0)
+            self._epochs.append(epoch)
+            self._rate.batch(0)
 
-        object.__setattr__(sink.module.stage.settings, "write", timed)  # type: ignore[attr-defined]
-    query = Source.from_iterable(elements).async_boundary().to_mat(sink, Keep.right).run()
-    assert query.await_termination(1_200)
-    if kind == "count":
-        return rate
-    import pyarrow.parquet as pq
+        object.__setattr__(self.sink.module.stage.settings, "write", timed)  # type: ignore[attr-defined]
 
-    written = {
-        int(path.name.split("=")[1]): sum(pq.ParquetFile(file).metadata.num_rows for file in path.glob("*.parquet"))
-        for path in table.glob("query_id=*/epoch_id=*")
-    }
-    rate._ends = [(at, written[epoch]) for (at, _), epoch in zip(rate._ends, sizes, strict=True)]
-    return rate
+    def run(self, source: Source[Any, Any]) -> Rate:
+        """Run a stream into it; return its rate."""
+        import pyarrow.parquet as pq
+
+        query = source.to_mat(self.sink, Keep.right).run()
+        assert query.await_termination(1_200)
+        if self._epochs:
+            written = {
+                int(path.name.split("=")[1]): sum(
+                    pq.ParquetFile(file).metadata.num_rows for file in path.glob("*.parquet")
+                )
+                for path in self._table.glob("query_id=*/epoch_id=*")
+            }
+            self._rate.rows(written[epoch] for epoch in self._epochs)
+        return self._rate
+
+
+def through_sink(spark: Any, elements: list[Any], kind: str, batch: int, folder: Path) -> Rate:
+    """Return the rate of a stream of these elements into Spark."""
+    return TimedSink(spark, kind, batch, folder).run(Source.from_iterable(elements))
 
 
 def through_frames(spark: Any, elements: list[Any], kind: str, batch: int, folder: Path) -> Rate:
@@ -191,50 +215,70 @@ def cpu_seconds(*pids: int) -> float:
     return total
 
 
-def from_the_broker(spark: Any, n: int, size: int, folder: Path) -> Row:
-    """Broker, graph, Parquet: records per second and per second of CPU, the broker's aside."""
-    from streamactors.spark import SparkSink
+def produce(cluster: Cluster, n: int, size: int) -> None:
+    """Fill topic t with records of as many bytes as the rows of `rows_of` have."""
+    cluster.create_topic("t", partitions=3)
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20})
+    for i, key, value in rows_of(n, size):
+        while True:
+            try:
+                producer.produce("t", value, key, partition=i % 3)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
 
-    shutil.rmtree(folder, ignore_errors=True)
-    with Cluster(process=True) as cluster:
-        cluster.create_topic("t", partitions=3)
-        producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20})
-        value = b"x" * size
-        for i in range(n):
-            while True:
-                try:
-                    producer.produce("t", value, b"key-%04d" % (i % 1_000), partition=i % 3)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-        producer.flush()
-        settings = ConsumerSettings(cluster.bootstrap_servers, group_id="bench", auto_offset_reset="earliest")
-        ends: list[float] = []
-        sink = SparkSink.parquet(
-            spark,
-            folder / "table",
-            "id long, k string, v string",
-            folder / "checkpoint",
-            transform=lambda df, epoch: (ends.append(time.perf_counter()), df)[1],
-            max_rows=200_000,
-            target_batch_s=60,
+
+def from_topic(cluster: Cluster, group: str) -> Source[Any, Any]:
+    """Return the graph from the topic to rows."""
+    settings = ConsumerSettings(cluster.bootstrap_servers, group_id=group, auto_offset_reset="earliest")
+    return Consumer.source(settings, Subscriptions.topics("t"), until="end").map(
+        lambda record: (record.offset, record.key.decode(), record.value.decode())
+    )
+
+
+def from_the_broker(spark: Any, n: int, size: int, batch: int, folder: Path) -> list[Row]:
+    """Broker, graph, Spark; beside Spark's own Kafka source on the same topic where Java and Maven are found, and from ready Arrow."""
+    ready = arrow_of(rows_of(n, size))
+    found = []
+    with Cluster(process=True) as cluster, ExitStack() as stack:
+        produce(cluster, n, size)
+        peer = None
+        if _spark_kafka.available():
+            peer = stack.enter_context(_spark_kafka.SparkKafka(cluster.bootstrap_servers, "t"))
+            peer.run("count", batch, folder)  # the first query in a JVM is half as fast
+        for kind, target in (("count", 0.9), ("parquet", 0.75)):
+            arrow, graph, own = [], [], []
+            for i in range(ROUNDS):
+                if peer is not None:
+                    own.append(Rate.of(peer.run(kind, batch, folder)).rows_per_s)
+                arrow.append(TimedSink(spark, kind, batch, folder).run(Source.from_iterable(ready)).rows_per_s)
+                rate = TimedSink(spark, kind, batch, folder).run(from_topic(cluster, f"{kind}-{i}"))
+                graph.append(rate)
+            found += [
+                beside(f"{size} B from Arrow into {kind}", arrow, own, f"{target}"),
+                beside(
+                    f"{size} B from the broker through a graph into {kind}", [r.rows_per_s for r in graph], own, "0.6"
+                ),
+            ]
+        per_cpu_s = statistics.median(rate.rows_per_cpu_s for rate in graph)
+        found.append(
+            {"name": f"{size} B, broker, graph, Parquet", "value": round(per_cpu_s), "unit": "rows per CPU second"}
         )
-        before = cpu_seconds(os.getpid())
-        query = (
-            Consumer.source(settings, Subscriptions.topics("t"), until="end")
-            .map(lambda record: (record.offset, record.key.decode(), record.value.decode()))
-            .to_mat(sink, Keep.right)
-            .run()
-        )
-        began = time.perf_counter()
-        assert query.await_termination(1_200)
-        took = time.perf_counter() - began
-        used = cpu_seconds(os.getpid()) - before
-    return {
-        "name": f"broker, graph, Parquet: {size} B records",
-        "value": round(n / took),
-        "unit": "records/s (start of the query included)",
-        "ratio": f"{n / used:,.0f} records per CPU second",
+    return found
+
+
+def beside(name: str, ours: list[float], own: list[float], target: str) -> Row:
+    """Return the row of rates that alternated with those of Spark's own Kafka source; without these, of ours alone."""
+    row: Row = {"name": name, "value": round(statistics.median(ours)), "unit": "rows/s"}
+    if not own:
+        return row | {"peer": "Spark's own Kafka source: not run, Java or Maven is missing"}
+    ratios = [mine / other for mine, other in zip(ours, own, strict=True)]
+    return row | {
+        "peer": f"Spark {_spark_kafka.VERSION}'s own Kafka source: {statistics.median(own):,.0f}",
+        "ratio": round(statistics.median(ratios), 2),
+        "spread": f"{min(ratios):.2f}-{max(ratios):.2f}",
+        "target": target,
     }
 
 
@@ -253,7 +297,7 @@ def run(n: int = 2_000_000, large: int = 100_000) -> list[Row]:
             for name, elements in ((f"{size} B from tuples", tuples), (f"{size} B from Arrow", arrow_of(tuples))):
                 rows += [compared(spark, name, elements, kind, batch, folder) for kind in ("count", "parquet")]
         rows.append(one_row_latency(spark, folder / "latency"))
-        rows.append(from_the_broker(spark, n // 2, 100, folder / "broker"))
+        rows += from_the_broker(spark, n, 100, 200_000, folder / "broker")
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
