@@ -41,8 +41,11 @@ def run_demo(into: Path, per_second: int | None = None) -> bool:
         undo.enter_context(_large_polls())
         going_on = folder.begin()
         undo.enter_context(_temporary_files_in(folder.temporary))
-        if going_on:
-            progress.say(f"going on in {folder.path}")
+        progress.say(
+            f"going on in {folder.path}"
+            if going_on
+            else f"a year of flights from New York: broker -> stream graphs -> Spark, into {folder.path}"
+        )
         flights = beside(flights_frame)
         cluster = undo.enter_context(_broker(folder))
         running: dict[str, Any] = {"pid": os.getpid(), "broker": cluster.pid}

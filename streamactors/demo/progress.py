@@ -75,9 +75,15 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line above the bars."""
         if self._bars is not None:
-            self._bars.console.print(text, highlight=False)
+            self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
         else:
             print(text, flush=True)
+
+    def finish(self) -> None:
+        """The bars stay as they are; what is said from now on stands below them."""
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
 
     @contextmanager
     def step(self, name: str, total: int) -> Iterator[Meter]:
@@ -115,5 +121,4 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()
+        self.finish()

@@ -26,7 +26,8 @@ def show_report(job: Job) -> bool:
         findings = list(check(tables, Truth(job.flights.result()), produced))
         meter.set(2)
         pictures = draw_pictures(tables, folder)
-    progress.say("")
+    progress.finish()
+    progress.say("\n  beside what pandas computes directly:\n")
     for finding in findings:
         progress.say(f"  ✓ {finding.what}" if finding.wrong is None else f"  ✗ {finding.what}: {finding.wrong}")
     progress.say("")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from io import StringIO
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,11 @@ from streamactors.demo.progress import Progress
 from streamactors.demo.steps import STEPS, spark_side
 from streamactors.demo.tables import Tables
 from streamactors.demo.truth import Truth
+
+
+class Terminal(StringIO):
+    def isatty(self):
+        return True
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +143,21 @@ def test_without_a_terminal_progress_is_plain_lines(capsys):
     assert out.splitlines()[-1].startswith("hours: 10 in ")
     assert told[0] == ("hours", 0, 10)
     assert told[-1] == ("hours", 10, 10)
+
+
+def test_on_a_terminal_the_report_stands_below_the_bars(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    with Progress() as progress:
+        progress.say("into /tmp/[demo]")
+        with progress.step("hours", 10) as meter:
+            meter.add(4)
+        progress.finish()
+        progress.say("all is right")
+    lines = terminal.getvalue().splitlines()
+    assert any("into /tmp/[demo]" in line for line in lines)  # no markup of rich's
+    assert "10/10" in terminal.getvalue().partition("all is right")[0]
+    assert lines[-1].endswith("all is right")
 
 
 # ── kills ─────────────────────────────────────────────────────────────────────────────────────────────────────────
