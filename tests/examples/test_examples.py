@@ -14,11 +14,6 @@ from streamactors.kafka import ConsumerSettings, ProducerSettings
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_client_outlives_its_module():
-    """An example ends as its process does: a consumer may still be leaving its group when the broker is gone, and tries for a minute."""
-
-
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """On a busy machine the first answer of a broker may take longer than a user would like to wait."""
