@@ -18,6 +18,7 @@ from streamactors.engine.stage import NotUsed, Stage
 from streamactors.stages.buffer import BACKPRESSURE
 from streamactors.stages.emitting import NOT_GIVEN
 from streamactors.stages.errors import On
+from streamactors.windows.duration import Duration as EventTime
 from streamactors.windows.fluent import Grouped as GroupedRecords
 from streamactors.windows.fluent import Table
 from streamactors.windows.record import Record, WindowedRecord
@@ -596,13 +597,17 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         operators which could hold elements (flat_map, for instance) hold none, so that progress can be followed through them.
         """
     def group_by_key(
-        self, *, changelog: bool = True
+        self, *, changelog: bool = True, max_task_idle: EventTime | None = 0
     ) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]:
         """Aggregate Records by the key they have, in windows or without; records whose key is None are dropped and counted.
 
         The state of what is computed lies in memory; behind a Kafka source a changelog topic keeps it too, in the transaction of the
         run's transactional sink if it has one (exactly once), else acknowledged before the source's positions are committed (at
         least once). `changelog=False`: it is lost with a restart.
+
+        Where several topics are read, rows of partitions of one number go by their timestamps: a topic that has nothing ready is waited
+        for until it has, or the broker has told that it has no more, and then for `max_task_idle` longer, for rows that are still to
+        come. None: it is not waited for at all.
 
         Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out; the end of an input gives out what is held.
@@ -619,8 +624,10 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         Fails when: the rows come from several partitions in another way, since one new key would lie in several.
         Else as group_by_key.
         """
-    def to_table(self, *, name: str | None = None, changelog: bool = True) -> Table[Source[Record, Mat]]:
-        """Take Records as the latest value of each key; a value of None deletes.
+    def to_table(
+        self, *, name: str | None = None, changelog: bool = True, max_task_idle: EventTime | None = 0
+    ) -> Table[Source[Record, Mat]]:
+        """Take Records as the latest value of each key; a value of None deletes. `changelog`, `max_task_idle` as in group_by_key.
 
         Emits when: an update is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out.   Cancels when: downstream cancels.
@@ -1491,13 +1498,17 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     ) -> Flow[Any, Any, NotUsed]: ...
     @overload
     def group_by_key(
-        self, *, changelog: bool = True
+        self, *, changelog: bool = True, max_task_idle: EventTime | None = 0
     ) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]:
         """Aggregate Records by the key they have, in windows or without; records whose key is None are dropped and counted.
 
         The state of what is computed lies in memory; behind a Kafka source a changelog topic keeps it too, in the transaction of the
         run's transactional sink if it has one (exactly once), else acknowledged before the source's positions are committed (at
         least once). `changelog=False`: it is lost with a restart.
+
+        Where several topics are read, rows of partitions of one number go by their timestamps: a topic that has nothing ready is waited
+        for until it has, or the broker has told that it has no more, and then for `max_task_idle` longer, for rows that are still to
+        come. None: it is not waited for at all.
 
         Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out; the end of an input gives out what is held.
@@ -1506,7 +1517,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         """
     @overload
     def group_by_key(
-        *nothing: Never, changelog: bool = True
+        *nothing: Never, changelog: bool = True, max_task_idle: EventTime | None = 0
     ) -> GroupedRecords[Flow[Any, Record, NotUsed], Flow[Any, WindowedRecord, NotUsed]]: ...
     @overload
     def key_by(
@@ -1524,13 +1535,15 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         fn: Callable[[T], Any], *, changelog: bool = True
     ) -> GroupedRecords[Flow[T, Record, NotUsed], Flow[T, WindowedRecord, NotUsed]]: ...
     @overload
-    def to_table(self, *, name: str | None = None, changelog: bool = True) -> Table[Flow[In, Record, Mat]]:
-        """Take Records as the latest value of each key; a value of None deletes.
+    def to_table(
+        self, *, name: str | None = None, changelog: bool = True, max_task_idle: EventTime | None = 0
+    ) -> Table[Flow[In, Record, Mat]]:
+        """Take Records as the latest value of each key; a value of None deletes. `changelog`, `max_task_idle` as in group_by_key.
 
         Emits when: an update is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out.   Cancels when: downstream cancels.
         """
     @overload
     def to_table(
-        *nothing: Never, name: str | None = None, changelog: bool = True
+        *nothing: Never, name: str | None = None, changelog: bool = True, max_task_idle: EventTime | None = 0
     ) -> Table[Flow[Any, Record, NotUsed]]: ...

@@ -14,6 +14,7 @@ from streamactors.engine.plan import plan_of
 from streamactors.windows import fluent
 from streamactors.windows.blueprint import Blueprint
 from streamactors.windows.compiler import compile
+from streamactors.windows.duration import Duration as EventTime
 from streamactors.windows.fluent import Grouped as GroupedRecords
 from streamactors.windows.fluent import Table
 from streamactors.windows.record import Record, WindowedRecord
@@ -25,19 +26,25 @@ class WindowOps(Ops[Out, Mat]):
 
     __slots__ = ()
 
-    def group_by_key(self, *, changelog: bool = True) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
+    def group_by_key(
+        self, *, changelog: bool = True, max_task_idle: EventTime | None = 0
+    ) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
         """Aggregate Records by the key they have, in windows or without; records whose key is None are dropped and counted.
 
         The state of what is computed lies in memory; behind a Kafka source a changelog topic keeps it too, in the transaction of the
         run's transactional sink if it has one (exactly once), else acknowledged before the source's positions are committed (at
         least once). `changelog=False`: it is lost with a restart.
 
+        Where several topics are read, rows of partitions of one number go by their timestamps: a topic that has nothing ready is waited
+        for until it has, or the broker has told that it has no more, and then for `max_task_idle` longer, for rows that are still to
+        come. None: it is not waited for at all.
+
         Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out; the end of an input gives out what is held.
         Cancels when: downstream cancels.
         Supervision: resume and restart drop the row whose function raised; the windows keep their state.
         """
-        return _Continued(self, changelog).group_by_key()
+        return _Continued(self).group_by_key(changelog=changelog, max_task_idle=max_task_idle)
 
     def key_by(
         self, fn: Callable[[Out], Any], *, changelog: bool = True
@@ -49,23 +56,24 @@ class WindowOps(Ops[Out, Mat]):
         Fails when: the rows come from several partitions in another way, since one new key would lie in several.
         Else as group_by_key.
         """
-        return _Continued(self, changelog).key_by(fn)
+        return _Continued(self).key_by(fn, changelog=changelog)
 
-    def to_table(self, *, name: str | None = None, changelog: bool = True) -> Table[Ops[Record, Mat]]:
-        """Take Records as the latest value of each key; a value of None deletes.
+    def to_table(
+        self, *, name: str | None = None, changelog: bool = True, max_task_idle: EventTime | None = 0
+    ) -> Table[Ops[Record, Mat]]:
+        """Take Records as the latest value of each key; a value of None deletes. `changelog`, `max_task_idle` as in group_by_key.
 
         Emits when: an update is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results are out.   Cancels when: downstream cancels.
         """
-        return _Continued(self, changelog).to_table(name=name)
+        return _Continued(self).to_table(name=name, changelog=changelog, max_task_idle=max_task_idle)
 
 
 class _Continued(fluent.WindowOps[Any, Any]):
     """A part, to be continued behind a finished blueprint."""
 
-    def __init__(self, part: Ops[Any, Any], changelog: bool) -> None:
+    def __init__(self, part: Ops[Any, Any]) -> None:
         self._part = part
-        self._changelog = changelog
 
     def via_windows(self, blueprint: Blueprint) -> Any:
         part = self._part
@@ -74,7 +82,7 @@ class _Continued(fluent.WindowOps[Any, Any]):
             blueprint, key_of = blueprint.with_keys_given()
             through: Any = sources[-1].repartitioned(key_of, blueprint.nodes[0], sources[0].until_end)
             part = cast("Any", part).via(through)
-        stage = WindowStage(compile(blueprint), self._changelog)
+        stage = WindowStage(compile(blueprint))
         if blueprint.late is None:
             return part._via(stage)
         return part._fan_out(stage, blueprint.late)

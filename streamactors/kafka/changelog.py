@@ -11,56 +11,123 @@ run has:
 from __future__ import annotations
 
 import logging
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
-from streamactors.engine.marks import PositionMark
+from streamactors.engine.marks import Key, Position, PositionMark
 from streamactors.engine.run import Run
 from streamactors.errors import BuildError
 from streamactors.kafka.changelog_topics import ChangelogTopics, security_of
 from streamactors.kafka.client_producer import Slot, StreamProducer, not_delivered
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
-from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
 from streamactors.kafka.transaction import RunTransaction, transaction_of
 from streamactors.windows.changelog import Change, TaskIdentity
-from streamactors.windows.changelogs import Changelog, MakeTask
+from streamactors.windows.changelogs import Changelog, InOrder, MakeTask
 from streamactors.windows.keeper import Keeper
 
 _log = logging.getLogger("streamactors.kafka")
+
+
+_ASSIGNOR: Final = "partition.assignment.strategy"
+
+
+class OrderedSource(Protocol):
+    """A source whose partitions are read in an order of the reader's."""
+
+    def give_back(self, partition: TopicPartition, place: Position) -> None:
+        """What was delivered from this position on is not in flight; any thread."""
+
+    def hold_back(self, partitions: frozenset[TopicPartition]) -> None:
+        """Deliver nothing of these for now; any thread."""
 
 
 class KafkaChangelogs:
     """What a consumer source offers to the windows of its run. The application is the consumer group, of which a topic in between
     (repartitioned rows) has none of its own."""
 
-    def __init__(self, settings: ConsumerSettings, run: Run, application: str) -> None:
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        run: Run,
+        application: str,
+        *,
+        subscription: Subscription,
+        bounded: bool,
+        source: OrderedSource,
+    ) -> None:
         self.application = application
+        self.several_topics = subscription.several_topics
+        self._by_group = isinstance(subscription, AutoSubscription)
+        self.bounded = bounded
         self._settings = settings
         self._run = weakref.ref(run)
         self._stages: dict[str, Keeper] = {}  # topic -> who writes it
+        self._source = weakref.ref(source)  # a run that is over must not live on in what it offered
+        self._held_back: weakref.WeakKeyDictionary[InOrder, frozenset[TopicPartition]] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def read_in_order(self, reader: InOrder) -> None:
+        """`reader` is told when partitions are about to be taken away; any thread."""
+        with self._lock:
+            self._held_back.setdefault(reader, frozenset())
+
+    def revoking(self, keys: Sequence[Key]) -> None:
+        """Partitions are about to be taken away; any thread."""
+        with self._lock:
+            readers = list(self._held_back)
+        for reader in readers:
+            reader.revoking(keys, alone=len(readers) == 1)
+
+    def give_back(self, partition: TopicPartition, place: Position) -> None:
+        """What was delivered from this position on was dropped; any thread."""
+        source = self._source()
+        if source is not None:
+            source.give_back(partition, place)
+
+    def hold_back(self, reader: InOrder, partitions: frozenset[TopicPartition]) -> None:
+        """Give nothing more of what any reader wants held back; any thread."""
+        with self._lock:
+            self._held_back[reader] = partitions
+            source = self._source()
+            if source is not None:
+                source.hold_back(frozenset().union(*self._held_back.values()))
 
     def open(self, keeper: Keeper, topics: Mapping[str, str], make_task: MakeTask) -> Changelog:
-        """The changelog of a stage. Raises BuildError if another stage of the run has a store of the same name."""
+        """The changelog of a stage. Raises BuildError if another stage of the run has a store of the same name, or if a task's
+        partitions may go to different members of the group."""
         run = self._run()
         assert run is not None
         transaction = transaction_of(run)
         in_transaction = transaction.commits_any(keeper.carried)
-        for store, topic in topics.items():
-            if self._stages.setdefault(topic, keeper) is not keeper:
-                error = BuildError(
-                    f"two windowed computations of {self.application} keep a store named {store!r}, in one changelog; "
-                    "name their steps: count(name='…'), Suppressed.….with_name('…')"
-                )
-                if in_transaction:
-                    transaction.start(lambda _: None)
-                    transaction.leave(keeper, error)
-                raise error
+        error = self._mistake(keeper, topics)
+        if error is not None:
+            if in_transaction:
+                transaction.start(lambda _: None)
+                transaction.leave(keeper, error)
+            raise error
         if in_transaction:
             return _InTransaction(self, keeper, topics, make_task, transaction)
         return _AtLeastOnce(self, keeper, topics, make_task)
+
+    def _mistake(self, keeper: Keeper, topics: Mapping[str, str]) -> BuildError | None:
+        for store, topic in topics.items():
+            if self._stages.setdefault(topic, keeper) is not keeper:
+                return BuildError(
+                    f"two windowed computations of {self.application} keep a store named {store!r}, in one changelog; "
+                    "name their steps: count(name='…'), Suppressed.….with_name('…')"
+                )
+        assignor = str(self._settings.client_properties().get(_ASSIGNOR, "range")).split(",")[0].strip()
+        if self.several_topics and self._by_group and assignor != "range":
+            return BuildError(
+                f"{_ASSIGNOR} is {assignor!r} and {self.application} reads several topics in windows: partitions of one number "
+                "would go to different members, and one key's rows to different states; use 'range', which keeps them together"
+            )
+        return None
 
     @property
     def settings(self) -> ConsumerSettings:
@@ -138,7 +205,11 @@ class _InTransaction(_KafkaChangelog):
         self._transaction = transaction
         self._ready = False
         self._early: list[Sequence[Any]] = []
-        self._producer = transaction.start(lambda error: self._execute(lambda: self._on_started(error)))
+        try:
+            self._producer = transaction.start(lambda error: self._execute(lambda: self._on_started(error)))
+        except BuildError:
+            self._stop_reading()
+            raise
         if not transaction.takes_part(keeper):
             self._stop_reading()
             error = BuildError(

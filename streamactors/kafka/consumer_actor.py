@@ -23,6 +23,7 @@ from streamactors.kafka.commit_reply import CommitReply
 from streamactors.kafka.consumer_messages import (
     CommitNow,
     Commits,
+    HoldBack,
     PausePartitions,
     RequestRecords,
     ResumePartitions,
@@ -150,6 +151,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             _CommitDue: self._on_commit_due,
             PausePartitions: lambda message: self._state.pause(message.keys),
             ResumePartitions: self._on_resume,
+            HoldBack: self._on_hold_back,
             StageEnded: self._on_stage_ended,
             _Drained: self._on_drained,
             RunEnded: self._on_run_ended,
@@ -398,6 +400,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         tracker = self._tracker
         if tracker is not None:
             closing = self._client is None  # what is in flight has been waited for already, or never ends
+            tracker.revoking(keys)
+            self._stage.post(self._stage.on_revoking, keys)
             wait_ms: float = 0 if closing else self._settings.revoke_timeout_ms
             if self._stopping:  # the stream has ended: the next instance in a RestartSource waits for this answer
                 wait_ms = min(wait_ms, max(0.0, self._stop_by - self._now_ms()))
@@ -414,6 +418,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _on_lost(self, keys: list[TopicPartition]) -> None:
         _log.warning("%s: lost %s", self._settings.group_id, ", ".join(map(str, keys)))
+        if self._tracker is not None:
+            self._tracker.revoking(keys)
+        self._stage.post(self._stage.on_revoking, keys)
         self._tell_revoked(self._gone(keys))
 
     def _gone(self, keys: list[TopicPartition]) -> list[Partition]:
@@ -623,6 +630,11 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _on_resume(self, message: ResumePartitions) -> None:
         self._state.resume(message.keys)
+        self._deliver()
+        self._poll_now()
+
+    def _on_hold_back(self, message: HoldBack) -> None:
+        self._state.held_back = message.keys
         self._deliver()
         self._poll_now()
 

@@ -48,6 +48,13 @@ class ResumePartitions:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldBack:
+    """Deliver nothing of these partitions, which are far ahead of others that are read together with them, and again of all others."""
+
+    keys: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
 class StartAt:
     """Deliver a withheld partition, from an offset; None: from where it stands."""
 

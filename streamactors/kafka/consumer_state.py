@@ -115,6 +115,7 @@ class ConsumerState:
         self.user_paused: set[TopicPartition] = set()
         self.withheld: set[TopicPartition] = set()
         self.full: set[TopicPartition] = set()  # too much is acknowledged above a gap; set anew before each delivery
+        self.held_back: frozenset[TopicPartition] = frozenset()  # far ahead of others
         self.demand: dict[Any, int] = {}
         self.counts = Counts()
         self._high, self._low = limits.per_partition(0)
@@ -141,6 +142,7 @@ class ConsumerState:
         """Partitions are ours no more; what was buffered is forgotten, another member reads it. Returns what they were."""
         gone = [partition for key in keys if (partition := self._forget(key)) is not None]
         self.withheld.difference_update(partition.key for partition in gone)
+        self.held_back -= {partition.key for partition in gone}
         self.counts.dropped_stale += sum(partition.buffered for partition in gone)
         self._share()
         return gone
@@ -240,7 +242,7 @@ class ConsumerState:
             key = waiting.popleft()
             partition = filled[key]
             wanted = self.demand.get(partition.stage, 0)
-            if not wanted or self.is_silenced(key) or key in self.full:
+            if not wanted or self.is_silenced(key) or key in self.full or key in self.held_back:
                 continue
             del filled[key]
             if len(partition.chunks) > 1 or len(partition.chunks[0].records) > wanted:
@@ -325,7 +327,7 @@ class ConsumerState:
     @property
     def feeding(self) -> bool:
         """True when some stage has records waiting for its demand."""
-        return any(not self.is_silenced(key) for key in self._filled)
+        return any(not self.is_silenced(key) and key not in self.held_back for key in self._filled)
 
     @property
     def hungry(self) -> bool:

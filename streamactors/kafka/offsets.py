@@ -85,7 +85,8 @@ class OffsetTracker:
         with self._changed:
             progress = self._partitions.get(key)
             if progress is not None and progress.epoch == epoch:
-                progress.delivered = position
+                nothing = progress.done is None and progress.first is not None and position <= progress.first
+                progress.delivered = None if nothing else position
                 self._changed.notify_all()
         self._look()
 
@@ -152,16 +153,21 @@ class OffsetTracker:
                 if progress is not None and (progress.committed is None or position > progress.committed):
                     progress.committed = position
 
+    def revoking(self, keys: Iterable[TopicPartition]) -> None:
+        """Deliver nothing of these partitions any more."""
+        with self._changed:
+            for key in keys:
+                if key in self._partitions:
+                    self._partitions[key].revoking = True
+
     def drain(self, keys: Iterable[TopicPartition], timeout_ms: float) -> set[TopicPartition]:
         """Deliver nothing of these partitions any more and wait until what is in flight is done; at once if nothing is.
 
         Returns those that are still in flight at the deadline."""
         wanted = list(keys)
+        self.revoking(wanted)
         deadline = time.monotonic() + timeout_ms / 1_000
         with self._changed:
-            for key in wanted:
-                if key in self._partitions:
-                    self._partitions[key].revoking = True
             while True:
                 late = {key for key in wanted if key in self._partitions and self._partitions[key].in_flight}
                 left = deadline - time.monotonic()

@@ -190,6 +190,9 @@ class PartitionedSourceLogic(SourceLogic):
                 known.switch(feed)
         self._emit()
 
+    def on_revoking(self, keys: list[TopicPartition]) -> None:
+        """Partitions are about to be taken away; their sub-sources go on with what is in flight."""
+
     def on_revoked(self, keys: list[tuple[TopicPartition, int]]) -> None:
         """Partitions are ours no more. Their sub-sources end, unless the partitions come back at once."""
         gone = [key for key, epoch in keys if key in self._assigned and self._assigned[key].epoch == epoch]

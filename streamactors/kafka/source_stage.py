@@ -14,7 +14,7 @@ from streamactors.engine.causes import NonFailureCancellation
 from streamactors.engine.connection import MAX_ASKED, Connection
 from streamactors.engine.fused_loop import FusedLoop, Op
 from streamactors.engine.logic import Logic, SourceLogic
-from streamactors.engine.marks import Assigned, EndOfInput, Handling, Idle, Needs, PositionMark, Revoked
+from streamactors.engine.marks import Assigned, EndOfInput, Handling, Idle, Needs, Position, PositionMark, Revoked
 from streamactors.engine.ownership import owner_of
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.kafka.changelog import KafkaChangelogs
@@ -25,6 +25,7 @@ from streamactors.kafka.consumer_actor import ConsumerActor
 from streamactors.kafka.consumer_messages import (
     CommitNow,
     Commits,
+    HoldBack,
     PausePartitions,
     RequestRecords,
     ResumePartitions,
@@ -126,6 +127,7 @@ class _ConsumerSourceLogic(SourceLogic):
         self._ahead = AHEAD if limit is None else min(AHEAD, limit)
         self._failed = False
         self._owned: OwnedStart | None = None  # somebody else says where to begin
+        self._changelogs: KafkaChangelogs | None = None
 
     @property
     def objects_each(self) -> int:
@@ -146,7 +148,24 @@ class _ConsumerSourceLogic(SourceLogic):
         run = self.interpreter.island.run
         self._source = run.source_id(self)
         if self._stage.keeps_changelog and self._source is not None:
-            changelogs_of(run).offer(self._source, KafkaChangelogs(self._stage.settings, run, self._stage.application))
+            self._changelogs = KafkaChangelogs(
+                self._stage.settings,
+                run,
+                self._stage.application,
+                subscription=self._stage.subscription,
+                bounded=self._stage.until_end,
+                source=self,
+            )
+            changelogs_of(run).offer(self._source, self._changelogs)
+
+    def give_back(self, partition: TopicPartition, place: Position) -> None:
+        """What was delivered from this position on was dropped, to be read again; any thread."""
+        if self._tracker is not None:
+            self._tracker.taken_back(partition, *place)
+
+    def hold_back(self, partitions: frozenset[TopicPartition]) -> None:
+        """Deliver nothing of these partitions for now, and again of all others; any thread."""
+        self._tell(HoldBack(partitions))
 
     def on_start(self) -> None:
         stage = self._stage
@@ -232,6 +251,11 @@ class _ConsumerSourceLogic(SourceLogic):
         assert self._owned is not None
         for key, epoch, place in self._owned.positions(places):
             self.out.mark({(self._source, key): (epoch, place)})
+
+    def on_revoking(self, keys: list[TopicPartition]) -> None:
+        """Partitions are about to be taken away; what is in flight is waited for."""
+        if self._changelogs is not None:
+            self._changelogs.revoking([(self._source, key) for key in keys])
 
     def on_revoked(self, keys: list[tuple[TopicPartition, int]]) -> None:
         """Partitions are ours no more; what has not been pushed of them is dropped."""

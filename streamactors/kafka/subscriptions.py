@@ -35,6 +35,11 @@ class PartitionOffset(NamedTuple):
 class Subscription:
     """Base of the two kinds below; made by `Subscriptions`."""
 
+    @property
+    def several_topics(self) -> bool:
+        """True if more than one topic may be read."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class AutoSubscription(Subscription):
@@ -42,6 +47,10 @@ class AutoSubscription(Subscription):
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
+
+    @property
+    def several_topics(self) -> bool:
+        return self.pattern is not None or len(self.topics) > 1
 
     @property
     def names(self) -> list[str]:
@@ -56,6 +65,10 @@ class ManualSubscription(Subscription):
     partitions: tuple[TopicPartition, ...]
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def several_topics(self) -> bool:
+        return len({key.topic for key in self.partitions}) > 1
 
 
 class Subscriptions:

@@ -25,6 +25,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka.client_producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.offsets import OffsetTracker
+from streamactors.kafka.ordered_cuts import refuse_other_orders
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.windows.changelogs import changelogs_of
 from streamactors.windows.keeper import Keeper
@@ -101,7 +102,7 @@ class RunTransaction:
         return any(sources & participant.carried for participant in self._participants)
 
     def start(self, started: Callable[[BaseException | None], None]) -> StreamProducer:
-        """Connect, fence whoever had the transactional id before, begin; called by each sink. Returns the producer."""
+        """Connect, fence whoever had the transactional id before, begin; called by each sink. Returns the producer. Raises BuildError."""
         with self._lock:
             first = self.producer is None
             if self.producer is None:
@@ -125,10 +126,13 @@ class RunTransaction:
             for each in changelogs_of(self._run).keepers
             if each.provider is not None and self.commits_any(each.carried)
         ]
-        self._participants += keepers
-        behind = {logic for keeper in keepers for logic in logics_behind(keeper.stage)}
-        for each in self._participants:
-            each.follows = logic_of(each) in behind
+        behind = {keeper: logics_behind(keeper.stage) for keeper in keepers}
+        all_behind = set().union(*behind.values())
+        participants = [*self._participants, *keepers]
+        for each in participants:
+            each.follows = logic_of(each) in all_behind
+        refuse_other_orders(participants, behind)
+        self._participants = participants
 
     def takes_part(self, participant: Participant) -> bool:
         """True unless it came when the transaction had begun."""

@@ -104,20 +104,41 @@ Step: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
+class Intake:
+    """How a task takes rows from its inputs, and whether it keeps its state beside them.
+
+    `changelog`: keep one if the source offers it. `max_task_idle_ms`: how long a task of several topics waits for rows that
+    one of them does not have yet; None: not even for those it has (Kafka's max.task.idle.ms, where that is -1)."""
+
+    changelog: bool = True
+    max_task_idle_ms: int | None = 0
+
+
+def intake(where: str, changelog: object, max_task_idle: Duration | None) -> Intake:
+    """Check what `group_by_key` and its like were given."""
+    if not isinstance(changelog, bool):
+        raise BuildError(f"{where}: changelog is {changelog!r}; give True or False")
+    idle_ms = None if max_task_idle is None else to_ms(max_task_idle, f"{where}: max_task_idle")
+    return Intake(changelog, idle_ms)
+
+
+@dataclass(frozen=True, slots=True)
 class Blueprint:
-    """`steps` in order; `numbers`: how many generated names there are; `idle_after_ms`: close by wall clock."""
+    """`steps` in order; `numbers`: how many generated names there are; `idle_after_ms`: close by wall clock; `intake`."""
 
     steps: tuple[Step, ...] = ()
     numbers: int = 0
     idle_after_ms: int | None = None
+    intake: Intake = Intake()
 
     def __add__(self, behind: Blueprint) -> Blueprint:
         """One blueprint behind another, in one task. Raises BuildError if they use a name twice."""
         twice = set(self.nodes) & set(behind.nodes)
         if twice:
             raise BuildError(f"the name {min(twice)!r} is used by two steps; names must differ")
-        joined = Blueprint(self.steps + behind.steps, max(self.numbers, behind.numbers), self.idle_after_ms)
-        return joined.with_idle_after(behind.idle_after_ms)
+        first = self if any(isinstance(step, GroupByKeyStep | KeyByStep) for step in self.steps) else behind
+        steps, numbers = self.steps + behind.steps, max(self.numbers, behind.numbers)
+        return Blueprint(steps, numbers, self.idle_after_ms, first.intake).with_idle_after(behind.idle_after_ms)
 
     def then(self, step: Step) -> Blueprint:
         return replace(self, steps=(*self.steps, step))

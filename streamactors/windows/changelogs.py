@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from streamactors.engine.marks import PositionMark
+from streamactors.engine.marks import Key, Position, PositionMark
 from streamactors.windows.changelog import Change, TaskIdentity
 from streamactors.windows.task import WindowTask
 
@@ -37,11 +37,33 @@ class Changelog(Protocol):
         """The stage has stopped; `finished`: everything was written."""
 
 
+class InOrder(Protocol):
+    """A stage that holds rows until it is their turn."""
+
+    def revoking(self, keys: Sequence[Key], *, alone: bool) -> None:
+        """These inputs are about to be taken away; `alone`: nobody else holds rows of them. Any thread."""
+
+
 class Provider(Protocol):
     """A source that keeps changelogs for the stages behind it."""
 
     application: str
     """Whose state it is; begins the names of the topics."""
+
+    several_topics: bool
+    """Whether a task may have several inputs."""
+
+    bounded: bool
+    """Whether it ends where its partitions end: one that has reached its end is not waited for."""
+
+    def read_in_order(self, reader: InOrder) -> None:
+        """`reader` takes rows of several topics in order of time; it is told what is about to be taken away."""
+
+    def give_back(self, partition: Any, place: Position) -> None:
+        """What was given of a partition from this position on was dropped: it is not in flight."""
+
+    def hold_back(self, reader: InOrder, partitions: frozenset[Any]) -> None:
+        """Give nothing more of these partitions, and all others again; of several readers' partitions, of all of them."""
 
     def open(self, keeper: Keeper, topics: Mapping[str, str], make_task: MakeTask) -> Changelog:
         """The changelog of a stage; `topics` by store. Raises BuildError if the run has another stage with them."""
@@ -57,6 +79,10 @@ class RunChangelogs:
     def offer(self, source: Any, provider: Provider) -> None:
         """A source keeps changelogs."""
         self._providers[source] = provider
+
+    def providers_of(self, carried: Iterable[Any]) -> dict[Any, Provider]:
+        """The providers among these sources."""
+        return {source: self._providers[source] for source in carried if source in self._providers}
 
     def provider_of(self, carried: Iterable[Any]) -> Provider | None:
         """Who keeps the changelog of a stage that the marks of these sources reach; None if nobody does."""

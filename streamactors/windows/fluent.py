@@ -18,11 +18,13 @@ from streamactors.windows.blueprint import (
     GroupByKeyStep,
     KeyByStep,
     Semantics,
+    Step,
     SuppressStep,
     TableStep,
     ToStreamStep,
     ToTableStep,
     WindowingStep,
+    intake,
     windowing,
 )
 from streamactors.windows.definitions import SessionWindows, UnlimitedWindows, Windows
@@ -44,20 +46,29 @@ class WindowOps(ABC, Generic[R_co, W_co]):
     def via_windows(self, blueprint: Blueprint) -> Any:
         """This stream, continued behind `blueprint`: a stream of what its last step gives."""
 
-    def group_by_key(self) -> Grouped[R_co, W_co]:
-        """Aggregate records by the key they have. Records whose key is None are dropped and counted."""
-        return Grouped(self, Blueprint(numbers=self.numbers_taken).then(GroupByKeyStep()))
+    def group_by_key(self, *, changelog: bool = True, max_task_idle: Duration | None = 0) -> Grouped[R_co, W_co]:
+        """Aggregate records by the key they have. Records whose key is None are dropped and counted.
 
-    def key_by(self, fn: Callable[[Any], Any]) -> Grouped[R_co, W_co]:
-        """Aggregate records by the key `fn(record)`; a key of None drops the record, counted."""
+        Behind a Kafka source: `changelog`: keep the state in changelog topics. `max_task_idle`: how long a task of several
+        topics waits for rows that one of them does not have yet; None: not even for those it has."""
+        return Grouped(self, self._begin("group_by_key", GroupByKeyStep(), changelog, max_task_idle))
+
+    def key_by(self, fn: Callable[[Any], Any], *, changelog: bool = True) -> Grouped[R_co, W_co]:
+        """Aggregate records by the key `fn(record)`; a key of None drops the record, counted. `changelog` as in group_by_key."""
         if not callable(fn):
             raise BuildError(f"key_by: {fn!r} is not callable; give a function of a record")
-        return Grouped(self, Blueprint(numbers=self.numbers_taken).then(KeyByStep(fn)))
+        return Grouped(self, self._begin("key_by", KeyByStep(fn), changelog, 0))
 
-    def to_table(self, *, name: str | None = None) -> Table[R_co]:
-        """The latest value of each key, without windows; None deletes."""
-        blueprint, node, store = Blueprint(numbers=self.numbers_taken).then(GroupByKeyStep()).named(name, "to-table")
+    def to_table(
+        self, *, name: str | None = None, changelog: bool = True, max_task_idle: Duration | None = 0
+    ) -> Table[R_co]:
+        """The latest value of each key, without windows; None deletes. The rest as in group_by_key."""
+        begun = self._begin("to_table", GroupByKeyStep(), changelog, max_task_idle)
+        blueprint, node, store = begun.named(name, "to-table")
         return Table(self, blueprint.then(ToTableStep(node, store)))
+
+    def _begin(self, where: str, step: Step, changelog: bool, max_task_idle: Duration | None) -> Blueprint:
+        return Blueprint((step,), self.numbers_taken, intake=intake(where, changelog, max_task_idle))
 
 
 def _must_be_callable(fn: object, where: str) -> None:

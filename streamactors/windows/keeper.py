@@ -23,7 +23,7 @@ from streamactors.windows.task import WindowTask
 from streamactors.windows.tasks import number_of
 
 if TYPE_CHECKING:
-    from streamactors.windows.stage import WindowLogic
+    from streamactors.windows.window_logic import WindowLogic
 
 NOWHERE: Position = (0, -1)
 
@@ -58,6 +58,17 @@ class Keeper:
     def provider(self) -> Provider | None:
         """Who keeps the changelog; known when the run is built."""
         return changelogs_of(self.stage.interpreter.island.run).provider_of(self.carried)
+
+    @property
+    def max_task_idle_ms(self) -> int | None:
+        """How long its tasks wait for an input that has nothing; None: they do not."""
+        return self.stage.intake.max_task_idle_ms
+
+    @property
+    def orders_topics(self) -> bool:
+        """True if its tasks take rows of several topics in order of time, which is not that in which they come."""
+        several = self.provider is not None and self.provider.several_topics
+        return several and not self.follows and self.max_task_idle_ms is not None
 
     def open(self, provider: Provider) -> None:
         """Begin, when the stage starts. Raises BuildError."""
@@ -99,8 +110,8 @@ class Keeper:
 
     def _on_cut(self, target: PositionMark) -> None:
         self._cutting, self._target = Cutting.ASKED, target
-        # Others stop at the ends of chunks only: with a target they must be met there, so what is held goes first.
-        if not (target and self.stage.let_go()):
+        # Others have stopped there: nothing of what is held rows wait for comes before they have been met.
+        if not (target and self.stage.turns.stop_at(target)):
             self._try_to_cut()
         self.stage.drain()
 
@@ -133,6 +144,7 @@ class Keeper:
         ):
             return
         self._cutting = Cutting.WRITTEN
+        self.stage.turns.go_on()
         self._over = self._completing
         self._written_at = self._at.copy()
         if changelog.in_transaction:

@@ -10,14 +10,14 @@ from itertools import groupby
 from typing import Any
 
 from streamactors.engine.marks import Assigned, Key, Position, PositionMark, Signal
-from streamactors.windows.head_time import HeadTimeOrder
+from streamactors.windows.head_time import MOST_ROWS, HeadTimeOrder
 from streamactors.windows.tasks import number_of
 
 
 class OrderedInputs:
     """See the module. False while there is no task of several inputs."""
 
-    def __init__(self, max_idle_ms: float) -> None:
+    def __init__(self, max_idle_ms: float | None) -> None:
         self._max_idle_ms = max_idle_ms
         self._orders: dict[Any, HeadTimeOrder] = {}  # by the number of the task
         self._key_of: dict[tuple[str, int], Key] = {}  # by topic and partition
@@ -41,8 +41,11 @@ class OrderedInputs:
         """True if another source reads the topic of an input too, so that a row does not tell of which one it is."""
         return any(each != key and _topic_of(each) == _topic_of(key) for each in inputs)
 
-    def assigned(self, signal: Assigned, inputs: Iterable[Key], positions: PositionMark) -> None:
-        """An input comes to those its task has (`inputs`, itself among them); `positions` were passed before."""
+    def assigned(
+        self, signal: Assigned, inputs: Iterable[Key], positions: PositionMark, most_rows: int = MOST_ROWS
+    ) -> None:
+        """An input comes to those its task has (`inputs`, itself among them); `positions` were passed before. `most_rows`
+        as in HeadTimeOrder."""
         key = signal.key
         self._epochs[key] = signal.epoch
         number = number_of(key[1])
@@ -57,7 +60,7 @@ class OrderedInputs:
         if order is not None:
             order.begin(key, signal.epoch)
         elif len(by_topic) > 1:
-            order = self._orders[number] = HeadTimeOrder((), self._max_idle_ms)
+            order = self._orders[number] = HeadTimeOrder((), self._max_idle_ms, most_rows)
             for each in by_topic.values():
                 order.begin(each, self._epochs.get(each, 0), None if each == key else positions.get(each))
         else:
@@ -74,6 +77,20 @@ class OrderedInputs:
                 del self._orders[number]
         if task_gone:
             self._twice.discard(number)
+
+    def leave(self, key: Key) -> None:
+        """An input is being taken away: its task does nothing more until it is gone."""
+        if key in self:
+            self._orders[number_of(key[1])].leave(key)
+
+    def give_up(self, key: Key) -> Position | None:
+        """Drop what is held of an input; the position it is to be read again from, as HeadTimeOrder."""
+        return self._orders[number_of(key[1])].give_up(key) if key in self else None
+
+    @property
+    def keys(self) -> list[Key]:
+        """The inputs of tasks that have several."""
+        return [key for key in self._key_of.values() if key in self]
 
     def hold(self, rows: Sequence[Any]) -> list[Any]:
         """Hold rows; return those that are of no input here."""
@@ -103,7 +120,7 @@ class OrderedInputs:
         """An input gives no more."""
         self._orders[number_of(key[1])].end(key)
 
-    def take(self, now_ms: float, most: int, wait: bool) -> list[Any]:
+    def take(self, now_ms: float, most: int, *, wait: bool = True) -> list[Any]:
         """Up to `most` rows that may go now, of one task."""
         for order in self._orders.values():
             if order.size:
@@ -111,6 +128,26 @@ class OrderedInputs:
                 if rows:
                     return rows
         return []
+
+    def take_before(self, target: PositionMark, most: int) -> list[Any]:
+        """Up to `most` rows that stand before `target`, of one task; no input is waited for."""
+        for order in self._orders.values():
+            rows = order.take_before(target, most)
+            if rows:
+                return rows
+        return []
+
+    def holds_before(self, target: PositionMark) -> bool:
+        """True if rows before `target` are held."""
+        return any(order.holds_before(target) for order in self._orders.values())
+
+    def far_ahead(self, before: frozenset[Key]) -> frozenset[Key]:
+        """The inputs to be held back, as HeadTimeOrder.far_ahead."""
+        return frozenset(key for order in self._orders.values() for key in order.far_ahead(before))
+
+    def waits_for(self) -> list[Key]:
+        """The inputs that rows of others wait for."""
+        return [key for order in self._orders.values() for key in order.waits_for()]
 
     def pass_marks(self) -> list[Signal]:
         """The signals that no row is in front of any more."""

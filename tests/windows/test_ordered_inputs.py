@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.marks import Assigned, EndOfInput, Idle, Revoked
+from streamactors.errors import BuildError
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import Record, RecordContext, TimeWindows, compile
-from streamactors.windows.head_time import HeadTimeOrder
+from streamactors.windows.duration import Duration
+from streamactors.windows.head_time import FAR_AHEAD, NO_LIMIT, HeadTimeOrder
 from streamactors.windows.stage import WindowStage
 from tests.stages.harness import Bench
 
@@ -30,9 +32,9 @@ def row(topic: str, timestamp: int, offset: int) -> Record:
     return Record(topic, timestamp, timestamp, RecordContext(topic, 0, offset))
 
 
-def stage(max_idle_ms: float = 100) -> WindowStage:
-    built = RecordStream().group_by_key().windowed_by(LONG).reduce(lambda _, new: new)
-    return WindowStage(compile(built.to_stream().blueprint), max_idle_ms=max_idle_ms)
+def stage(max_task_idle: Duration | None = 0) -> WindowStage:
+    built = RecordStream().group_by_key(max_task_idle=max_task_idle).windowed_by(LONG).reduce(lambda _, new: new)
+    return WindowStage(compile(built.to_stream().blueprint))
 
 
 def seen(bench: Bench) -> list[Any]:
@@ -66,20 +68,112 @@ def test_T_4_the_oldest_head_goes_first_and_positions_stay_behind_it(timeless: A
         bench.cancel()
 
 
-def test_T_4_an_empty_input_is_waited_for_max_idle(timeless: ActorSystem) -> None:
+def test_T_4_what_an_input_has_is_waited_for_however_long_it_takes(timeless: ActorSystem) -> None:
+    with Bench(timeless, stage()) as bench:
+        begin(bench)
+        send(bench, LEFT, 5)
+        bench.advance(1_000_000)
+        assert seen(bench) == []
+        send(bench, RIGHT, 4)
+        assert seen(bench)[0] == 4
+        bench.cancel()
+
+
+def test_T_4_an_input_that_has_nothing_is_waited_for_max_task_idle(timeless: ActorSystem) -> None:
+    with Bench(timeless, stage("100ms")) as bench:
+        begin(bench)
+        send(bench, LEFT, 1)
+        bench.put(Idle(RIGHT))
+        bench.advance(99)
+        assert seen(bench) == []
+        bench.put(Idle(RIGHT, 50))  # told again: the wait goes on, and does not begin anew
+        bench.advance(1)
+        assert seen(bench) == [1, {"left": 1}]
+        send(bench, LEFT, 2, first=1)
+        assert seen(bench)[-2:] == [2, {"left": 2}], "it has been waited for"
+        send(bench, RIGHT, 3)
+        bench.put(Idle(LEFT))
+        bench.advance(100)
+        send(bench, LEFT, 4, first=2)
+        assert 4 not in seen(bench), "it has had rows since"
+        bench.cancel()
+
+
+def test_T_4_a_row_that_comes_in_time_goes_first(timeless: ActorSystem) -> None:
+    with Bench(timeless, stage("100ms")) as bench:
+        begin(bench)
+        send(bench, LEFT, 5)
+        bench.put(Idle(RIGHT))
+        bench.advance(99)
+        send(bench, RIGHT, 4)
+        assert seen(bench)[0] == 4
+        bench.cancel()
+
+
+def test_without_an_idle_time_rows_go_as_they_come(timeless: ActorSystem) -> None:
+    with Bench(timeless, stage(None)) as bench:
+        begin(bench)
+        send(bench, LEFT, 5)
+        assert seen(bench) == [5, {"left": 1}]
+        send(bench, RIGHT, 4)
+        assert seen(bench)[-2:] == [4, {"right": 1}]
+        bench.cancel()
+
+
+@pytest.mark.parametrize("bad", ["soon", -1, 1.5, True, object()], ids=["text", "negative", "float", "bool", "object"])
+def test_an_idle_time_that_is_no_duration_is_refused(bad: Any) -> None:
+    for begin_ in (
+        lambda: RecordStream().group_by_key(max_task_idle=bad),
+        lambda: RecordStream().to_table(max_task_idle=bad),
+    ):
+        with pytest.raises(BuildError, match="max_task_idle is"):
+            begin_()
+
+
+def test_an_input_whose_rows_are_filtered_away_lets_go_what_was_held_by_then(timeless: ActorSystem) -> None:
+    """Its positions come without rows: it is there, and has nothing to go first. Silence would never be told of it."""
     with Bench(timeless, stage()) as bench:
         begin(bench)
         send(bench, LEFT, 1)
-        bench.advance(99)
         assert seen(bench) == []
-        bench.advance(1)
-        assert seen(bench) == [1, {"left": 1}]
+        bench.put({RIGHT: (1, 500)})
+        assert seen(bench)[0] == 1
+        assert seen(bench)[-1] == {"left": 1, "right": 500}
+        send(bench, LEFT, 2, first=1)
+        assert 2 not in seen(bench), "it may have rows next time"
+        bench.put({RIGHT: (1, 900)})
+        assert 2 in seen(bench)
         bench.cancel()
+
+
+def test_an_input_that_is_far_ahead_is_to_be_held_back() -> None:
+    order = HeadTimeOrder(["a", "b"], 0, NO_LIMIT)
+    order.add("a", [Record("a", 1, at) for at in range(FAR_AHEAD)])
+    assert order.far_ahead([]) == []
+    order.add("a", [Record("a", 1, FAR_AHEAD)])
+    assert order.far_ahead([]) == ["a"]
+    assert order.take(0) == []
+    order.add("b", [Record("b", 1, FAR_AHEAD // 2)])
+    assert len(order.take(0)) == FAR_AHEAD // 2 + 2
+    assert order.far_ahead([]) == []
+    assert order.far_ahead(["a"]) == []
+
+
+def test_rows_before_a_target_go_in_order_and_no_further() -> None:
+    order = HeadTimeOrder([], 0)
+    for name in ("a", "b"):
+        order.begin(name, 1)
+    order.add("a", [row("a", at, offset) for offset, at in enumerate([1, 4, 9])])
+    order.add("b", [row("b", at, offset) for offset, at in enumerate([2, 3])])
+    assert order.holds_before({"a": (1, 2), "b": (1, 1)})
+    assert [each.timestamp for each in order.take_before({"a": (1, 2), "b": (1, 1)}, 10)] == [1, 2, 4]
+    assert not order.holds_before({"a": (1, 2), "b": (1, 1)})
+    assert order.positions() is None or order.positions() == {"a": (1, 2), "b": (1, 1)}
 
 
 @pytest.mark.parametrize("signal", [Idle(RIGHT), EndOfInput(RIGHT), Revoked(RIGHT)], ids=lambda s: type(s).__name__)
 def test_T_4_an_input_known_to_be_silent_is_not_waited_for(timeless: ActorSystem, signal: Any) -> None:
-    with Bench(timeless, stage(1_000_000)) as bench:
+    with Bench(timeless, stage()) as bench:
         begin(bench)
         send(bench, LEFT, 1)
         assert seen(bench) == []
@@ -89,7 +183,7 @@ def test_T_4_an_input_known_to_be_silent_is_not_waited_for(timeless: ActorSystem
 
 
 def test_the_end_of_the_stream_takes_what_is_held(timeless: ActorSystem) -> None:
-    with Bench(timeless, stage(1_000_000)) as bench:
+    with Bench(timeless, stage()) as bench:
         begin(bench, 1)
         send(bench, LEFT, 1, 2)
         bench.complete()
@@ -115,7 +209,7 @@ def test_too_many_rows_held_end_the_wait() -> None:
 def test_T_4_rows_go_as_a_merge_of_heads_however_they_are_cut(
     timeless: ActorSystem, left: list[int], right: list[int], data: st.DataObject
 ) -> None:
-    with Bench(timeless, stage(1_000_000)) as bench:
+    with Bench(timeless, stage()) as bench:
         for key in (LEFT, RIGHT):
             bench.put(Assigned(key, 1))
         rest = {LEFT: list(left), RIGHT: list(right)}
