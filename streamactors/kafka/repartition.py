@@ -7,6 +7,7 @@ and read back committed: rows under their new keys come neither twice nor not at
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -23,10 +24,18 @@ from streamactors.kafka.changelog_topics import ensure_topic, security_of
 from streamactors.kafka.client_consumer import StreamConsumer
 from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.coupling import couple
+from streamactors.kafka.own_end import WatchEnd
 from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.repartition_upkeep import RepartitionUpkeep
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.source_stage import ConsumerSourceStage
-from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, Subscriptions
+from streamactors.kafka.subscriptions import (
+    AutoSubscription,
+    ManualSubscription,
+    Subscription,
+    Subscriptions,
+    TopicPartition,
+)
 from streamactors.kafka.topic_rows import TopicRows
 from streamactors.kafka.transactional_stage import TransactionalStage
 from streamactors.stages.sinks import Ignore
@@ -41,7 +50,8 @@ def repartitioned(
 ) -> Flow[Any, Record, Any]:
     """The flow from rows that stem from `input_` to rows under the keys `key_of(row)`; its topic is named after `node`.
 
-    `bounded`: the input ends by itself, and then the topic is read to its end; else it is left where it was."""
+    `bounded`: the input ends by itself, and then the topic is read to its end, which is known when every instance has written all
+    of its part; else, and when the stream is stopped before, it is left where it was."""
     settings = input_.settings
     topic = f"{settings.group_id}-{node}-repartition"
     reading = ConsumerSettings(
@@ -63,7 +73,8 @@ def repartitioned(
     storing: Sink[ProducerRecord, Any] = Sink(Joined(StageModule(stage), StageModule(Ignore()), keep_right))
     sink: Sink[Any, Any] = (
         Flow.identity()
-        .via_mat(KillSwitches.single(), Keep.right)
+        .via_mat(Flow(StageModule(WatchEnd())), Keep.right)
+        .via_mat(KillSwitches.single(), Keep.both)
         .map(write)
         .named(f"write {topic}")
         .to_mat(storing, Keep.both)
@@ -80,30 +91,59 @@ def repartitioned(
     )
 
     def begin(values: list[Any]) -> Any:
-        (writing, written), ((control, reading_switch), read) = values
-        ensure_topic(reading, topic, partitions_of(settings, input_.subscription))
-        couple(writing, written, control.stop_at_end if bounded else control.stop, reading_switch, read)
+        ((own_end, writing), written), ((control, reading_switch), read) = values
+        keys = input_partitions(settings, input_.subscription)
+        partitions = max(Counter(key.topic for key in keys).values())
+        ensure_topic(reading, topic, partitions)
+        upkeep = RepartitionUpkeep(reading, topic, partitions, settings.group_id or "")
+        own = input_.subscription.partitions if isinstance(input_.subscription, ManualSubscription) else keys
+        ends = ends_of(settings, own) if bounded else {}
+        upkeep.start()
+        read.add_done_callback(lambda _: upkeep.stop())
+
+        def on_written() -> None:
+            if not (bounded and own_end.reached):
+                control.stop()
+            elif input_.reads_marks:
+                upkeep.when_written(ends, control.stop_at_end)
+            else:
+                control.stop_at_end()  # its positions are committed by nobody here
+
+        couple(writing, written, on_written, reading_switch, read)
         return control
 
     return Flow(Wired((sink.module, source.module), (), ((0, 0),), ((1, 0),), begin))
 
 
-def partitions_of(settings: ConsumerSettings, subscription: Subscription) -> int:
-    """The largest number of partitions of the topics that a subscription reads now. Raises KafkaError."""
-    client = StreamConsumer(
-        ConsumerSettings(settings.bootstrap_servers, None, "earliest", properties=security_of(settings))
-    )
+def input_partitions(settings: ConsumerSettings, subscription: Subscription) -> list[TopicPartition]:
+    """All partitions of the topics that a subscription reads now. Raises KafkaError."""
+    client = _looking(settings)
     try:
         client.preflight(subscription.topics if isinstance(subscription, AutoSubscription) else ())
         known = client.topics()
     finally:
         client.close()
-    counts = [known[topic] for topic in _names(subscription, known) if topic in known]
-    if not counts:
+    names = [topic for topic in _names(subscription, known) if topic in known]
+    if not names:
         raise BuildError(
             f"key_by: no topic matches {subscription}; its number of partitions is needed for the new keys"
         )
-    return max(counts)
+    return [TopicPartition(topic, number) for topic in names for number in range(known[topic])]
+
+
+def ends_of(settings: ConsumerSettings, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where these partitions end now, as a bounded read sees it. Raises KafkaError."""
+    client = _looking(settings)
+    try:
+        return client.stable_ends(keys)
+    finally:
+        client.close()
+
+
+def _looking(settings: ConsumerSettings) -> StreamConsumer:
+    return StreamConsumer(
+        ConsumerSettings(settings.bootstrap_servers, None, "earliest", properties=security_of(settings))
+    )
 
 
 def _names(subscription: Subscription, known: Iterable[str]) -> Iterable[str]:

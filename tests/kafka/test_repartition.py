@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 
 import pytest
+from confluent_kafka import Consumer as BareConsumer
+from confluent_kafka import TopicPartition
 
 from streamactors import ActorSystem, Keep, Sink
-from streamactors.kafka import Consumer, ProducerSettings, Subscriptions
+from streamactors.broker import Cluster
+from streamactors.kafka import (
+    Consumer,
+    ConsumerSettings,
+    MetadataClient,
+    ProducerSettings,
+    Subscriptions,
+    repartition_upkeep,
+)
 from streamactors.kafka.client import Admin
 from tests.kafka._windows import CLOSED, SECOND, produce, read, written
 
@@ -20,9 +31,10 @@ def transactional(cluster, request):
     return ProducerSettings(cluster.bootstrap_servers, transactional_id=request.node.name, commit_interval_ms=20)
 
 
-def by_first_letter(settings, topic):
+def by_first_letter(settings, topic, check=lambda record: record, until="end"):
     return (
-        Consumer.records(settings, Subscriptions.topics(topic), key="string", until="end")
+        Consumer.records(settings, Subscriptions.topics(topic), key="string", until=until)
+        .map(check)
         .key_by(lambda record: record.key[0])
         .windowed_by(SECOND)
         .count(name="letters")
@@ -89,10 +101,11 @@ def test_the_graph_says_that_rows_go_through_a_topic(settings):
     assert f"read {topic}" in picture
 
 
-def test_a_stop_leaves_windows_open_and_the_next_run_goes_on(cluster, settings, transactional, read_all, wait_for):
+def test_a_stop_leaves_windows_open_and_the_next_run_goes_on(
+    cluster, settings, transactional, read_all, committed, wait_for
+):
     cluster.create_topic("stops-out", partitions=PARTITIONS)
     rows = given(300)
-    topic = f"{settings.group_id}-letters-repartition"
     for part in (rows[:150], rows[150:]):
         produce(cluster, "stops", part, PARTITIONS)
         with ActorSystem("stops") as system:
@@ -106,7 +119,7 @@ def test_a_stop_leaves_windows_open_and_the_next_run_goes_on(cluster, settings, 
             )
             control, done = written(source, "stops-out", transactional).run(system)
             stored = 150 if part[0] == rows[0] else 300
-            wait_for(lambda: len(read_all(topic, PARTITIONS)) == stored)  # noqa: B023
+            wait_for(lambda: sum(committed("stops", PARTITIONS).values()) == stored)  # noqa: B023
             control.shutdown().result(30)
             done.result(30)
     assert read_all("stops-out", PARTITIONS) == []
@@ -116,3 +129,106 @@ def test_a_stop_leaves_windows_open_and_the_next_run_goes_on(cluster, settings, 
         control.is_shutdown.result(30)
     found = {key.split("@")[0]: count for _, key, count in read(read_all("stops-out", PARTITIONS))}
     assert found == Counter(key[0] for _, key, _ in rows)
+
+
+def test_what_was_read_and_done_is_deleted_from_the_topic(
+    cluster, settings, transactional, system, read_all, wait_for, monkeypatch
+):
+    monkeypatch.setattr(repartition_upkeep, "PURGE_INTERVAL_MS", 50)
+    cluster.create_topic("purged-out", partitions=PARTITIONS)
+    topic = f"{settings.group_id}-letters-repartition"
+    rows = given(300)
+    produce(cluster, "purged", rows, PARTITIONS)
+    source = by_first_letter(settings, "purged", until=None)
+    control, done = written(source, "purged-out", transactional).run(system)
+    admin = Admin(cluster.bootstrap_servers)
+
+    def left():
+        return [p.latest - p.earliest for p in admin.describe(topic).partitions]
+
+    wait_for(lambda: topic in {each.name for each in admin.topics()})
+    wait_for(lambda: sum(p.latest for p in admin.describe(topic).partitions) >= 300 and max(left()) <= 1)  # a marker
+    closing = [(p, f"{letter}-closes", 20_000) for p in range(PARTITIONS) for letter in "abcde"]
+    produce(cluster, "purged", closing, PARTITIONS)
+    wait_for(lambda: len(read_all("purged-out", PARTITIONS)) == 5)
+    control.shutdown().result(30)
+    done.result(30)
+    found = {key.split("@")[0]: count for _, key, count in read(read_all("purged-out", PARTITIONS))}
+    assert found == Counter(key[0] for _, key, _ in rows)
+
+
+def test_the_end_of_the_topic_is_waited_for_until_other_instances_have_written_theirs():
+    """One instance is at the end of its input while another one still writes: it must not close windows over those rows."""
+    rows = [(i % 2, letter + str(i), 5_000 + i) for i, letter in enumerate("abcde" * 100)]
+    go = threading.Event()
+
+    def held(record):
+        if record.context.partition == 1:
+            go.wait(60)
+        return record
+
+    # so long the first generation is waited for: both instances are in it
+    with Cluster(config={"group.initial.rebalance.delay.ms": 2_000}) as cluster:
+        produce(cluster, "shared", rows, 2)
+        cluster.create_topic("shared-out", partitions=2)
+        settings = ConsumerSettings(cluster.bootstrap_servers, "shared", "earliest", commit_interval_ms=50)
+
+        def start(system, number):
+            producer = ProducerSettings(cluster.bootstrap_servers, transactional_id=str(number), commit_interval_ms=20)
+            return written(by_first_letter(settings, "shared", held), "shared-out", producer).run(system)[1]
+
+        def committed(group, topic):
+            with MetadataClient(settings.with_group_id(group)) as client:
+                return client.committed((topic, number) for number in range(2))
+
+        with ActorSystem("one") as one, ActorSystem("two") as two:
+            runs = [start(one, 1), start(two, 2)]
+            topic = "shared-letters-repartition"
+            wait(lambda: committed("shared", "shared").get(("shared", 0), 0) == 250)
+            wait(lambda: committed(topic, topic), 60)
+            go.set()
+            for done in runs:
+                done.result(60)
+        found = sorted(read_topic(cluster, "shared-out"))
+    assert found == [(f"{letter}@5000", 100) for letter in "abcde"]
+
+
+def test_a_bounded_run_that_is_stopped_closes_nothing(cluster, settings, transactional, system, read_all, wait_for):
+    produce(cluster, "halts", given(300), PARTITIONS)
+    cluster.create_topic("halts-out", partitions=PARTITIONS)
+    seen, go = threading.Event(), threading.Event()
+
+    def held(record):
+        seen.set()
+        go.wait(60)
+        return record
+
+    control, done = written(by_first_letter(settings, "halts", held), "halts-out", transactional).run(system)
+    assert seen.wait(60)
+    control.stop()
+    go.set()
+    done.result(60)
+    assert read_all("halts-out", PARTITIONS) == []
+
+
+def wait(condition, timeout=30):
+    pause = threading.Event()
+    for _ in range(int(timeout / 0.05)):
+        if condition():
+            return
+        pause.wait(0.05)
+    raise AssertionError("the condition did not come true")
+
+
+def read_topic(cluster, topic):
+    """(key, count) of the committed records of a topic of two partitions."""
+    consumer = BareConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True})  # fmt: skip
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
+    ended = 0
+    while ended < 2:
+        for message in consumer.consume(500, 1):
+            if message.error() is None:
+                yield message.key().decode(), int(message.value())
+            else:
+                ended += 1
+    consumer.close()

@@ -1,0 +1,59 @@
+"""Whether a stream came to the end of its input, or was ended before.
+
+Owner: the stage; the answer is asked for when the stream has completed. It is told by the marks, which pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.connection import Connection
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks import EXACT, Assigned, EndOfInput, Key, Mark, Revoked
+from streamactors.engine.stage import Stage
+from streamactors.stages.passing import PassingLogic
+
+
+class OwnEnd:
+    """What the marks have told. `reached`: every partition that is ours has come to its own end."""
+
+    def __init__(self) -> None:
+        self._open: set[Key] = set()
+
+    def mark(self, mark: Mark) -> None:
+        """A mark has come by."""
+        if isinstance(mark, Assigned):
+            self._open.add(mark.key)
+        elif isinstance(mark, Revoked | EndOfInput):
+            self._open.discard(mark.key)
+
+    @property
+    def reached(self) -> bool:
+        return not self._open
+
+
+class WatchEnd(Stage[Any, Any]):
+    """Pass everything; materialize an OwnEnd.
+
+    Emits when: upstream does.   Backpressures when: downstream does.   Completes when: upstream completes.
+    Cancels when: downstream cancels.   Marks: at once, exact.
+    """
+
+    name = "watch_end"
+    handling = EXACT
+    reads_marks = True
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        logic = _WatchEndLogic()
+        return logic, logic.end
+
+
+class _WatchEndLogic(PassingLogic):
+    passes_marks = False
+
+    def __init__(self) -> None:
+        self.end = OwnEnd()
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        self.end.mark(mark)
+        self.out.mark(mark)
