@@ -34,6 +34,8 @@ def settings(cluster, request):
         group_id=request.node.name,
         auto_offset_reset="earliest",
         commit_interval_ms=50,
+        poll_interval_ms=5,  # what a stream tells its consumer is heard between two polls: a test is made of such moments
+        poll_timeout_ms=5,
         properties={"session.timeout.ms": 6_000},
     )
 
@@ -90,12 +92,13 @@ def read_all(cluster):
         consumer.assign([TopicPartition(topic, i, 0) for i in range(partitions)])
         messages, ended = [], 0
         while ended < partitions:
-            for message in consumer.consume(500, 1):
-                if message.error() is None:
-                    messages.append(message)
-                else:
-                    assert message.error().name() == "_PARTITION_EOF", message.error()
-                    ended += 1
+            message = consumer.poll(30)  # consume(n) would wait for all n, or for its whole timeout
+            assert message is not None, f"{topic}: nothing more comes, and no end"
+            if message.error() is None:
+                messages.append(message)
+            else:
+                assert message.error().name() == "_PARTITION_EOF", message.error()
+                ended += 1
         consumer.close()
         return sorted(messages, key=lambda m: (m.partition(), m.offset()))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamactors.kafka import MetadataClient, ProducerRecord, SendProducer
@@ -41,4 +43,4 @@ def test_metadata_tells_topics_and_offsets(settings, topic_with):
         with pytest.raises(TopicNotFound, match="no topic nowhere"):
             client.partitions_for("nowhere")
     with pytest.raises(NoBroker):
-        MetadataClient(settings.with_bootstrap_servers("localhost:1"))
+        MetadataClient(replace(settings.with_bootstrap_servers("localhost:1"), preflight_timeout_ms=300))

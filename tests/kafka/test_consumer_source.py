@@ -3,76 +3,35 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 import reactivex.operators as rx
-from confluent_kafka import Consumer as BareConsumer
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 
-from streamactors import ActorSystem, Flow, Keep, Sink
-from streamactors.broker import Cluster
+from streamactors import Flow, Keep, Sink
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, ConsumerSettings, DrainingControl, Subscriptions
 from streamactors.kafka.errors import ConsumerFailed, NoBroker, TopicNotFound
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def system():
-    with ActorSystem("kafka") as system:
-        yield system
-
-
-@pytest.fixture
-def settings(cluster, request):
-    return ConsumerSettings(
-        cluster.bootstrap_servers,
-        group_id=request.node.name,
-        auto_offset_reset="earliest",
-        commit_interval_ms=50,
-        properties={"session.timeout.ms": 6_000},
-    )
-
-
-def topic_with(cluster, name, records, partitions=1):
-    """Create a topic and write records, round robin."""
-    cluster.create_topic(name, partitions=partitions)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 1})
-    for i, value in enumerate(records):
-        producer.produce(name, value, partition=i % partitions)
-    assert producer.flush(10) == 0
-    return name
-
-
-def committed(settings, topic, partitions=1):
-    consumer = BareConsumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": settings.group_id})
-    found = consumer.committed([TopicPartition(topic, i) for i in range(partitions)], timeout=10)
-    consumer.close()
-    return {p.partition: p.offset for p in found}
-
-
-def test_a_bounded_read_gives_every_record_once_and_commits_the_end(cluster, settings, system):
-    topic = topic_with(cluster, "bounded", [b"%d" % i for i in range(3_000)], 3)
+def test_a_bounded_read_gives_every_record_once_and_commits_the_end(settings, system, topic_with, committed):
+    topic = topic_with("bounded", [b"%d" % i for i in range(3_000)], 3)
     source = Consumer.source(settings, Subscriptions.topics(topic), until="end")
     control, done = source.map(lambda record: int(record.value)).to_mat(Sink.to_list(), Keep.both).run(system)
     assert sorted(done.result(30)) == list(range(3_000))
     control.is_shutdown.result(30)
-    assert committed(settings, topic, 3) == {0: 1_000, 1: 1_000, 2: 1_000}
+    assert committed(topic, 3) == {0: 1_000, 1: 1_000, 2: 1_000}
 
 
-def test_an_empty_topic_ends_at_once(cluster, settings, system):
-    topic = topic_with(cluster, "empty", [], 2)
+def test_an_empty_topic_ends_at_once(settings, system, topic_with):
+    topic = topic_with("empty", [], 2)
     source = Consumer.source(settings, Subscriptions.topics(topic), until="end")
     assert source.run_with(Sink.to_list(), system).result(30) == []
 
 
-def test_what_a_slow_sink_has_not_done_is_not_committed_and_comes_again(cluster, settings, system):
-    topic = topic_with(cluster, "slow", [b"%d" % i for i in range(100)])
+def test_what_a_slow_sink_has_not_done_is_not_committed_and_comes_again(settings, system, topic_with, committed):
+    topic = topic_with("slow", [b"%d" % i for i in range(100)])
     reached, go = threading.Event(), threading.Event()
     seen = []
 
@@ -90,23 +49,23 @@ def test_what_a_slow_sink_has_not_done_is_not_committed_and_comes_again(cluster,
     go.set()
     assert isinstance(done.exception(30), KeyError)
     control.is_shutdown.exception(30)
-    assert committed(settings, topic)[0] <= 40
+    assert committed(topic)[0] <= 40
     again = Consumer.source(settings, Subscriptions.topics(topic), until="end").map(lambda record: record.offset)
     rest = again.run_with(Sink.to_list(), system).result(30)
     assert set(seen) | set(rest) == set(range(100)), "nothing is lost"
 
 
-def test_filtered_records_are_done_too(cluster, settings, system):
-    topic = topic_with(cluster, "filtered", [b"%d" % i for i in range(500)])
+def test_filtered_records_are_done_too(settings, system, topic_with, committed):
+    topic = topic_with("filtered", [b"%d" % i for i in range(500)])
     source = Consumer.source(settings, Subscriptions.topics(topic), until="end")
     control, done = source.filter(lambda record: False).to_mat(Sink.ignore(), Keep.both).run(system)
     done.result(30)
     control.is_shutdown.result(30)
-    assert committed(settings, topic) == {0: 500}
+    assert committed(topic) == {0: 500}
 
 
-def test_an_rx_pipeline_that_holds_nothing_is_followed(cluster, settings, system):
-    topic = topic_with(cluster, "rx", [b"%d" % i for i in range(200)])
+def test_an_rx_pipeline_that_holds_nothing_is_followed(settings, system, topic_with, committed):
+    topic = topic_with("rx", [b"%d" % i for i in range(200)])
     pipeline = Flow.rx(rx.map(lambda record: int(record.value)), rx.filter(lambda x: x % 2))
     control, done = (
         Consumer.source(settings, Subscriptions.topics(topic), until="end")
@@ -116,7 +75,7 @@ def test_an_rx_pipeline_that_holds_nothing_is_followed(cluster, settings, system
     )
     assert done.result(30) == list(range(1, 200, 2))
     control.is_shutdown.result(30)
-    assert committed(settings, topic) == {0: 200}
+    assert committed(topic) == {0: 200}
 
 
 def test_a_pipeline_that_may_hold_records_is_refused_with_the_way_out(settings):
@@ -125,8 +84,8 @@ def test_a_pipeline_that_may_hold_records_is_refused_with_the_way_out(settings):
         held.run_with(Sink.ignore())
 
 
-def test_draining_finishes_what_is_in_flight_and_commits_it(cluster, settings, system):
-    topic = topic_with(cluster, "drain", [b"%d" % i for i in range(1_000)], 2)
+def test_draining_finishes_what_is_in_flight_and_commits_it(settings, system, topic_with, committed):
+    topic = topic_with("drain", [b"%d" % i for i in range(1_000)], 2)
     enough = threading.Event()
     seen = []
 
@@ -142,14 +101,14 @@ def test_draining_finishes_what_is_in_flight_and_commits_it(cluster, settings, s
     )
     assert enough.wait(30)
     control.drain_and_shutdown(timeout=30)
-    ends = committed(settings, topic, 2)
+    ends = committed(topic, 2)
     for partition in (0, 1):
         offsets = [offset for p, offset in seen if p == partition]
         assert ends[partition] == (max(offsets) + 1 if offsets else -1001)
 
 
-def test_a_user_pause_keeps_a_partition_silent_until_resume(cluster, settings, system):
-    topic = topic_with(cluster, "paused", [], 2)
+def test_a_user_pause_keeps_a_partition_silent_until_resume(cluster, settings, system, topic_with):
+    topic = topic_with("paused", [], 2)
     got, first, second = [], threading.Event(), threading.Event()
 
     def note(record):
@@ -170,11 +129,9 @@ def test_a_user_pause_keeps_a_partition_silent_until_resume(cluster, settings, s
     control.shutdown().result(30)
 
 
-def test_downstream_demand_pauses_and_resumes_partitions(cluster, settings, system):
-    topic = topic_with(cluster, "demand", [bytes(2_000)] * 4_000, 2)
+def test_downstream_demand_pauses_and_resumes_partitions(settings, system, topic_with, committed, wait_for):
+    topic = topic_with("demand", [bytes(2_000)] * 4_000, 2)
     release, n = threading.Semaphore(0), [0]
-    from dataclasses import replace
-
     tight = replace(settings, high_bytes=100_000, low_bytes=50_000, max_buffered_bytes=600_000, pause_dwell_ms=0)
 
     def slow(_):
@@ -194,20 +151,11 @@ def test_downstream_demand_pauses_and_resumes_partitions(cluster, settings, syst
     done.result(30)
     assert n[0] == 4_000
     control.is_shutdown.result(30)
-    assert sum(committed(settings, topic, 2).values()) == 4_000
+    assert sum(committed(topic, 2).values()) == 4_000
 
 
-def wait_for(condition, timeout=30):
-    waited = threading.Event()
-    for _ in range(int(timeout / 0.02)):
-        if condition():
-            return
-        waited.wait(0.02)
-    raise AssertionError("the condition did not come true")
-
-
-def test_a_partition_moves_to_a_second_member_without_loss(cluster, settings, system):
-    topic = topic_with(cluster, "moves", [b"%d" % i for i in range(2_000)], 4)
+def test_a_partition_moves_to_a_second_member_without_loss(settings, system, topic_with, committed, wait_for):
+    topic = topic_with("moves", [b"%d" % i for i in range(2_000)], 4)
     lock, seen = threading.Lock(), []
 
     def note(record):
@@ -222,14 +170,14 @@ def test_a_partition_moves_to_a_second_member_without_loss(cluster, settings, sy
     wait_for(lambda: len(set(seen)) == 2_000)
     first.drain_and_shutdown(timeout=30)
     second.drain_and_shutdown(timeout=30)
-    assert sum(committed(settings, topic, 4).values()) == 2_000
+    assert sum(committed(topic, 4).values()) == 2_000
 
 
-def test_assigned_partitions_start_where_they_are_told(cluster, settings, system):
-    topic = topic_with(cluster, "told", [b"%d" % i for i in range(10)])
+def test_assigned_partitions_start_where_they_are_told(settings, system, topic_with, committed):
+    topic = topic_with("told", [b"%d" % i for i in range(10)])
     source = Consumer.plain_source(settings, Subscriptions.assignment_with_offset({(topic, 0): 7}), until="end")
     assert source.map(lambda r: r.offset).run_with(Sink.to_list(), system).result(30) == [7, 8, 9]
-    assert committed(settings, topic) == {0: -1001}, "a plain source commits nothing"
+    assert committed(topic) == {0: -1001}, "a plain source commits nothing"
 
 
 def test_records_carry_key_timestamp_and_headers(cluster, settings, system):
@@ -246,8 +194,8 @@ def test_records_carry_key_timestamp_and_headers(cluster, settings, system):
     assert second.value is None
 
 
-def test_what_cannot_work_is_told_in_one_sentence(cluster, settings, system):
-    nobody = settings.with_bootstrap_servers("localhost:1")
+def test_what_cannot_work_is_told_in_one_sentence(settings, system):
+    nobody = replace(settings.with_bootstrap_servers("localhost:1"), preflight_timeout_ms=300)
     error = Consumer.source(nobody, Subscriptions.topics("x")).run_with(Sink.ignore(), system).exception(30)
     assert isinstance(error, NoBroker)
     assert "no broker at localhost:1" in str(error)
@@ -264,8 +212,8 @@ def test_what_cannot_work_is_told_in_one_sentence(cluster, settings, system):
     assert "fetch.min.bites" in str(error)
 
 
-def test_an_offset_out_of_range_fails_the_stream_when_the_reset_says_error(cluster, settings, system):
-    topic = topic_with(cluster, "range", [b"x"])
+def test_an_offset_out_of_range_fails_the_stream_when_the_reset_says_error(settings, system, topic_with):
+    topic = topic_with("range", [b"x"])
     strict = settings.with_auto_offset_reset("error")
     source = Consumer.plain_source(strict, Subscriptions.assignment_with_offset({(topic, 0): 99}))
     error = source.run_with(Sink.ignore(), system).exception(30)
@@ -273,8 +221,8 @@ def test_an_offset_out_of_range_fails_the_stream_when_the_reset_says_error(clust
     assert topic in str(error)
 
 
-def test_a_stream_that_takes_some_commits_no_more_than_it_took(cluster, settings, system):
-    topic = topic_with(cluster, "some", [b"%d" % i for i in range(100)])
+def test_a_stream_that_takes_some_commits_no_more_than_it_took(settings, system, topic_with, committed):
+    topic = topic_with("some", [b"%d" % i for i in range(100)])
     control, done = (
         Consumer.source(settings, Subscriptions.topics(topic))
         .map(lambda record: record.offset)
@@ -284,4 +232,4 @@ def test_a_stream_that_takes_some_commits_no_more_than_it_took(cluster, settings
     )
     assert done.result(30) == list(range(10))
     control.is_shutdown.result(30)
-    assert committed(settings, topic)[0] in (-1001, *range(11))
+    assert committed(topic)[0] in (-1001, *range(11))
