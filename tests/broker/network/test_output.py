@@ -29,6 +29,7 @@ class Region:
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 << 10)  # full soon, whatever the machine's default
     ours.setblocking(False)
     theirs.setblocking(False)
     with ours, theirs:
