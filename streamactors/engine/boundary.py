@@ -51,11 +51,12 @@ class BoundaryIn(GraphStage):
 
 
 def connect(out_half: Logic, in_half: Logic) -> None:
-    """Let the two halves of a run know each other."""
+    """Let the two halves of a run know each other; the first credit is there at the start."""
     assert isinstance(out_half, BoundaryOutLogic)
     assert isinstance(in_half, BoundaryInLogic)
     out_half.peer = in_half
     in_half.peer = out_half
+    out_half._credit = in_half._granted = in_half._window
 
 
 class BoundaryOutLogic(Logic):
@@ -67,6 +68,9 @@ class BoundaryOutLogic(Logic):
     def __init__(self) -> None:
         self._credit = 0
         self._ended = False
+
+    def on_start(self) -> None:
+        self.inlets[0].want(self._credit)
 
     def on_credit(self, n: int) -> None:
         """The other half can take n more elements."""
@@ -131,7 +135,6 @@ class BoundaryInLogic(Logic):
 
     def on_start(self) -> None:
         self._since = perf_counter()
-        self._grant(self._window)
 
     def _grant(self, n: int) -> None:
         self._granted += n
@@ -218,7 +221,8 @@ class BoundaryInLogic(Logic):
     def on_cancel(self, out: Connection, cause: BaseException) -> None:
         self._items.clear()
         self._held = 0
-        self.peer.interpreter.post(self.peer, self.peer.on_cancelled, cause)
+        if not self._completing:  # else there is nobody left to hear it
+            self.peer.interpreter.post(self.peer, self.peer.on_cancelled, cause)
         super().on_cancel(out, cause)
 
     def fail_stage(self, error: BaseException) -> None:

@@ -28,6 +28,8 @@ from streamactors.engine.zero import fresh
 
 Loop = Callable[..., None]
 NEVER_STOP: list[int] = []
+NOTHING: list[Any] = []
+"""Shared by all who have no state and no zeros; nobody writes to it."""
 
 _TEST = {"filter": "if {}(x):", "filter_not": "if not {}(x):", "filter_true": "if x:", "filter_false": "if not x:"}
 
@@ -103,7 +105,7 @@ class FusedLoop:
 
     def fresh(self) -> list[Any]:
         """Return the state of a new run."""
-        return [fresh(op.zero) for op in self._ops] if self.scans else []
+        return [fresh(op.zero) for op in self._ops] if self.scans else NOTHING
 
     def zeros(self, state: list[Any]) -> tuple[list[Any], BaseException | None]:
         """Return what comes out before the first element, and the error that stopped it: each scan's zero through the steps

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.connection import Connection
-from streamactors.engine.fused_loop import FusedLoop, Op
+from streamactors.engine.fused_loop import NOTHING, FusedLoop, Op
 from streamactors.engine.logic import FlowLogic, Logic, SourceLogic
 from streamactors.engine.marks import Handling
 from streamactors.engine.owned_feed import OwnedFeed
@@ -156,8 +156,8 @@ class FeedLogic(SourceLogic):
         self._of_source = attributes if of_source is None else of_source
         self._feed: Any = None
         self._run = loop
-        self._state = loop.fresh() if loop is not None else []
-        self._zeros: list[Any] = []  # what comes out before the first element
+        self._state = loop.fresh() if loop is not None else NOTHING
+        self._zeros: list[Any] = NOTHING  # what comes out before the first element
         self._label = label
         self._max_chunk = attributes.max_chunk
         self._marks: Any = None

@@ -58,16 +58,15 @@ class Interpreter:
 
     # ── start and end of stages ───────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, logics: list[Logic]) -> None:
-        """Take over stages whose connections are bound; start them in order."""
-        self.logics.extend(logics)
-        self.alive += len(logics)
-        for logic in logics:
+    def start(self) -> None:
+        """Start the stages in `logics`, whose connections are bound, in order."""
+        self.alive = len(self.logics)
+        for logic in self.logics.copy():  # one that starts an inner graph adds to it
             self._guarded(logic, logic.on_start)
         self._end_stages()
 
     def add_inside(self, logics: list[Logic]) -> None:
-        """As `add`, from within a handler of another stage of this island."""
+        """Take over and start stages from within a handler of another stage of this island."""
         if len(self.logics) > 2 * self.alive + 64:  # forget the sub-streams that have ended
             self.logics = [logic for logic in self.logics if not logic.stopped]
         self.logics.extend(logics)

@@ -1,18 +1,16 @@
 """An island: the stages between two async boundaries, in one actor.
 
-Messages are posted calls (logic, handler, argument[, feedback]), START and CONTINUE; elements inside are plain calls. The actor's
+Messages are posted calls (logic, handler, argument[, feedback]), Start and CONTINUE; elements inside are plain calls. The actor's
 turn ends when its stages have nothing to do, when another message waits, or when the turn's budget is spent."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamactors.actors.address import ActorRef
 from streamactors.actors.messages import Actor
 from streamactors.engine.interpreter import Interpreter
-from streamactors.engine.logic import Logic
 from streamactors.engine.pace import SliceWatch
 from streamactors.errors import AbruptTermination
 
@@ -21,8 +19,14 @@ if TYPE_CHECKING:
     from streamactors.engine.run import Run
 
 
-class _Start:
-    """The first message of an island."""
+class Start:
+    """The first message of an island, which hands it on to the others of its run: so a run wakes one thread of the pool, not one
+    per island, and a chain of islands is worked off by the thread that began it."""
+
+    __slots__ = ("others",)
+
+    def __init__(self, others: Sequence[Island] = ()) -> None:
+        self.others = others
 
 
 class _Continue:
@@ -38,19 +42,42 @@ class _Abort:
         self.error = error
 
 
-START = _Start()
+ALONE = Start()
 CONTINUE = _Continue()
 
 
-class IslandActor(Actor):  # type: ignore[misc]  # Thespian is untyped
-    """The actor of an island; all it does is in `Island`."""
+class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
+    """The actor. `tell` may be called from any thread."""
 
-    def __init__(self, island: Island) -> None:
-        super().__init__()
-        self._receive = island.receive
+    __slots__ = (
+        "_backlog",
+        "_continuing",
+        "_mailbox",
+        "_myRef",
+        "_over",
+        "_started",
+        "_watch",
+        "interpreter",
+        "run",
+    )
 
-    def receiveMessage(self, message: Any, sender: Any) -> None:  # Thespian's name
-        self._receive(message)
+    _myRef: ActorCell  # given by the cell; Thespian's name
+
+    def __init__(self, run: Run, watch: SliceWatch, name: str) -> None:
+        """Make the island and its actor, which is idle until it is told something."""
+        self.run = run
+        self.interpreter = Interpreter(self)
+        self._backlog: list[Any] | None = None
+        self._started = False
+        self._continuing = False
+        self._over = False
+        self._watch = watch
+        run.system.spawn(self, name)
+        self._mailbox: deque[Any] = self._myRef.mailbox
+
+    def tell(self, message: Any) -> None:
+        """Send the island a message: a posted call, Start or an abort."""
+        self._myRef.tell((message, None))
 
     @staticmethod
     def refuse_letter(message: Any) -> None:
@@ -58,79 +85,57 @@ class IslandActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if type(message) is tuple and len(message) > 3:
             message[3].try_fail(AbruptTermination(f"stage {message[0].name} has stopped"))
 
-
-class Island:
-    """The actor's behaviour. `tell` may be called from any thread."""
-
-    __slots__ = (
-        "__weakref__",
-        "_actor",
-        "_backlog",
-        "_continuing",
-        "_mailbox",
-        "_over",
-        "_started",
-        "_watch",
-        "interpreter",
-        "logics",
-        "run",
-        "tell",
-    )
-
-    def __init__(self, run: Run, watch: SliceWatch) -> None:
-        self.run = run
-        self.interpreter = Interpreter(self)
-        self.logics: list[Logic] = []
-        self._backlog: list[Any] | None = None
-        self._started = False
-        self._continuing = False
-        self._over = False
-        self._watch = watch
-
-    def start_actor(self, name: str) -> None:
-        """Give the island its actor. It is idle until it is told something."""
-        actor = IslandActor(self)
-        ref: ActorRef = self.run.system.spawn(actor, name)
-        self._actor: ActorCell = actor._myRef
-        self._mailbox: deque[Any] = self._actor.mailbox
-        self.tell: Callable[[Any], None] = ref.tell
-
-    def receive(self, message: Any) -> None:
+    def receiveMessage(self, message: Any, sender: Any) -> None:  # Thespian's name
         """Handle one message, then run the stages as long as there is something to do."""
         interpreter = self.interpreter
         running = self._watch.running
         running.add(interpreter)
         try:
-            if message is CONTINUE:
+            if type(message) is tuple and self._started:
+                interpreter.deliver(message)
+            elif message is CONTINUE:
                 self._continuing = False
             elif not self._started:
-                if message is not START:
+                if type(message) is not Start:
                     if self._backlog is None:
                         self._backlog = []
                     self._backlog.append(message)  # from an island that started before this one
                     return
-                self._started = True
-                interpreter.add(self.logics)
-                if self._backlog:
-                    for early in self._backlog:
-                        interpreter.deliver(early)
-                    self._backlog = None
-            elif type(message) is _Abort:
+                self._start(message)
+            elif type(message) is _Abort:  # not the request to exit
                 interpreter.abort(message.error)
-            elif type(message) is tuple:  # not the request to exit
-                interpreter.deliver(message)
-            if interpreter.run(self._mailbox) and not self._continuing:
+            if interpreter.run(self._mailbox) and not self._continuing and not self._call_waits():
                 self._continuing = True
                 self.tell(CONTINUE)
         finally:
             running.discard(interpreter)
         if not interpreter.alive and not self._over:
             self._over = True
-            self.logics.clear()
             interpreter.fall_apart()
             del self.interpreter  # which knows its island: nothing comes here any more, and both can go at once
             self.run.island_ended(self)
-            self._actor.end()
+            self._myRef.end()
+
+    def _call_waits(self) -> bool:
+        """Whether a posted call is in the mailbox, which brings us back without a note to ourselves."""
+        try:
+            return type(self._mailbox[-1][0]) is tuple
+        except IndexError:  # empty; also while the system buries what is in it
+            return False
+
+    def _start(self, start: Start) -> None:
+        """Start the others, then the stages; what came too early is delivered behind."""
+        for island in start.others:
+            island.tell(ALONE)
+        self._started = True
+        interpreter = self.interpreter
+        interpreter.start()
+        backlog, self._backlog = self._backlog, None
+        for early in backlog or ():
+            if type(early) is tuple:
+                interpreter.deliver(early)
+            elif type(early) is _Abort:
+                interpreter.abort(early.error)
 
     def abort(self, error: BaseException) -> None:
         """Fail every stage with `error`; any thread."""

@@ -14,7 +14,7 @@ from streamactors.engine.blueprint import Module
 from streamactors.engine.boundary import connect
 from streamactors.engine.connection import Connection
 from streamactors.engine.interpreter import Interpreter
-from streamactors.engine.island import START, Island
+from streamactors.engine.island import ALONE, Island, Start
 from streamactors.engine.logic import Logic, bind
 from streamactors.engine.marks import PositionMark
 from streamactors.engine.pace import SliceWatch, watch_of
@@ -188,12 +188,6 @@ _UNHEARD = (
 )
 
 
-def _new_island(run: Run, name: str) -> Island:
-    island = Island(run, run._runs.watch)
-    island.start_actor(name)
-    return island
-
-
 def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[Logic], list[Island], list[Connection]]:
     """Make logics and connections of a plan. A graph with open ports runs inside the stage `parent`, on its island."""
     home = parent.interpreter.island if parent is not None else None
@@ -209,7 +203,10 @@ def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[
             raise BuildError(_UNHEARD.format(parent.name))
         run.marks_active = True
     marked = marks.active or outer is not None or handed_out
-    islands = [home if home is not None and i == 0 else _new_island(run, name) for i, name in enumerate(plan.islands)]
+    islands = [
+        home if home is not None and i == 0 else Island(run, run._runs.watch, name)
+        for i, name in enumerate(plan.islands)
+    ]
     interpreters = [island.interpreter for island in islands]
     parts = plan.parts
     base = run.source_base
@@ -286,12 +283,12 @@ def materialize(module: Module, system: ActorSystem) -> Any:
     run = Run(system)
     values, logics, islands, _ = _build(run, plan, None)
     for part, logic in zip(plan.parts, logics, strict=True):
-        islands[part.island].logics.append(logic)
-    run.islands.extend(islands)
+        islands[part.island].interpreter.logics.append(logic)
+    run.islands = islands
     run._runs.alive.add(run)
     value = plan.evaluate(values)
-    for island in islands:
-        island.tell(START)
+    first, *others = islands
+    first.tell(Start(others) if others else ALONE)
     return value
 
 
@@ -316,12 +313,12 @@ def attach(parent: Logic, module: Module) -> tuple[list[Connection], list[Connec
     if others:
         for node, logic in zip(plan.nodes, logics, strict=True):
             if logic.interpreter is not interpreter:
-                islands[node.island].logics.append(logic)
+                islands[node.island].interpreter.logics.append(logic)
         with run._lock:
             run.islands.extend(others)
     active = interpreter.active
     interpreter.add_inside(here)
     interpreter.active = active
     for island in others:
-        island.tell(START)
+        island.tell(ALONE)
     return inputs, outputs, plan.evaluate(values)

@@ -22,10 +22,10 @@ class SinkLogic(Logic):
     done_at_end = False
     passes_marks = True
     in_: Connection
+    _marks: PositionMark | None = None  # those to be done at the end
 
     def __init__(self) -> None:
         self.future: StreamFuture[Any] = StreamFuture()
-        self._marks: PositionMark = {}
 
     def bind(self) -> None:
         """Called when the connections are known."""
@@ -53,6 +53,8 @@ class SinkLogic(Logic):
     def on_mark(self, in_: Connection, mark: Mark) -> None:
         if self.done_at_end:
             if isinstance(mark, dict):
+                if self._marks is None:
+                    self._marks = {}
                 merge_newer(self._marks, mark)
         else:
             self.mark_done(mark)

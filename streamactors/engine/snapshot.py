@@ -118,7 +118,7 @@ def snapshot_of(run: Run) -> GraphSnapshot:
     with run._lock:
         islands = list(run.islands)
     for number, island in enumerate(islands):
-        for logic in [*island.logics, *island.interpreter.logics]:
+        for logic in list(island.interpreter.logics):
             if not logic.stopped:
                 for inlet in list(logic.inlets):
                     if inlet.producer.stopped and not inlet.in_closed:

@@ -114,3 +114,37 @@ def test_a_result_that_is_there_can_be_read_on_a_pool_thread(pool: ElasticPool) 
 
     pool.spawn(ask, "asker").tell(1)
     assert outcome.result(10) == [5, None, TimeoutError, WouldBlock]
+
+
+def test_it_has_the_fields_of_the_future_it_stands_for() -> None:
+    # It does not call `Future.__init__`: should a Python give that another field, this says so.
+    assert set(vars(StreamFuture())) == {*vars(concurrent.futures.Future()), "name"}
+
+
+def test_every_thread_that_waits_is_woken_and_one_that_gave_up_is_forgotten() -> None:
+    future: StreamFuture[int] = StreamFuture()
+    with pytest.raises(TimeoutError):
+        future.result(0.001)
+    assert future._condition._sleeping == []
+    results: list[int] = []
+    threads = [threading.Thread(target=lambda: results.append(future.result(30))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    done = threading.Thread(
+        target=lambda: results.append(next(iter(concurrent.futures.as_completed([future]))).result())
+    )
+    done.start()
+    future.set_result(7)
+    for thread in [*threads, done]:
+        thread.join(30)
+    assert results == [7] * 6
+
+
+def test_it_can_be_waited_for_among_others() -> None:
+    never: StreamFuture[int] = StreamFuture()
+    soon: concurrent.futures.Future[int] = concurrent.futures.Future()
+    soon.set_result(1)
+    done, left = concurrent.futures.wait([never, soon], return_when=concurrent.futures.FIRST_COMPLETED)
+    assert (done, left) == ({soon}, {never})
+    never.set_result(2)
+    assert concurrent.futures.wait([never, soon], timeout=30).not_done == set()

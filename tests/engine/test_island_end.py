@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from streamactors import ActorSystem, Keep, Sink, Source
+from streamactors.engine.run import runs_of
 from streamactors.errors import AbruptTermination
 from streamactors.testing import TestSink
 
@@ -41,3 +43,39 @@ print(Source.range(3).run_with(Sink.to_list()).result(5))
         [sys.executable, "-X", "dev", "-W", "error", "-c", program], capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1, 2]\n", "")
+
+
+def test_an_island_that_is_aborted_before_it_has_started_fails_its_stages():
+    # run -> abort from another thread, while the pool is busy -> only then the message by which the first island starts the second
+    go_on = threading.Event()
+    with ActorSystem("busy", max_threads=1) as system:
+        occupied = Source.single(1).map(lambda _: go_on.wait(30)).run_with(Sink.ignore(), system)
+        before = set(runs_of(system))
+        done = Source.range(0, 3).async_boundary().run_with(Sink.to_list(), system)
+        (run,) = runs_of(system) - before
+        run.abort(AbruptTermination("the test has ended it"))
+        go_on.set()
+        with pytest.raises(AbruptTermination, match="the test has ended it"):
+            done.result(30)
+        occupied.result(30)
+
+
+def test_islands_start_with_the_first_even_while_that_one_blocks(actor_system):
+    # The first island starts the others before its own stages, which may block their thread.
+    go_on = threading.Event()
+
+    def blocking():
+        assert go_on.wait(30)
+        yield 1
+
+    blocked, free = (
+        Source.from_iterable(blocking())
+        .async_boundary()
+        .merge(Source.range(5, 7).async_boundary())
+        .to_mat(Sink.to_list(), Keep.right)
+        .run(actor_system),
+        Source.range(0, 3).run_with(Sink.to_list(), actor_system),
+    )
+    assert free.result(30) == [0, 1, 2]
+    go_on.set()
+    assert sorted(blocked.result(30)) == [1, 5, 6]
