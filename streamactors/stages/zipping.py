@@ -140,7 +140,8 @@ class ZipLatest(GraphStage):
     """Pair the latest elements of n inputs, whenever one of them has a new one, once all have had one.
 
     Emits when: all inputs have had an element and one has a new one.   Backpressures when: downstream does.
-    Completes when: any input completes (eager_complete=False: all).    Cancels when: downstream cancels.
+    Completes when: any input completes (eager_complete=False: all), but not while its only element still waits for the others'.
+    Cancels when: downstream cancels.
     """
 
     handling = BLURS_MEMORY
@@ -165,8 +166,18 @@ class _ZipLatestLogic(FanInLogic):
     def on_start(self) -> None:
         self._latest: list[Any] = [_MISSING] * len(self.inlets)
         self._missing = len(self.inlets)
+        self._ending = False  # an input has completed whose element nobody has seen yet
         for inlet in self.inlets:
             inlet.want(1)
+
+    def on_complete(self, in_: Connection) -> None:
+        if self._eager_complete and self._missing and self._live > 1 and self._latest[in_.in_index] is not _MISSING:
+            self._ending = True
+            self._eager_complete = False
+            super().on_complete(in_)
+            self._eager_complete = True
+        else:
+            super().on_complete(in_)
 
     def on_pull(self, out: Connection) -> None:
         share = self.share()
@@ -191,7 +202,10 @@ class _ZipLatestLogic(FanInLogic):
             self._missing -= 1
             if not self._missing:
                 self._push([tuple(latest)])
-                self.on_pull(out)
+                if self._ending:
+                    self.complete_stage()
+                else:
+                    self.on_pull(out)
             return
         rows: list[tuple[Any, ...]] = []
         for element in in_.grab(out.asked):

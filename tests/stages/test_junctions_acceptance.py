@@ -357,3 +357,37 @@ def test_an_inner_source_may_end_in_an_async_boundary(system):
     inner = Source.range(0, 5).async_boundary().map(str).async_boundary()
     done = Source.range(0, 3).flat_map_merge(2, lambda _: inner).run_with(Sink.to_list(), system)
     assert sorted(done.result(30)) == sorted(["0", "1", "2", "3", "4"] * 3)
+
+
+def test_zip_latest_pairs_the_latest_and_waits_for_a_first_pair(system):
+    with GraphDSL() as g:
+        join, sink = g.add(ZipLatest()), g.add(TestSink.probe(), keep=True)
+        left, right = g.add(TestSource.probe(), keep=True), g.add(TestSource.probe(), keep=True)
+        left >> join.in_(0)
+        right >> join.in_(1)
+        join >> sink
+    probes = dict(zip(("sink", "left", "right"), g.to_runnable().run(system), strict=True))
+    sink, left, right = probes["sink"], probes["left"], probes["right"]
+    sink.request(9)
+    left.send_next(1)
+    right.send_next("a")
+    sink.expect_next((1, "a"))
+    right.send_next("b")
+    sink.expect_next((1, "b"))
+    left.send_complete()
+    sink.expect_complete()
+    right.expect_cancellation()
+
+
+def test_zip_latest_of_single_elements_is_their_pair(system):
+    # As with zip: an input that has completed with its element pending waits for the partner.
+    for left, right, expected in (
+        (Source.single(1), Source.single("a"), [(1, "a")]),
+        (Source.single(1), Source.from_iterable("ab").initial_delay("5ms"), [(1, "a")]),
+        (Source.single(1), Source.empty(), []),
+        (Source.empty(), Source.single("a"), []),
+    ):
+        assert left.zip_latest(right).run_with(Sink.to_list(), system).result(30) == expected
+    failed = Source.single(1).zip_latest(Source.failed(ValueError("no partner"))).run_with(Sink.to_list(), system)
+    with pytest.raises(ValueError, match="no partner"):
+        failed.result(30)
