@@ -36,6 +36,17 @@ if TYPE_CHECKING:
     from streamactors.engine.stage import NotUsed as NotUsed
     from streamactors.engine.stage import Stage as Stage
     from streamactors.engine.supervision import Directive as Directive
+    from streamactors.errors import AbruptTermination as AbruptTermination
+    from streamactors.errors import BufferOverflow as BufferOverflow
+    from streamactors.errors import BuildError as BuildError
+    from streamactors.errors import NoSuchElement as NoSuchElement
+    from streamactors.errors import ProtocolError as ProtocolError
+    from streamactors.errors import RateExceeded as RateExceeded
+    from streamactors.errors import StageFailed as StageFailed
+    from streamactors.errors import StreamActorsError as StreamActorsError
+    from streamactors.errors import StreamError as StreamError
+    from streamactors.errors import StreamLimitReached as StreamLimitReached
+    from streamactors.errors import StreamTimeout as StreamTimeout
     from streamactors.stages.actor_ref import StreamCompleted as StreamCompleted
     from streamactors.stages.actor_ref import StreamFailed as StreamFailed
     from streamactors.stages.fan_in import Concat as Concat
@@ -51,6 +62,8 @@ if TYPE_CHECKING:
     from streamactors.stages.queue_results import ENQUEUED as ENQUEUED
     from streamactors.stages.queue_results import QUEUE_CLOSED as QUEUE_CLOSED
     from streamactors.stages.queue_results import QueueOfferResult as QueueOfferResult
+    from streamactors.stages.strategies import OverflowStrategy as OverflowStrategy
+    from streamactors.stages.strategies import ThrottleMode as ThrottleMode
     from streamactors.stages.zipping import Unzip as Unzip
     from streamactors.stages.zipping import UnzipWith as UnzipWith
     from streamactors.stages.zipping import Zip as Zip
@@ -75,10 +88,24 @@ _HOMES = {
     "streamactors.engine.element": ("GraphStageLogic",),
     "streamactors.engine.stage": ("ChunkLogic", "GraphStage", "NotUsed", "Stage"),
     "streamactors.engine.supervision": ("Directive",),
+    "streamactors.errors": (
+        "AbruptTermination",
+        "BufferOverflow",
+        "BuildError",
+        "NoSuchElement",
+        "ProtocolError",
+        "RateExceeded",
+        "StageFailed",
+        "StreamActorsError",
+        "StreamError",
+        "StreamLimitReached",
+        "StreamTimeout",
+    ),
     "streamactors.stages.fan_in": ("Concat", "Interleave", "Merge", "MergePreferred", "OrElse"),
     "streamactors.stages.fan_out": ("Balance", "Broadcast", "Partition", "WireTap"),
     "streamactors.stages.actor_ref": ("StreamCompleted", "StreamFailed"),
     "streamactors.stages.queue_results": ("DROPPED", "ENQUEUED", "QUEUE_CLOSED", "QueueOfferResult"),
+    "streamactors.stages.strategies": ("OverflowStrategy", "ThrottleMode"),
     "streamactors.stages.zipping": ("Unzip", "UnzipWith", "Zip", "ZipLatest", "ZipN", "ZipWith"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

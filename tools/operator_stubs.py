@@ -202,10 +202,16 @@ def _class_forms(family: Family, carrier: Carrier, definition: ast.FunctionDef) 
     form = copy.deepcopy(definition)
     form.body = [ast.Expr(ast.Constant(...))]
     arguments = form.args
-    arguments.args.pop(0)
+    (arguments.posonlyargs or arguments.args).pop(0)
     mentioned = {
         node.id
-        for argument in [*arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        for argument in [
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]
         if argument is not None and argument.annotation is not None
         for node in ast.walk(argument.annotation)
         if isinstance(node, ast.Name)
@@ -213,8 +219,8 @@ def _class_forms(family: Family, carrier: Carrier, definition: ast.FunctionDef) 
     element = "T" if "Out" in mentioned else "Any"
     spell = _Spell(family, carrier, {"Out": element, "In": element, "Mat": "NotUsed"})
     form = spell.visit(form)
-    first_is_optional = len(arguments.defaults) == len(arguments.args)
-    if arguments.args and not first_is_optional:
+    first_is_optional = len(arguments.defaults) == len(arguments.posonlyargs) + len(arguments.args)
+    if (arguments.posonlyargs or arguments.args) and not first_is_optional:
         return [form]
     if not arguments.args and arguments.vararg is not None:
         return [form]

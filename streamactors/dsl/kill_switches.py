@@ -12,6 +12,15 @@ from streamactors.errors import BuildError
 from streamactors.stages.kill_switch import KillSwitch, KillSwitchStage
 
 
+class SwitchFlow(Flow[Any, Any, "SharedKillSwitch"]):
+    """The flow of a shared switch: `switch.flow` and `switch.flow()` are the same."""
+
+    __slots__ = ()
+
+    def __call__(self) -> SwitchFlow:
+        return self
+
+
 class SharedKillSwitch(KillSwitch):
     """One switch for any number of streams, running or yet to run; those that start after it was used end at once."""
 
@@ -23,9 +32,10 @@ class SharedKillSwitch(KillSwitch):
             )
         self.name = name
 
-    def flow(self) -> Flow[Any, Any, SharedKillSwitch]:
-        """Return the flow to put into a stream; it materializes this switch."""
-        return Flow(StageModule(KillSwitchStage(self))).named(self.name)
+    @property
+    def flow(self) -> SwitchFlow:
+        """The flow to put into a stream; it materializes this switch."""
+        return SwitchFlow(StageModule(KillSwitchStage(self))).named(self.name)
 
     def __repr__(self) -> str:
         return f"<SharedKillSwitch {self.name!r}{', used' if self.used else ''}>"

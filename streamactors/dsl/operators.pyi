@@ -131,14 +131,18 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     def map_async_partitioned(
         self, parallelism: int, key: Callable[[Out], Any], fn: Callable[[Out], U], per_partition: int = 1
     ) -> Source[U, Mat]: ...
+    @overload
     def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Source[Any, Mat]:
-        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time.
+        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time: by default 2,
+        with a `timeout` of 5 s. The order of Akka, `ask(parallelism, actor, timeout)`, is understood as well.
 
         Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
         Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
         Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
         Supervision: resume and restart drop the element.
         """
+    @overload
+    def ask(self, parallelism: int, actor: ActorAddress, timeout: Duration = "5s", /) -> Source[Any, Mat]: ...
     def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> Source[Out, Mat]:
         """Turn a failure into another one: `fn(error)` returns the error to fail with.
 
@@ -237,13 +241,16 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         Emits when: upstream does.                    Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         """
+    @overload
     def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Source[Out | U, Mat]:
         """Put `separator` between elements; with `start` and `end` these before the first and behind the last, also when there
-        is none.
+        is none. `intersperse(",", start="[", end="]")` can be written `intersperse("[", ",", "]")`.
 
         Emits when: upstream does, or before: `start`.   Backpressures when: downstream does.
         Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
         """
+    @overload
+    def intersperse(self, start: U, separator: U, end: U, /) -> Source[Out | U, Mat]: ...
     def take(self, n: int) -> Source[Out, Mat]:
         """Pass the first `n` elements, then complete.
 
@@ -383,7 +390,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         n: int,
         per: Duration = "1s",
         burst: int | None = None,
-        cost: Callable[[Out], float] | None = None,
+        cost: Callable[[Out], float] | str | None = None,
         mode: str = "shaping",
     ) -> Source[Out, Mat]:
         """Let through `n` elements, or elements of a total cost of `n`, per `per`, after a burst of at most `burst`.
@@ -803,7 +810,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     ) -> Flow[T, U, NotUsed]: ...
     @overload
     def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Flow[In, Any, Mat]:
-        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time.
+        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time: by default 2,
+        with a `timeout` of 5 s. The order of Akka, `ask(parallelism, actor, timeout)`, is understood as well.
 
         Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
         Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
@@ -811,7 +819,11 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         Supervision: resume and restart drop the element.
         """
     @overload
+    def ask(self, parallelism: int, actor: ActorAddress, timeout: Duration = "5s", /) -> Flow[In, Any, Mat]: ...
+    @overload
     def ask(actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Flow[Any, Any, NotUsed]: ...
+    @overload
+    def ask(parallelism: int, actor: ActorAddress, timeout: Duration = "5s", /) -> Flow[Any, Any, NotUsed]: ...
     @overload
     def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> Flow[In, Out, Mat]:
         """Turn a failure into another one: `fn(error)` returns the error to fail with.
@@ -958,13 +970,17 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Flow[In, Out | U, Mat]:
         """Put `separator` between elements; with `start` and `end` these before the first and behind the last, also when there
-        is none.
+        is none. `intersperse(",", start="[", end="]")` can be written `intersperse("[", ",", "]")`.
 
         Emits when: upstream does, or before: `start`.   Backpressures when: downstream does.
         Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
         """
     @overload
+    def intersperse(self, start: U, separator: U, end: U, /) -> Flow[In, Out | U, Mat]: ...
+    @overload
     def intersperse(separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Flow[Any, Any | U, NotUsed]: ...
+    @overload
+    def intersperse(start: U, separator: U, end: U, /) -> Flow[Any, Any | U, NotUsed]: ...
     @overload
     def take(self, n: int) -> Flow[In, Out, Mat]:
         """Pass the first `n` elements, then complete.
@@ -1163,7 +1179,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         n: int,
         per: Duration = "1s",
         burst: int | None = None,
-        cost: Callable[[Out], float] | None = None,
+        cost: Callable[[Out], float] | str | None = None,
         mode: str = "shaping",
     ) -> Flow[In, Out, Mat]:
         """Let through `n` elements, or elements of a total cost of `n`, per `per`, after a burst of at most `burst`.
@@ -1180,7 +1196,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         n: int,
         per: Duration = "1s",
         burst: int | None = None,
-        cost: Callable[[T], float] | None = None,
+        cost: Callable[[T], float] | str | None = None,
         mode: str = "shaping",
     ) -> Flow[T, T, NotUsed]: ...
     @overload

@@ -76,12 +76,21 @@ class AsyncOps(Ops[Out, Mat]):
         """
         return self._via(MapAsyncPartitioned(parallelism, key, fn, per_partition))
 
-    def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Ops[Any, Mat]:
-        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time.
+    @overload
+    def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Ops[Any, Mat]: ...
+
+    @overload
+    def ask(self, parallelism: int, actor: ActorAddress, timeout: Duration = "5s", /) -> Ops[Any, Mat]: ...
+
+    def ask(self, actor: Any, timeout: Any = None, parallelism: Any = None) -> Ops[Any, Mat]:
+        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time: by default 2,
+        with a `timeout` of 5 s. The order of Akka, `ask(parallelism, actor, timeout)`, is understood as well.
 
         Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
         Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
         Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
         Supervision: resume and restart drop the element.
         """
-        return self._via(Ask(actor, timeout, parallelism))
+        if isinstance(actor, int):
+            parallelism, actor, timeout = actor, timeout, parallelism
+        return self._via(Ask(actor, "5s" if timeout is None else timeout, 2 if parallelism is None else parallelism))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from streamactors.clock import Duration
 from streamactors.dsl.ops import Ops
 from streamactors.dsl.typevars import Mat, Out, S, U
+from streamactors.errors import BuildError
 from streamactors.stages.emitting import NOT_GIVEN
 from streamactors.stages.expanding import Intersperse
 from streamactors.stages.fold import Fold, Reduce, Scan, StatefulMap
@@ -103,11 +104,23 @@ class FoldOps(Ops[Out, Mat]):
         """
         return self._via(ZipWithIndex())
 
-    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Ops[Out | U, Mat]:
+    @overload
+    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Ops[Out | U, Mat]: ...
+
+    @overload
+    def intersperse(self, start: U, separator: U, end: U, /) -> Ops[Out | U, Mat]: ...
+
+    def intersperse(
+        self, separator: Any, *between_and_end: Any, start: Any = NOT_GIVEN, end: Any = NOT_GIVEN
+    ) -> Ops[Any, Mat]:
         """Put `separator` between elements; with `start` and `end` these before the first and behind the last, also when there
-        is none.
+        is none. `intersperse(",", start="[", end="]")` can be written `intersperse("[", ",", "]")`.
 
         Emits when: upstream does, or before: `start`.   Backpressures when: downstream does.
         Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
         """
+        if between_and_end:
+            if len(between_and_end) != 2 or start is not NOT_GIVEN or end is not NOT_GIVEN:
+                raise BuildError("intersperse expects a separator, or (start, separator, end)")
+            start, (separator, end) = separator, between_and_end
         return self._via(Intersperse(separator, start, end))

@@ -109,7 +109,7 @@ class RateOps(Ops[Out, Mat]):
         n: int,
         per: Duration = "1s",
         burst: int | None = None,
-        cost: Callable[[Out], float] | None = None,
+        cost: Callable[[Out], float] | str | None = None,
         mode: str = "shaping",
     ) -> Ops[Out, Mat]:
         """Let through `n` elements, or elements of a total cost of `n`, per `per`, after a burst of at most `burst`.
@@ -121,4 +121,7 @@ class RateOps(Ops[Out, Mat]):
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop an element for which `cost` raised.
         """
+        if isinstance(cost, str):  # throttle(n, per, burst, mode): no element costs more than another
+            mode = cost
+            cost = None
         return self._via(Throttle(n, per, burst, cost, mode))

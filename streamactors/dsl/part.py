@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
@@ -160,3 +160,15 @@ def checked_combine(operator: str, combine: Callable[..., Any]) -> Callable[...,
     if not callable(combine):
         raise BuildError(f"{operator} expects a function of two materialized values, got {shortened(combine, 60)}")
     return combine
+
+
+def one_by_one(parts: tuple[Any, ...], strategy: Any) -> tuple[Sequence[Any], Any]:
+    """Return the parts and the strategy of `f(a, b, strategy=s)`, `f([a, b], strategy=s)` or `f([a, b], s)`."""
+    if not parts or isinstance(parts[0], Part) or not isinstance(parts[0], Iterable):
+        return parts, strategy
+    listed, *more = parts
+    if len(more) > 1:
+        raise BuildError(
+            f"expected a list and a strategy, or one by one, got a {type(listed).__name__} and {len(more)} more"
+        )
+    return list(listed), more[0] if more else strategy

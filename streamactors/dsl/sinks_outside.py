@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.futures import StreamFuture
-from streamactors.dsl.part import module_of, not_used
+from streamactors.dsl.part import module_of, not_used, one_by_one
 from streamactors.dsl.sinks_basic import sink
 from streamactors.dsl.typevars import T
 from streamactors.engine.blueprint import StageModule, Wired
@@ -81,15 +81,25 @@ class OutsideSinks:
         """
         return sink(NeverSink())
 
+    @overload
     @classmethod
     def combine(
-        cls, sinks: Iterable[Sink[T, Any]], strategy: Callable[[int], GraphStage] = Broadcast
-    ) -> Sink[T, NotUsed]:
-        """Feed several sinks through a junction that `strategy(number of sinks)` makes: Broadcast, Balance, or your own.
+        cls, sinks: Iterable[Sink[T, Any]], /, strategy: Callable[[int], GraphStage] = Broadcast
+    ) -> Sink[T, NotUsed]: ...
+
+    @overload
+    @classmethod
+    def combine(cls, *sinks: Sink[T, Any], strategy: Callable[[int], GraphStage] = Broadcast) -> Sink[T, NotUsed]: ...
+
+    @classmethod
+    def combine(cls, *sinks: Any, strategy: Any = Broadcast) -> Sink[Any, NotUsed]:
+        """Feed several sinks, given one by one or as a list, through a junction that `strategy(number of sinks)` makes:
+        Broadcast, Balance, or your own.
 
         Cancels when: the junction does.
         """
-        modules = [module_of("Sink.combine", one, (1, 0)) for one in sinks]
+        several, strategy = one_by_one(sinks, strategy)
+        modules = [module_of("Sink.combine", one, (1, 0)) for one in several]
         if not modules:
             raise BuildError("Sink.combine expects at least one sink")
         junction = StageModule(strategy(len(modules)))

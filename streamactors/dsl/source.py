@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.compose import compose
 from streamactors.dsl.iterate import AsyncElements, iterate
 from streamactors.dsl.operators import SourceOps
-from streamactors.dsl.part import checked_combine, joined, module_of, not_used
+from streamactors.dsl.part import checked_combine, joined, module_of, not_used, one_by_one
 from streamactors.dsl.replay import replayed
 from streamactors.dsl.runnable import RunnableGraph, default_system
 from streamactors.dsl.sources_computed import ComputedSources
@@ -45,15 +45,25 @@ class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
         """Return the source of a stage of your own; it materializes what the stage's `create` returns."""
         return Source(module_of("Source.from_stage", stage, (0, 1)))
 
+    @overload
     @classmethod
     def combine(
-        cls, sources: Iterable[Source[T, Any]], strategy: Callable[[int], GraphStage] = Merge
-    ) -> Source[T, NotUsed]:
-        """Join several sources in a junction that `strategy(number of sources)` makes: Merge, Concat, or your own.
+        cls, sources: Iterable[Source[T, Any]], /, strategy: Callable[[int], GraphStage] = Merge
+    ) -> Source[T, NotUsed]: ...
+
+    @overload
+    @classmethod
+    def combine(cls, *sources: Source[T, Any], strategy: Callable[[int], GraphStage] = Merge) -> Source[T, NotUsed]: ...
+
+    @classmethod
+    def combine(cls, *sources: Any, strategy: Any = Merge) -> Source[Any, NotUsed]:
+        """Join several sources, given one by one or as a list, in a junction that `strategy(number of sources)` makes: Merge,
+        Concat, or your own.
 
         Emits, completes and fails when the junction does.
         """
-        modules = [module_of("Source.combine", one, (0, 1)) for one in sources]
+        several, strategy = one_by_one(sources, strategy)
+        modules = [module_of("Source.combine", one, (0, 1)) for one in several]
         if not modules:
             raise BuildError("Source.combine expects at least one source")
         junction = StageModule(strategy(len(modules)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from streamactors.actors.address import ActorRef
 from streamactors.dsl.sources_finite import source
+from streamactors.errors import BuildError
 from streamactors.stages.actor_ref import ActorRefSource, ActorRefSourceWithBackpressure
 from streamactors.stages.queue import BackpressureQueue, BoundedQueue, BoundedSourceQueue, SourceQueueWithBackpressure
+from streamactors.stages.strategies import OverflowStrategy
 
 if TYPE_CHECKING:
     from streamactors.dsl.source import Source
@@ -22,15 +24,29 @@ class FedSources:
 
     __slots__ = ()
 
+    @overload
     @classmethod
-    def queue(cls, size: int) -> Source[Any, BoundedSourceQueue[Any]]:
+    def queue(cls, size: int, overflow: Literal["drop_new"] | None = None) -> Source[Any, BoundedSourceQueue[Any]]: ...
+
+    @overload
+    @classmethod
+    def queue(
+        cls, size: int, overflow: Literal["backpressure"], max_concurrent_offers: int = 1
+    ) -> Source[Any, SourceQueueWithBackpressure[Any]]: ...
+
+    @classmethod
+    def queue(cls, size: int, overflow: Any = None, max_concurrent_offers: int = 1) -> Source[Any, Any]:
         """Emit what is offered to the materialized queue, from any thread. `offer(x)` answers at once: ENQUEUED, DROPPED when
-        the queue is full, QUEUE_CLOSED, or a Failure.
+        the queue is full, QUEUE_CLOSED, or a Failure. With `overflow="backpressure"` as `queue_with_backpressure`.
 
         Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
         Fails when: `fail(error)` is called.
         """
-        return source(BoundedQueue(size))
+        if overflow is None or overflow == OverflowStrategy.drop_new:
+            return source(BoundedQueue(size))
+        if overflow == OverflowStrategy.backpressure:
+            return cls.queue_with_backpressure(size, max_concurrent_offers)
+        raise BuildError(f'queue: overflow must be "drop_new" (the default) or "backpressure", got {overflow!r}')
 
     @classmethod
     def queue_with_backpressure(

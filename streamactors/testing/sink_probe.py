@@ -9,6 +9,7 @@ from typing import Any
 
 from streamactors.clock import Duration, duration_ms
 from streamactors.dsl.sink import Sink
+from streamactors.dsl.typevars import U
 from streamactors.engine.blueprint import StageModule
 from streamactors.engine.causes import NO_MORE_ELEMENTS
 from streamactors.engine.logic import AsyncCallback
@@ -126,6 +127,19 @@ class TestSinkProbe:
         return got
 
     # ── ends ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def expect_next_pf(self, fn: Callable[[Any], U]) -> U:
+        """Expect an element for which `fn` has an answer and return that. None, False and an exception are no answer."""
+        element = self._element("an element that the function answers", None)
+        try:
+            answer = fn(element)
+        except Exception as error:
+            raise AssertionError(
+                f"expected an element that the function answers, got {element!r}: {error!r}"
+            ) from error
+        if answer is None or answer is False:
+            raise AssertionError(f"expected an element that the function answers, got {element!r}: {answer!r}")
+        return answer
 
     def expect_complete(self, timeout: Duration | None = None) -> TestSinkProbe:
         """Check that the stream completes next."""

@@ -164,3 +164,13 @@ def test_silence_costs_no_real_time_under_a_virtual_clock(actor_system, virtual_
 def test_the_fixtures_of_one_test_belong_together(actor_system, virtual_clock):
     assert isinstance(virtual_clock, VirtualClock)
     assert Source.single(1).run_with(Sink.head(), actor_system).result(5) == 1
+
+
+def test_expect_next_pf_returns_what_the_function_answers(actor_system):
+    sink = Source.from_iterable([{"a": 1}, {"b": 2}, {"a": 3}]).run_with(TestSink.probe(), actor_system)
+    sink.request(3)
+    assert sink.expect_next_pf(lambda element: element["a"]) == 1
+    with pytest.raises(AssertionError, match=r"that the function answers.*'b': 2"):
+        sink.expect_next_pf(lambda element: element["a"])
+    with pytest.raises(AssertionError, match="'a': 3"):
+        sink.expect_next_pf(lambda element: element.get("b"))
