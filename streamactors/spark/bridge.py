@@ -11,6 +11,7 @@ import logging
 import secrets
 import socket
 import threading
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
@@ -31,6 +32,8 @@ LOGGED_DROPS: Final = 10
 
 SMALL_BATCH: Final = 1_024
 SENT_BATCH: Final = 10_000
+SENT_BYTES: Final = 4 << 20
+"""Batches go from here to a worker, and from there to the JVM: in parts, so that all three work at once and on warm memory."""
 ROWS_PER_SLICE: Final = 8_192
 """Fewer rows than this are not worth another task."""
 
@@ -173,7 +176,8 @@ class Bridge:
         send(connection, {})
         with connection.makefile("wb", buffering=1 << 18) as stream, pa.ipc.new_stream(stream, self._schema) as out:
             for batch in joined(rows_of(found[1], first, last), self._schema):
-                out.write_batch(batch)
+                for part in parts(batch):
+                    out.write_batch(part)
 
 
 def _positions(question: dict[str, Any], name: str) -> Positions:
@@ -213,6 +217,17 @@ def joined(batches: list[Any], schema: pa.Schema) -> list[Any]:
     if len(batches) < 2 or rows >= len(batches) * SMALL_BATCH:
         return batches
     return pa.Table.from_batches(batches, schema).combine_chunks().to_batches(max_chunksize=SENT_BATCH)  # type: ignore[no-any-return]
+
+
+def parts(batch: Any) -> Iterator[Any]:
+    """Give a record batch in parts of about SENT_BYTES; no copy."""
+    rows = batch.num_rows
+    step = max(1, rows * SENT_BYTES // max(batch.nbytes, 1))
+    if step * 2 > rows:
+        yield batch
+        return
+    for at in range(0, rows, step):
+        yield batch.slice(at, step)
 
 
 def reachable(context: Any, host: str, advertised: str | None) -> str:

@@ -17,9 +17,11 @@ import pytest
 from streamactors.spark.bridge import (
     ROWS_PER_SLICE,
     SENT_BATCH,
+    SENT_BYTES,
     SMALL_BATCH,
     Bridge,
     joined,
+    parts,
     reachable,
     rows_of,
     slices,
@@ -188,6 +190,15 @@ class Context:
 
     def getConf(self) -> dict[str, str]:
         return {"spark.driver.host": "driver"}
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1_000])
+def test_a_batch_of_many_bytes_is_sent_in_parts(rows: int) -> None:
+    wide = pa.RecordBatch.from_pydict({"v": [f"{i:06d}" + "x" * 9_994 for i in range(rows)]})
+    sent = list(parts(wide))
+    assert pa.Table.from_batches(sent) == pa.Table.from_batches([wide])
+    assert max(part.nbytes for part in sent) <= 2 * SENT_BYTES
+    assert (len(sent) > 1) == (rows == 1_000)
 
 
 def test_executors_are_told_an_address_that_they_can_reach(caplog: pytest.LogCaptureFixture) -> None:

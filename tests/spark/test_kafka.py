@@ -109,7 +109,7 @@ def test_parquet_has_every_record_once_and_the_group_follows_the_checkpoint(
 def test_a_slow_function_pauses_partitions_and_memory_stays_flat(spark: Any, tmp_path: Path, cluster: Cluster) -> None:
     """Spark is busy -> no demand -> buffers fill -> the partitions are paused; when it asks again they are resumed."""
     cluster.create_topic("t", partitions=3)
-    n = 12_000
+    n = 6_000
     fill(cluster, "t", range(n), padding="x" * 500)
     settings = settings_of(
         cluster,
