@@ -42,7 +42,7 @@ def main() -> None:
     with Cluster() as cluster:
         bootstrap = cluster.bootstrap_servers
         for topic in ("orders", "copy"):
-            cluster.create_topic(topic, partitions=1)  # of several, the partition of the second death may be done before the first
+            cluster.create_topic(topic, partitions=1)  # so that each death is met: another partition might be done
         orders = Source.range(0, RECORDS).map(lambda n: ProducerRecord("orders", str(n), str(n)))
         orders.run_with(Producer.plain_sink(ProducerSettings(bootstrap))).result(timeout=60)
 
