@@ -7,6 +7,10 @@ DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
 # nothing is left outside of this folder, so there is no cache in the home folder either
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir -c constraints.txt
+# much of a test is waiting, so two processes serve one core as well as two; more of them: make test WORKERS=4
+WORKERS ?= 2
+FAST := not slow and not compat and not differential
+PYTEST := $(BIN)/python -m pytest --cov --cov-report=term:skip-covered
 
 .PHONY: venv demo demo-crash test test-all lint typecheck bench docs clean
 
@@ -46,10 +50,10 @@ typecheck: $(STAMP)
 	$(BIN)/mypy
 
 test: lint typecheck
-	$(BIN)/python -m pytest -m "not slow and not compat and not differential" --cov --cov-report=term:skip-covered
+	$(PYTEST) -m "$(FAST)" -n $(WORKERS) --dist loadfile
 
-test-all: lint typecheck
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+test-all: test
+	$(PYTEST) --cov-append -m "not ($(FAST))"
 	$(BIN)/python tools/newest_python.py
 
 bench: $(BENCH_STAMP)
@@ -59,4 +63,4 @@ docs: $(STAMP)
 	$(BIN)/python -m docs.generate
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(VENV) .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

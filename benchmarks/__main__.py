@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import benchmarks
@@ -39,6 +40,10 @@ def main(wanted: list[str]) -> int:
             print(f"  skipped: {error} (make bench installs the peers)")
             failed.append(name)
             continue
+        except Exception:  # hours may have passed, and the others have peers of their own
+            traceback.print_exc()
+            failed.append(name)
+            continue
         for row in rows:
             print(
                 "  " + " | ".join(f"{key} {value}" for key, value in row.items() if value not in (None, "")), flush=True
@@ -51,6 +56,8 @@ def main(wanted: list[str]) -> int:
         }
         save(results)
     write_page(load(), Path(__file__).parent.parent / "docs")
+    if failed:
+        print(f"without figures: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 

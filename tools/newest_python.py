@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv-newest"
+PYTHON = VENV / "bin" / "python"
 FAST = "not slow and not compat and not differential"
 
 
@@ -24,19 +25,27 @@ def candidates() -> list[str]:
     return found
 
 
+def version_of(python: str) -> str:
+    """Return what an interpreter calls itself; nothing if there is none."""
+    if shutil.which(python) is None:
+        return ""
+    return subprocess.run([python, "--version"], capture_output=True, text=True).stdout.strip()
+
+
 def main() -> int:
     """Return the exit code of the tests."""
     for python in candidates():
-        version = subprocess.run([python, "--version"], capture_output=True, text=True).stdout.strip()
-        if not (VENV / "bin" / "python").exists():
-            subprocess.run([python, "-m", "venv", str(VENV)], check=True)
-        pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        version = version_of(python)
+        if version_of(str(PYTHON)) != version:
+            subprocess.run([python, "-m", "venv", "--clear", str(VENV)], check=True)
+        pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
         if subprocess.run([*pip, "-e", f"{ROOT}[dev,demo]"]).returncode:
             print(f"{version}: a dependency has no build for it yet; trying an older one")
             shutil.rmtree(VENV)
             continue
         print(f"fast tests on {version}")
-        return subprocess.run([str(VENV / "bin" / "python"), "-m", "pytest", "-m", FAST], cwd=ROOT).returncode
+        tests = [str(PYTHON), "-m", "pytest", "-m", FAST, "-n", "2", "--dist", "loadfile"]
+        return subprocess.run(tests, cwd=ROOT).returncode
     print(f"no Python newer than {sys.version.split()[0]} here")
     return 0
 
