@@ -1,77 +1,73 @@
-"""The same read through other Python frameworks, each as its own documentation writes it; those that are installed."""
+"""Other Python frameworks beside ours: each in an environment of its own, for they pin clients that exclude one another.
+
+The environments lie in a cache folder outside the tree and are made at the first use. Where a package cannot be had, its row is left out
+with a sentence."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from datetime import timedelta
-from typing import Any
+import json
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+HOME = Path(tempfile.gettempdir()) / "streamactors-kafka-peers"
+PROGRAM = Path(__file__).with_name("_kafka_peer.py")
+PACKAGES = {
+    "aiokafka": ("aiokafka==0.14.0",),
+    "bytewax": ("bytewax==0.21.1", "confluent-kafka==2.4.0", "fastavro==1.9.7"),
+    "quixstreams": ("quixstreams==3.28.1",),
+    "faust": ("faust-streaming==0.15.3",),
+}
 
 
-def aiokafka(servers: str, topic: str, n: int) -> None:
-    """AIOKafkaConsumer.getmany."""
-    from aiokafka import AIOKafkaConsumer, TopicPartition
+class Peer(Protocol):
+    """Reads n records of a topic; returns the seconds of CPU and the seconds it took."""
 
-    async def run() -> None:
-        consumer = AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False)
-        await consumer.start()
-        partition = TopicPartition(topic, 0)
-        consumer.assign([partition])
-        await consumer.seek_to_beginning(partition)
-        read = count = 0
-        while read < n:
-            for records in (await consumer.getmany(timeout_ms=1_000, max_records=500)).values():
-                for record in records:
-                    if len(record.value) % 2 == 0:
-                        count += 1
-                read += len(records)
-        await consumer.stop()
-        assert count == n
-
-    asyncio.run(run())
+    def __call__(self, servers: str, topic: str, n: int) -> tuple[float, float]: ...
 
 
-def bytewax(servers: str, topic: str, n: int) -> None:
-    """KafkaSource -> map -> filter -> a sink that counts."""
-    import bytewax.operators as op
-    from bytewax.connectors.kafka import KafkaSource
-    from bytewax.dataflow import Dataflow
-    from bytewax.outputs import DynamicSink, StatelessSinkPartition
-    from bytewax.testing import run_main
-
-    class Counting(StatelessSinkPartition[Any]):
-        count = 0
-
-        def write_batch(self, items: list[Any]) -> None:
-            Counting.count += len(items)
-
-    class Count(DynamicSink[Any]):
-        def build(self, step_id: str, worker_index: int, worker_count: int) -> Counting:
-            return Counting()
-
-    flow = Dataflow("read")
-    stream = op.input("in", flow, KafkaSource([servers], [topic], tail=False, batch_size=500))
-    sizes = op.map("size", stream, lambda message: len(message.value))
-    op.output("out", op.filter("even", sizes, lambda size: size % 2 == 0), Count())
-    run_main(flow, epoch_interval=timedelta(seconds=10))
-    assert Counting.count == n
+def installed() -> list[tuple[str, Peer]]:
+    """Return the peers that can be had, by name."""
+    found: list[tuple[str, Peer]] = []
+    for name in PACKAGES:
+        try:
+            python = python_of(name)
+        except (subprocess.SubprocessError, OSError) as error:
+            print(f"  {name} is left out: it cannot be installed ({error})", file=sys.stderr, flush=True)
+        else:
+            found.append((name, partial(run, name, python)))
+    return found
 
 
-def quixstreams(servers: str, topic: str, n: int) -> None:
-    """Application -> dataframe -> apply, filter."""
-    from quixstreams import Application
+def python_of(name: str) -> Path:
+    """Return the Python of a peer's own environment. Raises SubprocessError where it cannot be made."""
+    folder = HOME / name
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        HOME.mkdir(parents=True, exist_ok=True)
+        quietly = partial(subprocess.run, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
+        quietly([sys.executable, "-m", "venv", str(folder)])
+        quietly([str(python), "-m", "pip", "install", "-q", *PACKAGES[name]])
+        (folder / "complete").touch()
+    return python
 
-    application = Application(
-        broker_address=servers, consumer_group=f"quix-{topic}-{id(object())}", auto_offset_reset="earliest"
-    )
-    frame = application.dataframe(application.topic(topic, value_deserializer="bytes"))
-    frame = frame.apply(lambda value: len(value)).filter(lambda size: size % 2 == 0)
-    application.run(frame, count=n)
 
-
-def installed() -> list[tuple[str, Callable[[str, str, int], None]]]:
-    """Return the peers that can be imported, by name."""
-    import importlib.util
-
-    every = (("aiokafka", aiokafka), ("bytewax", bytewax), ("quixstreams", quixstreams))
-    return [(name, run) for name, run in every if importlib.util.find_spec(name) is not None]
+def run(name: str, python: Path, servers: str, topic: str, n: int) -> tuple[float, float]:
+    """Read through a peer. Raises RuntimeError with what it said when it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        ran = subprocess.run(
+            [str(python), str(PROGRAM), name, servers, topic, str(n)],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("[")]
+    if not lines:
+        raise RuntimeError(f"{name} has read nothing:\n{ran.stderr[-3_000:]}")
+    cpu_s, wall_s = json.loads(lines[-1])
+    return cpu_s, wall_s

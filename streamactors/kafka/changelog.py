@@ -21,7 +21,8 @@ from streamactors.engine.marks import Key, Position, PositionMark
 from streamactors.engine.run import Run
 from streamactors.errors import BuildError
 from streamactors.kafka.changelog_topics import ChangelogTopics, security_of
-from streamactors.kafka.client_producer import Slot, StreamProducer, not_delivered
+from streamactors.kafka.client_producer import StreamProducer, not_delivered
+from streamactors.kafka.deliveries import Slot
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
@@ -237,7 +238,7 @@ class _InTransaction(_KafkaChangelog):
         records = self._records(changes)
 
         def send() -> None:
-            self._producer.send_all(records, {})  # what is not delivered fails the commit
+            self._transaction.write(records)
             if ended:
                 self._keeper.written()
             self._transaction.on_reached(self._keeper, at, ended=ended)
@@ -277,7 +278,7 @@ class _AtLeastOnce(_KafkaChangelog):
     def _write(self, records: list[ProducerRecord], ended: bool) -> None:
         slot: Slot = {}
         try:
-            self._producer.send_all(records, slot)
+            self._producer.send_all(records, slot.setdefault)
             self._producer.flush()
             lost = next((error for error in slot if error is not None), None)
             if lost is not None:

@@ -397,6 +397,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     def _on_revoked(self, keys: list[TopicPartition]) -> None:
         self._membership_changed = True
         gone = self._gone(keys)
+        self._look_up_membership()  # what is in flight is committed while this waits; a cooperative group has a new generation by now
         tracker = self._tracker
         if tracker is not None:
             closing = self._client is None  # what is in flight has been waited for already, or never ends
@@ -533,12 +534,16 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             raise ConsumerFailed("the consumer is closed; its positions cannot be committed")
         return self._membership
 
+    def renew_membership(self) -> None:
+        """The broker knows another membership: look it up again at the next poll; any thread."""
+        self._membership_changed = True
+
     def _look_up_membership(self) -> None:
         """Here and not when it is needed: librdkafka's consumer answers no other thread while it is being polled."""
         in_transactions = self._commits is Commits.TRANSACTION or self._feed_of is not None
         if in_transactions and self._membership_changed and self._client is not None:
-            self._membership = self._client.group_metadata()
             self._membership_changed = False
+            self._membership = self._client.group_metadata()
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -41,6 +43,13 @@ class Progress:
         return max(0, self.delivered - done)
 
 
+class DrainListener(Protocol):
+    """Somebody who can hasten that what is in flight becomes done."""
+
+    def draining(self) -> None:
+        """Partitions are being taken away. Must not wait."""
+
+
 class OffsetTracker:
     """See the module."""
 
@@ -49,6 +58,7 @@ class OffsetTracker:
         """True when marks tell what was filtered on the way, so that an offset counts for itself alone; else it counts for all before it."""
         self._changed = threading.Condition()
         self._when_drained: Callable[[], None] | None = None
+        self._drain_listeners: weakref.WeakSet[DrainListener] = weakref.WeakSet()
         self._partitions: dict[TopicPartition, Progress] = {}
 
     def assigned(self, keys: Iterable[TopicPartition], epoch: int) -> None:
@@ -168,12 +178,21 @@ class OffsetTracker:
         self.revoking(wanted)
         deadline = time.monotonic() + timeout_ms / 1_000
         with self._changed:
+            listeners = list(self._drain_listeners) if timeout_ms else []
+        for listener in listeners:
+            listener.draining()
+        with self._changed:
             while True:
                 late = {key for key in wanted if key in self._partitions and self._partitions[key].in_flight}
                 left = deadline - time.monotonic()
                 if not late or left <= 0:
                     return late
                 self._changed.wait(left)
+
+    def tell_of_drains(self, listener: DrainListener) -> None:
+        """From now on, as long as it lives, tell the listener when a drain begins."""
+        with self._changed:
+            self._drain_listeners.add(listener)
 
     def when_drained(self, tell: Callable[[], None]) -> None:
         """From now on call `tell`, on whatever thread it comes about, when something has become done and nothing is in flight."""

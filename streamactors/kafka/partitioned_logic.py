@@ -51,6 +51,7 @@ class PartitionedSourceLogic(SourceLogic):
     run: Run
     source: Any = None
     group_metadata: Callable[[], Any]
+    renew_membership: Callable[[], None]
 
     def __init__(self, stage: PartitionedSourceStage) -> None:
         self._stage = stage
@@ -93,6 +94,7 @@ class PartitionedSourceLogic(SourceLogic):
             withhold=stage.offsets_on_assign is not None,
         )
         self.group_metadata = actor.group_metadata
+        self.renew_membership = actor.renew_membership
         ref = system.spawn(actor, f"consumer {stage.settings.group_id or ''}".strip())
         self.tell = ref.tell
         stop = self.async_callback(self._stopped)

@@ -5,6 +5,8 @@ A full queue of librdkafka is back-pressure: what cannot be sent waits, nothing 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from operator import length_hint
 from typing import Any
 
 from streamactors.engine.attributes import Attributes
@@ -13,21 +15,13 @@ from streamactors.engine.logic import FlowLogic, Logic
 from streamactors.engine.marks import EXACT, Mark, merge_newer
 from streamactors.engine.stage import NOT_USED, Stage
 from streamactors.engine.supervision import Directive, directive_for
-from streamactors.kafka.client_producer import Slot, StreamProducer, not_delivered
-from streamactors.kafka.producer_record import (
-    Message,
-    MultiMessage,
-    MultiResult,
-    PassThroughMessage,
-    PassThroughResult,
-    ProducerRecord,
-    RecordMetadata,
-    Result,
-    checked_record,
-)
+from streamactors.kafka.client_producer import Report, StreamProducer, not_delivered
+from streamactors.kafka.deliveries import Failure, SentMessages, SentRecords, SentSeveral, Slot, runs_of
+from streamactors.kafka.producer_record import MultiMessage, PassThroughMessage, ProducerRecord, checked_record
 from streamactors.kafka.settings import ProducerSettings
 
-Sent = tuple[Any, Any]  # (element, its slot or slots)
+ALL = 1 << 62
+_SENT = (SentMessages, SentSeveral, SentRecords)
 
 
 class ProducerStage(Stage[Any, Any]):
@@ -61,17 +55,19 @@ class ProducerLogic(FlowLogic):
         self._stage = stage
         self._queue: deque[Any] = deque()
         self._inside = 0
-        self._unsent: deque[tuple[ProducerRecord, Slot]] = deque()  # the queue was full
+        self._unsent: deque[tuple[ProducerRecord, Slot]] = deque()  # of one envelope: the queue was full
+        self._full = False
         self._completing = False
         self._ready = False
         self._told = False
-        self._producer: StreamProducer | None = None
+        self._producer: StreamProducer
         self._failure: BaseException | None = None
+        self._listener = self._on_reports_elsewhere
 
     def on_start(self) -> None:
         self._producer = producer = self._stage.producer or StreamProducer(self._stage.settings)
         self._tell = self.async_callback(self._on_reports).invoke
-        producer.listen(self._on_reports_elsewhere)
+        producer.listen(self._listener)
         started = self.async_callback(self._on_started)
         producer.start().add_done_callback(lambda future: started.invoke(future.exception()))
 
@@ -88,88 +84,132 @@ class ProducerLogic(FlowLogic):
         self._move_on()
 
     def on_push(self, in_: Connection) -> None:
-        chunk = in_.grab(self._stage.settings.parallelism - self._inside)
+        chunk = in_.grab(self.room)
         sent = self._send(chunk)
         if sent < len(chunk):
             in_.unread(chunk[sent:])
+        producer = self._producer
+        served = producer.serve(self._listener)
+        if self._full and served:
+            self._send_on()
+        if self.waits_for_reports:
+            producer.wake()
         self._move_on()
+
+    @property
+    def room(self) -> int:
+        """How many elements more may be on their way."""
+        return self._stage.settings.parallelism - self._inside
+
+    @property
+    def waits_for_reports(self) -> bool:
+        """True when this stage goes on once it hears what became of its records."""
+        return True
 
     def _send(self, chunk: list[Any]) -> int:
         """Send elements until the queue is full; return how many were taken."""
-        producer = self._producer
-        assert producer is not None
-        queue = self._queue
-        send, produce = producer.send, producer.produce
-        envelopes = self._stage.envelopes
         taken = 0
-        for element in chunk:
-            taken += 1
-            slot: Any = {}
-            if not envelopes:
-                record = element
-                queue.append((element, slot))
-            elif type(element) is Message:
-                record = element.record
-                queue.append(Result((element, slot)))
-            else:
-                queue.append((element, self._send_several(element)))
-                if self._unsent:
+        if not self._stage.envelopes:
+            taken = self._send_records(chunk)
+        else:
+            for plain, run in runs_of(chunk):
+                taken += self._send_messages(run) if plain else self._send_several(run[0])
+                if self._full:
                     break
-                continue
+        self._inside += taken
+        return taken
+
+    def _send_records(self, records: list[Any]) -> int:
+        sent = SentRecords()
+        self._queue.append(sent)
+        taken = self._produce_all(records, sent.report, sent.refused)
+        sent.sent(taken)
+        return taken
+
+    def _produce_all(self, records: list[Any], report: Report, refused: Callable[[Any, BaseException], None]) -> int:
+        """Send records until the queue is full; return how many were taken. What cannot be sent goes to `refused`."""
+        send, produce = self._producer.send, self._producer.produce
+        rest = iter(records)
+        for record in rest:
+            try:
+                if type(record) is ProducerRecord:
+                    topic, value, key, partition, timestamp, headers = record
+                    if timestamp is None and headers is None:
+                        produce(topic, value, key, -1 if partition is None else partition, report)
+                        continue
+                send(record, report)
+            except BufferError:
+                self._full = True
+                return len(records) - length_hint(rest) - 1
+            except Exception:  # noqa: BLE001  # told in its turn, behind what was sent before
+                try:
+                    send(record, report)  # once more, to have the error in the terms of this package
+                except BufferError:
+                    self._full = True
+                    return len(records) - length_hint(rest) - 1
+                except Exception as error:  # noqa: BLE001
+                    refused(record, _cause(record, error))
+        return len(records)
+
+    def _send_messages(self, messages: list[Any]) -> int:
+        slots: list[Slot] = [{} for _ in messages]
+        send, produce = self._producer.send, self._producer.produce
+        taken = 0
+        for message, slot in zip(messages, slots, strict=True):
+            record = message[0]
             try:
                 if type(record) is ProducerRecord:
                     topic, value, key, partition, timestamp, headers = record
                     if timestamp is None and headers is None:
                         produce(topic, value, key, -1 if partition is None else partition, slot.setdefault)
+                        taken += 1
                         continue
-                send(record, slot)
+                send(record, slot.setdefault)
             except BufferError:
-                self._unsent.append((record, slot))
+                self._full = True
+                del slots[taken:]
                 break
             except Exception:  # noqa: BLE001  # told in its turn, behind what was sent before
                 if not self._sent_again(record, slot):
+                    self._full = True
+                    del slots[taken:]
                     break
-        self._inside += taken
-        producer.wake()
+            taken += 1
+        if slots:
+            self._queue.append(SentMessages(messages, slots))
         return taken
 
     def _sent_again(self, record: Any, slot: Slot) -> bool:
         """Send what was refused once more, to have the error in the terms of this package. False: the queue is full."""
-        assert self._producer is not None
         try:
-            self._producer.send(record, slot)
+            self._producer.send(record, slot.setdefault)
         except BufferError:
-            self._unsent.append((record, slot))
             return False
         except Exception as error:  # noqa: BLE001
             slot[_cause(record, error)] = None
         return True
 
-    def _send_several(self, element: Any) -> Any:
-        if type(element) is PassThroughMessage:
-            return _NONE
-        if type(element) is not MultiMessage:
+    def _send_several(self, envelope: Any) -> int:
+        slots: list[Slot] = []
+        if type(envelope) is MultiMessage:
+            slots = [{} for _ in envelope.records]
+            self._unsent.extend(zip(envelope.records, slots, strict=True))
+            self._send_rest()
+        elif type(envelope) is not PassThroughMessage:
             error = TypeError(
-                f"a producer's flow takes ProducerMessage.message(…), .multi(…) or .pass_through(…), got {type(element).__name__}"
+                "a producer's flow takes ProducerMessage.message(…), .multi(…) or .pass_through(…), "
+                f"got {type(envelope).__name__}"
             )
-            return [{error: None}]
-        slots: list[Slot] = [{} for _ in element.records]
-        for record, slot in zip(element.records, slots, strict=True):
-            self._unsent.append((record, slot))
-        self._send_rest()
-        return slots
+            slots = [{error: None}]
+        self._queue.append(SentSeveral(envelope, slots))
+        return 1
 
     def _send_rest(self) -> None:
-        assert self._producer is not None
         unsent = self._unsent
         while unsent:
-            record, slot = unsent[0]
-            try:
-                self._producer.send(record, slot)
-            except BufferError:
+            if not self._sent_again(*unsent[0]):
+                self._full = True
                 return
-            except Exception as error:  # noqa: BLE001
-                slot[_cause(record, error)] = None
             unsent.popleft()
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
@@ -197,11 +237,15 @@ class ProducerLogic(FlowLogic):
 
     def _on_reports(self, _: None) -> None:
         self._told = False
-        if self._unsent:
-            self._send_rest()
-            assert self._producer is not None
-            self._producer.wake()
+        if self._full:
+            self._send_on()
         self._move_on()
+
+    def _send_on(self) -> None:
+        """The queue was full, and reports have come."""
+        self._full = False
+        self._send_rest()
+        self._producer.wake()
 
     def _move_on(self) -> None:
         if not self._ready:
@@ -211,64 +255,41 @@ class ProducerLogic(FlowLogic):
             self.fail_stage(self._failure)
         elif self._completing and not self._queue and self.may_complete():
             self.complete_stage()
-        elif not self._unsent and not self._completing:
-            self.in_.want(self._stage.settings.parallelism - self._inside)
+        elif not self._full and not self._completing:
+            self.in_.want(self.room)
 
     def may_complete(self) -> bool:
         """True unless there is more to do than wait for acknowledgements."""
         return True
 
     def _emit(self) -> None:
+        """Let out what is due: results as far as they are asked for, and the marks between them."""
         out, queue = self.out, self._queue
         results: list[Any] = []
         emits = self._stage.results
         while queue:
             head = queue[0]
-            if type(head) is Result:
-                slot = head[1]
-                if None in slot and emits:
-                    if len(results) == out.asked:
-                        break
-                    results.append(head)
-                    self._inside -= 1
-                    queue.popleft()
-                    continue
-                if not slot:
-                    break
-            if not isinstance(head, tuple):
+            if not isinstance(head, _SENT):
                 if results:
                     out.push(results)
                     results = []
-                out.mark(head)
-            else:
-                element, slot = head
-                if type(slot) is dict:
-                    if not slot:
-                        break
-                    good = None in slot
-                else:
-                    if not all(slot):
-                        break
-                    good = all(None in each for each in slot)
-                if not good:
-                    if self._failed(element, slot):
-                        break
-                elif emits:
-                    if len(results) == out.asked:
-                        break
-                    results.append(_result(element, slot))
-                self._inside -= 1
-            queue.popleft()
+                out.mark(queue.popleft())
+                continue
+            due, through, failures = head.take(out.asked - len(results) if emits else ALL)
+            self._inside -= through
+            if emits and due:
+                results = results + due if results else due
+            if any(map(self._failed, failures)) or not (head.over or failures):
+                break
+            if head.over:
+                queue.popleft()
         if results:
             out.push(results)
 
-    def _failed(self, element: Any, slot: Any) -> bool:
+    def _failed(self, failure: Failure) -> bool:
         """An element was not delivered: True when the stage fails, False when it is dropped."""
-        if type(slot) is dict:
-            error = not_delivered(element.record if self._stage.envelopes else element, next(iter(slot)))
-        else:
-            pairs = zip(getattr(element, "records", (None,)), slot, strict=True)
-            error = next(not_delivered(record, next(iter(each))) for record, each in pairs if None not in each)
+        element, record, reason = failure
+        error = not_delivered(record, reason)
         try:
             if directive_for(self, error, element) is not Directive.STOP:
                 return False
@@ -284,30 +305,24 @@ class ProducerLogic(FlowLogic):
         super().fail_stage(error)
 
     def on_stop(self) -> None:
-        producer = self._producer
+        producer = getattr(self, "_producer", None)
         if producer is None:
             return
-        producer.forget(self._on_reports_elsewhere)
+        producer.forget(self._listener)
         if producer is not self._stage.producer:
             producer.close(drop=self._failure is not None)
 
     def snapshot_state(self) -> str:
-        return f"{self._inside} not acknowledged{'; the queue is full' if self._unsent else ''}"
-
-
-_NONE: list[Slot] = []
+        return f"{self._inside} not acknowledged{'; the queue is full' if self._full else ''}"
 
 
 def _cause(record: Any, error: Exception) -> BaseException:
-    """Return the better error for what is no record at all."""
+    """Return what is told of a record that was refused: the better error for what is no record at all.
+
+    Without its traceback: the client keeps a reference to the report of a refused record, and by the frames it would keep itself."""
     try:
         checked_record(record)
     except Exception as better:  # noqa: BLE001
-        return better
-    return error
-
-
-def _result(element: Any, slot: Any) -> Any:
-    if slot is _NONE:
-        return PassThroughResult(element.pass_through)
-    return MultiResult(tuple(RecordMetadata((each[None],)) for each in slot), element)
+        error = better
+    error.__context__ = None
+    return error.with_traceback(None)

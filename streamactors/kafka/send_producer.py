@@ -6,7 +6,8 @@ import threading
 from collections import deque
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.kafka.client_producer import Slot, StreamProducer, not_delivered
+from streamactors.kafka.client_producer import StreamProducer, not_delivered
+from streamactors.kafka.deliveries import Slot
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.producer_record import ProducerRecord, RecordMetadata, checked_record
 from streamactors.kafka.settings import ProducerSettings
@@ -45,7 +46,7 @@ class SendProducer:
             while self._unsent:
                 record, slot, future = self._unsent[0]
                 try:
-                    self._client.send(record, slot)
+                    self._client.send(record, slot.setdefault)
                 except BufferError:
                     break
                 except Exception as raised:  # noqa: BLE001  # the future's

@@ -217,7 +217,7 @@ class _ConsumerSourceLogic(SourceLogic):
         )
         if commits is Commits.TRANSACTION:
             assert tracker is not None
-            transaction_of(run).source(self._source, tracker, actor.group_metadata)
+            transaction_of(run).source(self._source, tracker, actor.group_metadata, actor.renew_membership)
         ref = system.spawn(actor, f"consumer {stage.settings.group_id or ''}".strip())
         self._tell = ref.tell
         stop = self.async_callback(self._stopped)

@@ -23,6 +23,8 @@ class Parent(Protocol):
     tracker: OffsetTracker | None
     group_metadata: Callable[[], Any]
     """The membership that a transaction commits under."""
+    renew_membership: Callable[[], None]
+    """Says that it is stale."""
 
     @property
     def ahead(self) -> int:

@@ -114,7 +114,8 @@ class _SubSourceLogic(SourceLogic):
         transaction = transaction_of(run)
         if transaction.commits_any(frozenset((self._source,))):
             self._in_transaction = True  # of the sinks it reaches: positions and results together
-            transaction.source(self._source, tracker, self._sub.parent.group_metadata)
+            parent = self._sub.parent
+            transaction.source(self._source, tracker, parent.group_metadata, parent.renew_membership)
         run.progress.listen(self._source, listener)
 
     def _read(self, feed: PartitionFeed) -> None:

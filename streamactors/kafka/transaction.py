@@ -8,12 +8,17 @@ those behind them stop at every mark, unasked.
     writing ──interval──► cutting ──all at one mark──► waiting for other sinks ──► committing ──► writing
        └──── any failure, at any time ────► aborted (the run fails; the next one fences this producer)
 
+One failure is none: the group has rebalanced, and the broker refuses positions of the former generation. Then the transaction is aborted,
+what it had written is written again, and it commits under the new membership (`transaction_writes`).
+
 Owner: the producer's thread; sinks post to it, and it posts to them."""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -22,15 +27,20 @@ from streamactors.engine.logic import Logic
 from streamactors.engine.marks import Key, Position, PositionMark, merge_newer
 from streamactors.engine.run import Run
 from streamactors.errors import BuildError
-from streamactors.kafka.client_producer import StreamProducer
+from streamactors.kafka.client_producer import StaleMembership, StreamProducer
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.ordered_cuts import refuse_other_orders
+from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ProducerSettings
+from streamactors.kafka.transaction_writes import TransactionWrites
 from streamactors.windows.changelogs import changelogs_of
 from streamactors.windows.keeper import Keeper
 
+_log = logging.getLogger("streamactors.kafka")
+
 OTHERS_CHECK_MS = 5.0
+MEMBERSHIP_CHECK_MS = 20.0
 NOWHERE: Position = (0, -1)
 THE_TRANSACTION = "the run's transaction"
 """The name of this owner of positions, where a graph would have two."""
@@ -58,7 +68,8 @@ class RunTransaction:
         self._fallback: ProducerSettings | None = None
         self.producer: StreamProducer | None = None
         self._participants: list[Participant] = []
-        self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any]]] = {}
+        self.writes = TransactionWrites(self._on_lost)
+        self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any], Callable[[], None]]] = {}
         self._reached: dict[Participant, PositionMark] = {}
         self._asked: set[Participant] = set()
         self._ended: set[Participant] = set()
@@ -67,15 +78,27 @@ class RunTransaction:
         self._cutting = False
         self._settling = False  # everybody has stopped, others are waited for
         self._over = False
+        self._hurry = False  # a partition is being taken away: what is in flight must be committed
+        self._again_until: float | None = None
         self._sent: dict[Key, Position] = {}
         self._timer: Any = None
         self._lock = threading.Lock()
 
     # ── before it starts ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def join(self, participant: Participant, settings: ProducerSettings, *, fallback: bool = False) -> None:
+    def join(
+        self,
+        participant: Participant,
+        settings: ProducerSettings,
+        *,
+        tells_places: bool = False,
+        fallback: bool = False,
+    ) -> None:
         """A sink takes part; its settings hold only if no other has any, when they are a `fallback`: then under an id that no other
-        run has. Raises BuildError when another one names another transactional id."""
+        run has. `tells_places`: says where its records are before they are committed. Raises BuildError when another one names another
+        transactional id."""
+        if tells_places:
+            self.writes.repeatable = False
         if fallback:
             unique = settings.with_transactional_id(f"{settings.transactional_id}-{uuid4().hex}")
             self._fallback = self._fallback or unique
@@ -89,13 +112,16 @@ class RunTransaction:
         self._settings = settings
         self._participants.append(participant)
 
-    def source(self, source: object, tracker: OffsetTracker, group: Callable[[], Any]) -> None:
-        """A source whose positions the transaction commits; `group()` gives the consumer's membership."""
+    def source(
+        self, source: object, tracker: OffsetTracker, group: Callable[[], Any], renew: Callable[[], None]
+    ) -> None:
+        """A source whose positions the transaction commits; `group()` gives the consumer's membership, `renew()` says that it is stale."""
         if not self._participants:
             raise BuildError(
                 "Transactional.source needs a Transactional.sink or .flow in its run, which commits its positions"
             )
-        self._sources[source] = (tracker, group)
+        self._sources[source] = (tracker, group, renew)
+        tracker.tell_of_drains(self)
 
     def commits_any(self, sources: frozenset[Any]) -> bool:
         """True if one of these sources reaches a transactional sink, which then commits its positions. Known when the run is built."""
@@ -109,7 +135,7 @@ class RunTransaction:
                 self._settings = self._settings or self._fallback
                 assert self._settings is not None
                 self._let_keepers_join()
-                self.producer = StreamProducer(self._settings)
+                self.producer = StreamProducer(self._settings, errors_only=self.writes.repeatable)
         producer = self.producer
         producer.start()
         if first:
@@ -156,6 +182,23 @@ class RunTransaction:
             return
         self._cutting = True
         self._ask()
+
+    def draining(self) -> None:
+        """A source is about to lose a partition, and waits for what is in flight; any thread."""
+        producer = self.producer
+        if producer is not None:
+            producer.call(self.guarded, self._hasten)
+
+    def _hasten(self) -> None:
+        self._hurry = self._cutting  # its records may lie behind this cut: one more
+        self._due()
+
+    def write(self, records: Sequence[ProducerRecord]) -> None:
+        """Write records, on the producer's thread; what is not delivered fails the commit."""
+        assert self.producer is not None
+        self.producer.send_all(records, self.writes.report)
+        if records:
+            self.writes.keep(records)
 
     def _ask(self) -> None:
         """Tell everybody to stop who gets other marks than those of cuts.
@@ -235,37 +278,73 @@ class RunTransaction:
         self._commit(target)
 
     def _commit(self, target: PositionMark) -> None:
+        if self._over:
+            return
         producer, settings = self.producer, self._settings
         assert producer is not None
         assert settings is not None
-        for source, (tracker, group) in self._sources.items():
-            moved = {
-                key[1]: place
-                for key, place in target.items()
-                if key[0] == source and place > self._sent.get(key, NOWHERE)
-            }
-            lost = [str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])]
-            if lost:
-                raise ProducerFailed(
-                    f"{', '.join(lost)} was taken away while records that stem from it were in an open transaction, which is "
-                    "aborted: the next owner reads them again; raise revoke_timeout_ms, or commit more often"
-                )
-            offsets = {key: place[1] for key, place in moved.items()}
-            if offsets:
-                producer.send_offsets(offsets, group(), settings.transaction_timeout_ms / 1_000)
-        producer.commit(settings.transaction_timeout_ms / 1_000)
+        timeout_s = settings.transaction_timeout_ms / 1_000
+        try:
+            for source, (tracker, group, _) in self._sources.items():
+                offsets = self._moved(source, tracker, target)
+                if offsets:
+                    producer.send_offsets(offsets, group(), timeout_s)
+            producer.commit(timeout_s)
+        except StaleMembership as error:
+            now = time.monotonic()
+            self._again_until = self._again_until or now + timeout_s
+            if now > self._again_until or not self.writes.complete:
+                raise
+            self._write_again(error)
+            producer.later(MEMBERSHIP_CHECK_MS, lambda: self.guarded(lambda: self._commit(target)))
+            return
+        self._again_until = None
+        self._committed(target)
+
+    def _moved(self, source: object, tracker: OffsetTracker, target: PositionMark) -> dict[Any, int]:
+        """Return the positions of a source that this commit moves. Raises ProducerFailed for those that are not ours any more."""
+        moved = {
+            key[1]: place for key, place in target.items() if key[0] == source and place > self._sent.get(key, NOWHERE)
+        }
+        lost = [str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])]
+        if lost:
+            raise ProducerFailed(
+                f"{', '.join(lost)} was taken away while records that stem from it were in an open transaction, which is "
+                "aborted: the next owner reads them again; raise revoke_timeout_ms, or commit more often"
+            )
+        return {key: place[1] for key, place in moved.items()}
+
+    def _write_again(self, error: StaleMembership) -> None:
+        """The group has rebalanced under the transaction: begin it anew, with the same records."""
+        producer, settings = self.producer, self._settings
+        assert producer is not None
+        assert settings is not None
+        _log.info("%s; the transaction is aborted and written again", error)
+        producer.abort(settings.transaction_timeout_ms / 1_000)
+        producer.begin()
+        self.writes.write_again(producer)
+        for _, _, renew in self._sources.values():
+            renew()
+
+    def _committed(self, target: PositionMark) -> None:
         self._sent.update(target)
         self._settled |= self._ended
+        self.writes.begin()
+        self._cutting = self._settling = False
         if len(self._ended) < len(self._participants):
-            producer.begin()
-            self._arm()
+            assert self.producer is not None
+            self.producer.begin()
         else:
             self._over = True
-        self._cutting = self._settling = False
         for participant in self._participants:
             if participant not in self._ended:
                 del self._reached[participant]
             participant.committed()
+        if self._hurry:
+            self._hurry = False
+            self._due()
+        elif not self._over:
+            self._arm()
 
     def is_settled(self, participant: Participant) -> bool:
         """True when the stream of a participant has ended and everything it wrote is committed; any thread."""
@@ -290,7 +369,15 @@ class RunTransaction:
             assert self.producer is not None
             self.producer.close(drop=True)
 
+    def _on_lost(self, error: BaseException) -> None:
+        """A record could not be delivered; whatever thread serves the reports."""
+        if self.producer is not None:
+            self.producer.call(self._abort, error)
+
     def _abort(self, error: BaseException) -> None:
+        if self._over:
+            return
+        error = self.writes.lost or error  # what the commit failed of
         self._over = True
         if self._timer is not None:
             self._timer.cancel()

@@ -1,7 +1,11 @@
-"""The stage that writes within the run's transaction: as ProducerStage, but its marks go when the transaction has committed them."""
+"""The stages that write within the run's transaction: as ProducerStage, but marks go when the transaction has committed them.
+
+A flow emits results, so it follows each record; a sink does not: that every record is stored is what a commit says."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from streamactors.engine.attributes import Attributes
@@ -9,6 +13,9 @@ from streamactors.engine.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks import Mark, Needs, PositionMark, merge_newer
 from streamactors.engine.stage import NOT_USED
+from streamactors.kafka.client_producer import is_purged
+from streamactors.kafka.deliveries import Failure
+from streamactors.kafka.producer_record import Message, MultiMessage, PassThroughMessage, ProducerRecord
 from streamactors.kafka.producer_stage import ProducerLogic, ProducerStage
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.transaction import NOWHERE, THE_TRANSACTION, RunTransaction, logics_behind, transaction_of
@@ -35,7 +42,7 @@ class TransactionalStage(ProducerStage):
         self.needs = Needs(f"{name}, which commits exact cuts,", exact=True)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        return TransactionalLogic(self), NOT_USED
+        return (TransactionalLogic if self.results else TransactionalSinkLogic)(self), NOT_USED
 
 
 class TransactionalLogic(ProducerLogic):
@@ -59,14 +66,14 @@ class TransactionalLogic(ProducerLogic):
         super().bind()
         self.carried = self.in_.carries
         self._transaction = transaction_of(self.interpreter.island.run)
-        self._transaction.join(self, self._stage.settings, fallback=self._fallback)
+        self._transaction.join(self, self._stage.settings, tells_places=self._stage.results, fallback=self._fallback)
 
     def on_start(self) -> None:
         self._behind = set(logics_behind(self))
         self._tell = self.async_callback(self._on_reports).invoke
         started = self.async_callback(self._on_started)
         self._producer = self._transaction.start(started.invoke)
-        self._producer.listen(self._on_reports_elsewhere)
+        self._producer.listen(self._listener)
 
     # ── what the transaction says; any thread ─────────────────────────────────────────────────────────────────────
 
@@ -99,7 +106,7 @@ class TransactionalLogic(ProducerLogic):
         if any(self._at.get(key, NOWHERE) < place for key, place in target.items() if key[0] in self.carried):
             return
         self.in_.hold()
-        if not self._unsent:
+        if not self._full:
             self._reported = True
             self._transaction.reached(self, self._at.copy(), ended=self._completing)
 
@@ -154,7 +161,64 @@ class TransactionalLogic(ProducerLogic):
     def may_complete(self) -> bool:
         return self._final
 
+    def _failed(self, failure: Failure) -> bool:
+        return is_purged(failure[2]) or super()._failed(failure)  # what failed the transaction comes from there
+
     def on_stop(self) -> None:
-        if self._producer is not None:
-            self._producer.forget(self._on_reports_elsewhere)
+        producer = getattr(self, "_producer", None)
+        if producer is not None:
+            producer.forget(self._listener)
         self._transaction.leave(self, self._failure)
+
+
+class TransactionalSinkLogic(TransactionalLogic):
+    """Sends, and lets the marks wait for the commit. What cannot be delivered fails the transaction, which tells."""
+
+    def __init__(self, stage: TransactionalStage) -> None:
+        super().__init__(stage)
+        self._rest: deque[ProducerRecord] = deque()  # the queue was full
+
+    @property
+    def room(self) -> int:
+        return self._stage.settings.parallelism - self._producer.outstanding
+
+    @property
+    def waits_for_reports(self) -> bool:
+        return self._full or self.room <= 0
+
+    def _send(self, chunk: list[Any]) -> int:
+        records = chunk
+        if self._stage.envelopes:
+            records = [record for envelope in chunk for record in self._records_of(envelope)]
+        self._rest.extend(records[self._send_records(records) :])
+        return len(chunk)
+
+    def _records_of(self, envelope: Any) -> Sequence[ProducerRecord]:
+        if type(envelope) is Message:
+            return (envelope.record,)
+        if type(envelope) is MultiMessage:
+            return envelope.records
+        return () if type(envelope) is PassThroughMessage else (envelope,)
+
+    def _send_records(self, records: list[Any]) -> int:
+        refused: list[Any] = []
+
+        def refuse(record: Any, error: BaseException) -> None:
+            refused.append(record)
+            if self._failure is None:
+                self._failed((record, record, error))
+
+        writes = self._transaction.writes
+        taken = self._produce_all(records, writes.report, refuse)
+        sent = records[:taken]
+        if refused:
+            sent = [record for record in sent if not any(record is each for each in refused)]
+        if sent:
+            writes.keep(sent)
+        return taken
+
+    def _send_rest(self) -> None:
+        rest = list(self._rest)
+        self._rest.clear()
+        if rest:
+            self._rest.extend(rest[self._send_records(rest) :])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from streamactors import Broadcast, Flow, GraphDSL, Keep, Sink, Source
+from streamactors import Broadcast, Flow, GraphDSL, Keep, KillSwitches, Sink, Source
 from streamactors.errors import BuildError
 from streamactors.kafka import (
     Consumer,
@@ -24,7 +25,12 @@ from streamactors.kafka.errors import ProducerFailed
 
 @pytest.fixture
 def transactional(cluster, request):
-    return ProducerSettings(cluster.bootstrap_servers, transactional_id=request.node.name, commit_interval_ms=20)
+    return ProducerSettings(
+        cluster.bootstrap_servers,
+        transactional_id=request.node.name,
+        commit_interval_ms=20,
+        preflight_timeout_ms=30_000,  # the machine may be busy
+    )
 
 
 def numbers(n):
@@ -143,6 +149,41 @@ def test_K_16_a_sink_that_has_ended_is_committed_and_the_others_go_on(
     control.stop()
     done.result(30)
     control.is_shutdown.result(30)
+
+
+def test_what_completes_is_committed_up_to_its_end(
+    cluster, settings, transactional, system, topic_with, committed, read_all
+):
+    topic = topic_with("in-take", numbers(100))
+    cluster.create_topic("out-take", partitions=1)
+    source = Transactional.source(settings, Subscriptions.topics(topic)).take(33).map(to("out-take"))
+    control, done = source.to_mat(Transactional.sink(transactional), Keep.both).run(system)
+    done.result(30)
+    control.is_shutdown.result(30)
+    assert values(read_all("out-take")) == list(range(33))
+    assert committed(topic) == {0: 33}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_kill_switch_commits_what_has_passed_and_an_abort_takes_it_back(
+    cluster, settings, transactional, system, topic_with, committed, wait_for, read_all, fails
+):
+    name = f"switched-{fails}"
+    topic, rare = topic_with(f"in-{name}", numbers(100)), replace(transactional, commit_interval_ms=600_000)
+    cluster.create_topic(name, partitions=1)
+    source = Transactional.source(settings, Subscriptions.topics(topic)).via_mat(KillSwitches.single(), Keep.both)
+    (control, switch), done = source.map(to(name)).to_mat(Transactional.sink(rare), Keep.both).run(system)
+    wait_for(lambda: len(read_all(name, isolation="read_uncommitted")) == 100)
+    assert read_all(name) == [], "no commit is due yet"
+    if fails:
+        switch.abort(ValueError("enough"))
+        assert isinstance(done.exception(30), ValueError)
+    else:
+        switch.shutdown()
+        done.result(30)
+    control.is_shutdown.exception(30)
+    assert values(read_all(name)) == ([] if fails else list(range(100)))
+    assert committed(topic) == {0: -1001 if fails else 100}
 
 
 def _evens(topic, sink):

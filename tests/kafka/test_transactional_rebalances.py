@@ -1,0 +1,149 @@
+"""Transactional copies whose group rebalances: the transaction is completed, or aborted and written again; no run fails of it."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+
+from streamactors import Keep, Source
+from streamactors.kafka import ProducerRecord, ProducerSettings, Subscriptions, Transactional
+from streamactors.kafka.consumer_actor import ConsumerActor
+from streamactors.kafka.errors import RecordError
+from tests.history import Outcome, Poll, Read, Send, Write, check
+from tests.kafka.test_rebalances import PARTITIONS, STRATEGIES
+
+
+def copy(cluster, settings, topic, target, name, commit_interval_ms=20):
+    producer = ProducerSettings(
+        cluster.bootstrap_servers,
+        transactional_id=name,
+        commit_interval_ms=commit_interval_ms,
+        preflight_timeout_ms=30_000,
+    )
+    return (
+        Transactional.source(settings, Subscriptions.topics(topic))
+        .map(lambda record: ProducerRecord(target, record.value, partition=record.partition))
+        .to_mat(Transactional.sink(producer), Keep.both)
+    )
+
+
+def send(cluster, topic, values, partitions):
+    """Write values round robin, and return what the history says of it."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
+    for i, value in enumerate(values):
+        producer.produce(topic, b"%d" % value, partition=i % partitions)
+    assert producer.flush(60) == 0
+
+
+def judged(source, target, messages, values, partitions):
+    """What is wrong with a copy: everything written counts as acknowledged where it was to be copied to."""
+    writes = tuple(Write((target, i % partitions), value) for i, value in enumerate(values))
+    reads = tuple(Read((target, m.partition()), m.offset(), int(m.value())) for m in messages)
+    return check([Send(source, Outcome.OK, writes), Poll("reader", reads, final=True)])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_members_come_and_go_under_load_and_every_record_is_copied_once_and_in_order(
+    cluster, settings, system, wait_for, committed, read_all, strategy
+):
+    topic, target, each = f"moved-{strategy}", f"moved-to-{strategy}", 500
+    cluster.create_topic(topic, partitions=PARTITIONS)
+    cluster.create_topic(target, partitions=PARTITIONS)
+    quick = settings.with_properties({"heartbeat.interval.ms": 100, "partition.assignment.strategy": strategy})
+    values = list(range(each * PARTITIONS * 5))
+    rounds = [values[i : i + each * PARTITIONS] for i in range(0, len(values), each * PARTITIONS)]
+    members = []
+
+    def shared_by(n):
+        return lambda: sorted(len(c.snapshot().get("partitions", {})) for c, _ in members) == [PARTITIONS // n] * n
+
+    def grow(n):
+        members.append(copy(cluster, quick, topic, target, f"{strategy}-{n}").run(system))
+
+    for n in (1, 2, 3):
+        send(cluster, topic, rounds.pop(), PARTITIONS)
+        grow(n)
+        wait_for(shared_by(n))
+    for n in (2, 1):
+        send(cluster, topic, rounds.pop(), PARTITIONS)
+        control, done = members.pop(0)
+        control.stop()
+        done.result(60)
+        wait_for(shared_by(n))
+    wait_for(lambda: set(committed(topic, PARTITIONS).values()) == {each * 5})
+    for control, done in members:
+        control.stop()
+        done.result(60)
+        control.is_shutdown.result(60)
+    messages = read_all(target, PARTITIONS)
+    assert judged(topic, target, messages, values, PARTITIONS) == []
+    assert len(messages) == len(values)
+
+
+def test_a_transaction_refused_for_a_stale_membership_is_written_again(
+    cluster, settings, system, wait_for, committed, read_all, monkeypatch
+):
+    cluster.create_topic("stale", partitions=2)
+    cluster.create_topic("stale-out", partitions=2)
+    genuine, first, stale = ConsumerActor.group_metadata, [], []
+
+    def group_metadata(actor):
+        current = genuine(actor)
+        first.append(current)
+        return first[0] if stale and stale.pop() else current
+
+    monkeypatch.setattr(ConsumerActor, "group_metadata", group_metadata)
+    send(cluster, "stale", range(100), 2)
+    control, done = copy(cluster, settings, "stale", "stale-out", "stale-1").run(system)
+    wait_for(lambda: set(committed("stale", 2).values()) == {50})
+    other, other_done = copy(cluster, settings, "stale", "stale-out", "stale-2").run(system)
+    wait_for(lambda: len(other.snapshot().get("partitions", {})) == len(control.snapshot()["partitions"]) == 1)
+    stale.append(True)  # the generation of the time when it was alone: the broker refuses it
+    send(cluster, "stale", range(100, 200), 2)
+    wait_for(lambda: set(committed("stale", 2).values()) == {100})
+    assert not stale
+    assert not done.done()
+    assert not other_done.done()
+    for each, end in ((control, done), (other, other_done)):
+        each.stop()
+        end.result(60)
+        each.is_shutdown.result(60)
+    assert judged("stale", "stale-out", read_all("stale-out", 2), range(200), 2) == []
+    written = len(read_all("stale-out", 2, isolation="read_uncommitted"))
+    assert written > 200, "what the broker refused is in the log, aborted"
+
+
+def test_a_partition_that_is_taken_away_does_not_wait_for_the_commit_interval(
+    cluster, settings, system, wait_for, committed, read_all
+):
+    cluster.create_topic("hurried", partitions=2)
+    cluster.create_topic("hurried-out", partitions=2)
+    slow = settings.with_property("heartbeat.interval.ms", 100)
+    send(cluster, "hurried", range(100), 2)
+    control, done = copy(cluster, slow, "hurried", "hurried-out", "hurried-1", commit_interval_ms=600_000).run(system)
+    wait_for(lambda: len(read_all("hurried-out", 2, isolation="read_uncommitted")) == 100)
+    assert read_all("hurried-out", 2) == []
+    other, other_done = copy(cluster, slow, "hurried", "hurried-out", "hurried-2").run(system)
+    wait_for(lambda: set(committed("hurried", 2).values()) == {50})
+    assert not done.done()
+    for each, end in ((control, done), (other, other_done)):
+        each.stop()
+        end.result(60)
+        each.is_shutdown.result(60)
+    assert judged("hurried", "hurried-out", read_all("hurried-out", 2), range(100), 2) == []
+
+
+def test_the_error_of_a_run_is_what_failed_its_transaction(cluster, system):
+    cluster.create_topic("lost-in-transaction", partitions=1)
+    settings = ProducerSettings(
+        cluster.bootstrap_servers,
+        transactional_id="lost-in-transaction",
+        preflight_timeout_ms=30_000,
+        properties={"message.max.bytes": 3_000_000, "linger.ms": 0},
+    )
+    records = [ProducerRecord("lost-in-transaction", value) for value in (b"a", bytes(2_000_000), b"b")]
+    done = Source.from_iterable(records).run_with(Transactional.sink(settings), system)
+    error = done.exception(60)
+    assert isinstance(error, RecordError), error
+    assert "a record of 2000000 bytes was not delivered" in str(error)
+    assert "MSG_SIZE_TOO_LARGE" in str(error)
