@@ -289,10 +289,10 @@ def latency(system: ActorSystem) -> list[Row]:
         one.run(system).result(10)
         times.append(time.perf_counter() - began)
     small = Source.range(0, 1).map(first).to_mat(Sink.count(), Keep.right)
-    one_by_one, floor = [], []
-    for _ in range(10):  # alternately, since the scheduler puts two threads on one core for a while, and then on two
-        one_by_one.append(_per_second(500, lambda count: [small.run(system).result(10) for _ in range(count)]))
-        floor.append(_hand_overs(500))
+    # In rounds, and not alternately: the system keeps two threads on one core or on two for a while, and a new thread changes that,
+    # which changes either figure several-fold.
+    one_by_one = [_per_second(1_000, lambda n: [small.run(system).result(10) for _ in range(n)]) for _ in range(5)]
+    floor = [_hand_overs(1_000) for _ in range(5)]
 
     def all_at_once(count: int) -> None:
         for future in [small.run(system) for _ in range(count)]:
