@@ -5,19 +5,22 @@ run has:
 
 * a transactional sink: entries go into the run's transaction, with the results and the positions. Before a partition is
   restored the producer has fenced whoever used its transactional id before.
-* none: a producer of its own; the keeper's mark waits for the acknowledgement, so what is done is never ahead of the state
-  and a crash repeats rows (at least once)."""
+* none: a producer of its own. Entries wait until the sinks have done the results before them, for a crash would lose what the
+  state has closed and nobody has got; positions wait for the entries. So a crash repeats rows (at least once)."""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.engine.marks import Key, Position, PositionMark
+from streamactors.engine.progress import Progress
 from streamactors.engine.run import Run
 from streamactors.errors import BuildError
 from streamactors.kafka.changelog_topics import ChangelogTopics, security_of
@@ -26,7 +29,7 @@ from streamactors.kafka.deliveries import Slot
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
-from streamactors.kafka.transaction import RunTransaction, transaction_of
+from streamactors.kafka.transaction import NOWHERE, RunTransaction, logics_behind, transaction_of
 from streamactors.windows.changelog import Change, TaskIdentity
 from streamactors.windows.changelogs import Changelog, InOrder, MakeTask
 from streamactors.windows.keeper import Keeper
@@ -35,6 +38,7 @@ _log = logging.getLogger("streamactors.kafka")
 
 
 _ASSIGNOR: Final = "partition.assignment.strategy"
+DONE_CHECK_MS: Final = 5.0
 
 
 class OrderedSource(Protocol):
@@ -59,12 +63,14 @@ class KafkaChangelogs:
         *,
         subscription: Subscription,
         bounded: bool,
+        counts_done: bool = False,
         source: OrderedSource,
     ) -> None:
         self.application = application
         self.several_topics = subscription.several_topics
         self._by_group = isinstance(subscription, AutoSubscription)
         self.bounded = bounded
+        self.counts_done = counts_done  # its positions are committed when every sink of the run has done them
         self._settings = settings
         self._run = weakref.ref(run)
         self._stages: dict[str, Keeper] = {}  # topic -> who writes it
@@ -131,6 +137,13 @@ class KafkaChangelogs:
         return None
 
     @property
+    def progress(self) -> Progress:
+        """Of the run."""
+        run = self._run()
+        assert run is not None
+        return run.progress
+
+    @property
     def settings(self) -> ConsumerSettings:
         """How the input is read."""
         return self._settings
@@ -193,6 +206,7 @@ class _InTransaction(_KafkaChangelog):
     """Entries in the run's transaction."""
 
     in_transaction = True
+    marks_first = True
 
     def __init__(
         self,
@@ -251,14 +265,22 @@ class _InTransaction(_KafkaChangelog):
 
 
 class _AtLeastOnce(_KafkaChangelog):
-    """Entries acknowledged before the mark goes on."""
+    """Entries between the results, which are done before, and the positions, which are done after them."""
 
     def __init__(
         self, changelogs: KafkaChangelogs, keeper: Keeper, topics: Mapping[str, str], make_task: MakeTask
     ) -> None:
         super().__init__(changelogs, keeper, topics, make_task)
         consumer = changelogs.settings
+        self.marks_first = changelogs.counts_done
+        self._progress = changelogs.progress
+        self._behind = logics_behind(keeper.stage)
+        if self.marks_first:
+            self._progress.add_sink(
+                keeper.stage, keeper.carried
+            )  # a position is done when its entries are written, too
         self._interval_ms = consumer.commit_interval_ms
+        self._patience_s = consumer.revoke_timeout_ms / 1_000  # at the end, where a reader may never ask again
         self._producer = StreamProducer(producer_beside(consumer))
         self._producer.start().add_done_callback(lambda future: self._on_started(future.exception()))
 
@@ -272,10 +294,32 @@ class _AtLeastOnce(_KafkaChangelog):
         self._producer.later(self._interval_ms, lambda: self._keeper.cut({}))
 
     def write(self, changes: Sequence[tuple[int, list[Change]]], at: PositionMark, ended: bool) -> None:
-        records = self._records(changes)
-        self._producer.call(self._write, records, ended)
+        tasks = self._keeper.stage.tasks.tasks
+        until = time.monotonic() + (self._patience_s if ended else math.inf)
 
-    def _write(self, records: list[ProducerRecord], ended: bool) -> None:
+        def write_when_done() -> None:
+            if self.marks_first and time.monotonic() < until and self._is_awaited(at):
+                self._producer.later(DONE_CHECK_MS, write_when_done)
+                return
+            # a partition was taken away meanwhile -> its next owner has read its state, and reads the rows of this cut again
+            ours = self._keeper.stage.tasks.tasks
+            kept = [(number, entries) for number, entries in changes if ours.get(number) is tasks[number]]
+            self._write(self._records(kept), at, ended)
+
+        at = at.copy()
+        self._producer.call(write_when_done)
+
+    def _is_awaited(self, at: PositionMark) -> bool:
+        """True while a sink behind the windows has not done everything before `at`. One that is done with its end only, as
+        a fold, has no results to lose before."""
+        for sink, (done, _) in self._progress.waiting_for().items():
+            if sink in self._behind and not getattr(sink, "done_at_end", False):
+                carried = self._progress.sources_of(sink)
+                if any(done.get(key, NOWHERE) < place for key, place in at.items() if key[0] in carried):
+                    return True
+        return False
+
+    def _write(self, records: list[ProducerRecord], at: PositionMark, ended: bool) -> None:
         slot: Slot = {}
         try:
             self._producer.send_all(records, slot.setdefault)
@@ -286,12 +330,16 @@ class _AtLeastOnce(_KafkaChangelog):
         except Exception as error:  # noqa: BLE001  # the stage hears of it
             self._keeper.failed(error)
             return
+        if self.marks_first:
+            self._progress.done(self._keeper.stage, at)
         self._keeper.committed()
         if not ended:
             self._arm()
 
     def close(self, error: BaseException | None, finished: bool) -> None:
         self._stop_reading()
+        if finished and self.marks_first:
+            self._progress.sink_ended(self._keeper.stage)
         self._producer.close(drop=True)
 
 

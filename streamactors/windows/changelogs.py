@@ -24,7 +24,10 @@ class Changelog(Protocol):
     """The changelog of one stage in one run. Called on the stage's island, never waits; answers go to the keeper."""
 
     in_transaction: bool
-    """True: entries, results and positions are committed together, so a mark goes on before it is committed."""
+    """True: entries, results and positions are committed together."""
+
+    marks_first: bool
+    """True: a mark goes on before the entries as of it are committed, and does not count as done before they are."""
 
     def restore(self, partitions: Sequence[Any]) -> None:
         """Read what is kept of these partitions (as marks name them); then `keeper.restored` or `keeper.failed`."""

@@ -9,7 +9,9 @@ since the last cut are written, and behind the results so far goes the mark.
                               └──── the run must go on to a further mark, in the same transaction
 
 With a transaction the mark goes on at once, because the sinks must reach it too before all is committed together. Without
-one it goes when the entries are acknowledged: what is done downstream is then never ahead of the state."""
+one it does so too, where the source counts what is done: entries are written when the sinks have done what the mark stands
+behind, and the mark is done when they are acknowledged. So the state is never ahead of the results, which a crash would
+lose, nor the positions ahead of the state. Where offsets are committed by hand the mark waits for the entries."""
 
 from __future__ import annotations
 
@@ -147,7 +149,7 @@ class Keeper:
         self.stage.turns.go_on()
         self._over = self._completing
         self._written_at = self._at.copy()
-        if changelog.in_transaction:
+        if changelog.marks_first:
             self.stage.put_mark(self._at)  # also an empty one: those behind stop at it
         tasks = self.stage.tasks
         changes = [(partition, tasks.changes(partition)) for partition in tasks.tasks]
@@ -161,7 +163,7 @@ class Keeper:
         if self._cutting is not Cutting.WRITTEN:
             return
         assert self._changelog is not None
-        if not self._changelog.in_transaction:
+        if not self._changelog.marks_first:
             self.stage.put_mark(self._written_at)
         self._cutting = Cutting.FLOWING
         if self._over:
