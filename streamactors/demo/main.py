@@ -123,6 +123,7 @@ def _stop(spark: Future[Any]) -> None:
         return
     gateway = type(session.sparkContext)._gateway
     try:
+        session.sparkContext._accumulatorServer.shutdown()  # stopped after the JVM, it tells that the JVM has hung up
         session.stop()
         gateway.shutdown()
     except OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,8 @@ from streamactors.demo.watch import watched
 
 if TYPE_CHECKING:
     import pandas as pd
+
+QUERY_STOP_SECONDS: Final = 30.0
 
 
 @dataclass
@@ -70,8 +73,15 @@ def _into_spark(job: Job, module: Any, topic: str) -> int:
         control, query = module.graph(job.bootstrap, spark, folder.parquet / name, folder.checkpoints / name).run()
 
         with watched(control, meter, folder.samples / f"{name}.jsonl", lambda: spark_side(query.progress())):
-            query.completion.result()
-            control.is_shutdown.result()
+            try:
+                query.completion.result()
+                control.is_shutdown.result()
+            except BaseException:
+                with suppress(TimeoutError):
+                    query.stop(
+                        QUERY_STOP_SECONDS
+                    )  # a Spark that is stopped under a running query tells of it at length
+                raise
     return total
 
 
