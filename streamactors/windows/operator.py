@@ -172,8 +172,9 @@ class AggregateOperator(TimedOperator):
         count = metrics.dropped_late
         if count & (count - 1) == 0:  # at 1, 2, 4, 8 …: a flood of late rows does not become a flood of lines
             log.warning(
-                "%s: %d late rows dropped so far; the last: key %r at %d ms for window %d..%d, closed since %d ms",
-                self.node, count, record.key, record.timestamp, start, end, limit,
+                "%s: %d late rows dropped so far; the last: key %r at %d ms for window %d..%d, closed since %s",
+                self.node, count, record.key, record.timestamp, start, end,
+                f"{limit} ms" if self.stream_time < END_OF_TIME else "the end of the input",
             )  # fmt: skip
 
     def _failed(self, error: Exception, record: object, start: int | None = None, end: int | None = None) -> None:
