@@ -34,7 +34,7 @@ def main(bootstrap: str, group: str, source: str, target: str, chunk: str) -> No
 
     with ActorSystem("windows") as system:
         (
-            Consumer.records(consumer, Subscriptions.topics(source), key="string", until="end")
+            Consumer.records(consumer, Subscriptions.topics(*source.split(",")), key="string", until="end")
             .map_chunks(told)
             .group_by_key()
             .windowed_by(TimeWindows.of_size(1_000).with_grace(500))

@@ -24,7 +24,7 @@ WINDOWS = TimeWindows.of_size(1_000).with_grace(0)
 """Without grace a row that does not go in its turn is late."""
 
 
-@pytest.mark.parametrize("failures", [0, 3])
+@pytest.mark.parametrize("failures", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_T_4_rows_of_two_topics_are_counted_once_and_none_is_late(cluster, read_all, failures):
     name = f"two-{failures}"
     given = [(i % 2, "k", 1_000_000 + i * 10) for i in range(4_000)]
@@ -140,6 +140,7 @@ def test_an_assignor_that_tears_the_topics_of_a_task_apart_is_refused(cluster, r
     assert "use 'range'" in str(error)
 
 
+@pytest.mark.slow
 def test_without_an_order_a_transactional_sink_beside_windows_meets_them(cluster, reading, producing, system, read_all):
     produce_pairs(cluster, "beside", 4_000, 2)
     for topic in ("beside-out", "beside-copy"):
@@ -162,6 +163,7 @@ def test_two_computations_of_one_order_meet_and_no_row_is_late(cluster, reading,
     assert read(read_all("both-one")) == expected
 
 
+@pytest.mark.slow
 def test_T_4_a_topic_without_rows_keeps_nobody_waiting(cluster, reading, producing, system, read_all, wait_for):
     produce(cluster, "empty-left", pairs(300)[0], 1)
     cluster.create_topic("empty-right", partitions=1)
