@@ -29,7 +29,7 @@ CONSUMER_PROPERTIES: Final[Mapping[str, Any]] = MappingProxyType(
         "fetch.wait.max.ms": 20,
         # little is prefetched, so little is thrown away when a partition is paused
         "queued.min.messages": 5_000,
-        "queued.max.messages.kbytes": 8_192,
+        "queued.max.messages.kbytes": 2_048,
         "max.partition.fetch.bytes": 262_144,
     }
 )
@@ -99,7 +99,7 @@ class ConsumerSettings(ClientSettings):
     """How a consumer reads.
 
     `poll_interval_ms`: pause between polls while nobody waits for records. `poll_timeout_ms`: how long one poll waits for the first
-    record. Back-pressure, per partition: resumed when less than `low_bytes` are buffered, paused when more than `high_bytes` have been for
+    record, `max_poll_records` how many it brings at most (fewer where more would set off the garbage collector). Back-pressure, per partition: resumed when less than `low_bytes` are buffered, paused when more than `high_bytes` have been for
     `pause_dwell_ms`; `max_buffered_bytes` is the bound of all partitions together. `commit_interval_ms`: how often done positions are
     committed. `revoke_timeout_ms`: how long a partition that is taken away may wait for what is in flight. `wait_close_partition_ms`: how
     long the sub-source of a partition that was taken away goes on, in case it is given back at once, as eager rebalances do. `max_in_flight`: nothing more
@@ -110,7 +110,7 @@ class ConsumerSettings(ClientSettings):
     auto_offset_reset: str = "latest"
     poll_interval_ms: int = field(default=50, kw_only=True)
     poll_timeout_ms: int = field(default=50, kw_only=True)
-    max_poll_records: int = field(default=500, kw_only=True)
+    max_poll_records: int = field(default=1_000, kw_only=True)
     high_bytes: int = field(default=4 << 20, kw_only=True)
     low_bytes: int = field(default=2 << 20, kw_only=True)
     pause_dwell_ms: int = field(default=100, kw_only=True)
