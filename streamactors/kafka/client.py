@@ -6,8 +6,6 @@ and the last of them becomes part of the error when nobody answers.
 
 from __future__ import annotations
 
-import logging
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,35 +14,11 @@ from typing import Any, Final, NamedTuple
 import confluent_kafka
 import confluent_kafka.admin
 
+from streamactors.kafka.client_log import QUIET
 from streamactors.kafka.errors import KafkaError, NoBroker, RecordError, TopicError, TopicNotFound
 
 ck: Any = confluent_kafka  # its type hints leave out much of what its documentation names
 ck_admin: Any = confluent_kafka.admin
-
-_SILENT: Final = logging.getLogger("streamactors.kafka.librdkafka")
-_SILENT.propagate = False
-_SILENT.addHandler(logging.NullHandler())
-_RESET: Final = re.compile(r"(\S+) \[(\d+)\]: offset reset \(at offset (\d+).*?\) to offset (\w+)")
-
-
-class _Resets(logging.Handler):
-    """Records that were skipped, or come again, because an offset is not there: librdkafka says so in its log only."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        found = _RESET.search(record.getMessage())
-        if found is not None:
-            topic, partition, offset, where = found.groups()
-            logging.getLogger("streamactors.kafka").warning(
-                "%s-%s: there is no offset %s (any more): what it points at was deleted, or the topic was created anew; "
-                "reading on from the %s, as auto_offset_reset says",
-                topic,
-                partition,
-                offset,
-                where.lower(),
-            )
-
-
-_SILENT.addHandler(_Resets(logging.WARNING))
 
 CONNECT_TIMEOUT_MS: Final = 2_000
 REQUEST_TIMEOUT_MS: Final = 10_000
@@ -105,7 +79,7 @@ class _Connection:
             "client.id": "streamactors",
             "socket.connection.setup.timeout.ms": max(CONNECT_TIMEOUT_MS, 1_000),
             "error_cb": self._on_error,
-            "logger": _SILENT,
+            "logger": QUIET,
             **{name.replace("_", "."): value for name, value in more.items()},
         }
 

@@ -5,23 +5,18 @@ or the full timeout), then takes what lies ready."""
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from streamactors.kafka.client import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ck, ck_admin
+from streamactors.kafka.consumer_statistics import Received, received_of, unknown_partitions
 from streamactors.kafka.errors import CommitFailed, ConsumerFailed, KafkaError, NoBroker, TopicNotFound
-from streamactors.kafka.record import ConsumerRecord, wrap
+from streamactors.kafka.received_runs import NOTHING, Batch, run_of, runs_of, wrapped
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 
 _log = logging.getLogger("streamactors.kafka")
-
-RECORD_OVERHEAD = 64
-"""Bytes a record costs beside its key and value, for the estimate of a chunk's size."""
 
 _PASSING = (
     ck.KafkaError._ALL_BROKERS_DOWN,
@@ -45,47 +40,7 @@ _NOT_A_MEMBER = (ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_
 """The group has gone on without this member: its partitions are about to be lost, and with them what there was to commit."""
 
 
-_VALUE: Any = ck.Message.value
-_FIRST, _SECOND = itemgetter(0), itemgetter(1)
-
-
-class Run(NamedTuple):
-    """Records of one partition in a row, their size in bytes (estimated) and the position behind the last.
-
-    As `read` gives them they are librdkafka's messages, not wrapped yet."""
-
-    key: TopicPartition
-    records: list[Any]
-    size: int
-    end: int
-
-
-class Batch(NamedTuple):
-    """What one poll gave."""
-
-    runs: list[Run]
-    ends: list[tuple[TopicPartition, int]]  # partitions with nothing behind this position
-
-
-class Received(NamedTuple):
-    """What came from the broker, by librdkafka's statistics: records, their bytes, those of them that wait inside librdkafka, and
-    those that it gave out."""
-
-    records: int = 0
-    size: int = 0
-    waiting: int = 0
-    given: int = 0
-
-    @property
-    def thrown_away_bytes(self) -> int:
-        """Bytes that were fetched in vain."""
-        lost = max(0, self.records - self.waiting - self.given)
-        return lost * self.size // self.records if lost else 0
-
-
-NOTHING = Batch([], [])
 STATISTICS_MS = 5_000
-_UNKNOWN = '"unknown":true'
 
 
 class StreamConsumer:
@@ -118,7 +73,7 @@ class StreamConsumer:
 
     def _on_statistics(self, text: str) -> None:
         self._statistics = (text, self._given)  # read when somebody asks
-        unknown = _unknown_partitions(text) if _UNKNOWN in text else set()
+        unknown = unknown_partitions(text)
         self._lost = unknown & self._unknown  # twice in a row: a broker that starts may not know its topics yet
         self._unknown = unknown
 
@@ -271,11 +226,7 @@ class StreamConsumer:
         """Return what has come from the broker; nothing before the first statistics."""
         if self._statistics is None:
             return Received()
-        text, given = self._statistics
-        of = [p for topic in json.loads(text).get("topics", {}).values() for p in topic["partitions"].values()]
-        # all partitions feed the consumer's one queue, and each tells the length of that
-        waiting = max((p["fetchq_cnt"] for p in of), default=0)
-        return Received(sum(p["rxmsgs"] for p in of), sum(p["rxbytes"] for p in of), waiting, given)
+        return received_of(*self._statistics)
 
     def positions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets that will be read next, for partitions whose position is known."""
@@ -321,8 +272,8 @@ class StreamConsumer:
         if len(self._assigned) == 1 and self._assignments == before:
             (key,) = self._assigned  # there is no other partition they could be of
             if all(key == (message.topic(), message.partition()) for message in (messages[0], messages[-1])):
-                return Batch([_run(key, messages)], ends)
-        return Batch(_runs(messages), ends)
+                return Batch([run_of(key, messages)], ends)
+        return Batch(runs_of(messages), ends)
 
     def _without_events(self, messages: list[Any], ends: list[tuple[TopicPartition, int]]) -> list[Any]:
         records = []
@@ -390,64 +341,5 @@ class StreamConsumer:
         self._client.close()
 
 
-def wrapped(messages: list[Any]) -> list[ConsumerRecord]:
-    """Return the records of librdkafka's messages; records as they are."""
-    if type(messages[0]) is ConsumerRecord:
-        return messages
-    return wrap(map(_VALUE, messages), messages)
-
-
-def columns(records: list[Any], counter: Iterator[Any] | None = None) -> tuple[Iterator[Any], Iterator[Any]]:
-    """Return the values and the messages of records, wrapped or not, as iterators to be zipped in this order.
-
-    With a `counter`, an iterator over the records, the second is it or is driven by it: its length hint tells how many are left."""
-    counter = iter(records) if counter is None else counter
-    if type(records[0]) is ConsumerRecord:
-        return map(_FIRST, records), map(_SECOND, counter)
-    return map(_VALUE, records), counter
-
-
-def _unknown_partitions(text: str) -> set[TopicPartition]:
-    """Return the assigned partitions that the broker does not know, by librdkafka's statistics; of these alone it says nothing."""
-    topics = json.loads(text).get("topics", {})
-    return {
-        TopicPartition(name, partition["partition"])
-        for name, topic in topics.items()
-        for partition in topic["partitions"].values()
-        if partition["unknown"] and partition["desired"]
-    }
-
-
-def offset_of(record: Any) -> int:
-    """Return the offset of a record, wrapped or one of librdkafka's messages."""
-    offset: int = record.offset if type(record) is ConsumerRecord else record.offset()
-    return offset
-
-
-def offsets_of(messages: Iterable[Any]) -> list[int]:
-    """Return the offsets of librdkafka's messages."""
-    return list(map(ck.Message.offset, messages))
-
-
 def _security(settings: ConsumerSettings) -> dict[str, Any]:
     return {n: v for n, v in settings.properties.items() if n.startswith(("security.", "sasl.", "ssl."))}
-
-
-def _runs(messages: list[Any]) -> list[Run]:
-    partitions = list(map(ck.Message.partition, messages))
-    topics = list(map(ck.Message.topic, messages))
-    if partitions.count(partitions[0]) == len(partitions) and topics.count(topics[0]) == len(topics):
-        return [_run(TopicPartition(topics[0], partitions[0]), messages)]
-    runs = []
-    position = 0
-    for (topic, partition), group in groupby(zip(topics, partitions, strict=True)):
-        n = sum(1 for _ in group)
-        runs.append(_run(TopicPartition(topic, partition), messages[position : position + n]))
-        position += n
-    return runs
-
-
-def _run(key: TopicPartition, messages: list[Any]) -> Run:
-    first, last = messages[0], messages[-1]
-    each = (len(first) + len(last)) // 2 + RECORD_OVERHEAD
-    return Run(key, messages, each * len(messages), last.offset() + 1)

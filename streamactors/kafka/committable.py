@@ -15,9 +15,9 @@ from typing import Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.errors import BuildError
-from streamactors.kafka.client_consumer import offsets_of
 from streamactors.kafka.commit_reply import CommitReply
 from streamactors.kafka.offsets import OffsetTracker
+from streamactors.kafka.received_runs import offsets_of
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.subscriptions import TopicPartition
 

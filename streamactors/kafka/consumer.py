@@ -74,9 +74,9 @@ class Consumer:
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> Source[ConsumerRecord, Control]:
         """Emit records and commit nothing."""
-        if isinstance(subscription, AutoSubscription):
-            needs_group("Consumer.plain_source with topics", settings)
-        return consumer_source("Consumer.plain_source", settings, subscription, until, commits=Commits.NOBODY)
+        name = "Consumer.plain_source"
+        _needs_group_for_topics(name, settings, subscription)
+        return consumer_source(name, settings, subscription, until, commits=Commits.NOBODY)
 
     @staticmethod
     def committable_source(
@@ -121,8 +121,7 @@ class Consumer:
     ) -> Source[tuple[TopicPartition, Source[ConsumerRecord, NotUsed]], Control]:
         """As `partitioned_source`, and commit nothing."""
         name = "Consumer.plain_partitioned_source"
-        if isinstance(subscription, AutoSubscription):
-            needs_group(f"{name} with topics", settings)
+        _needs_group_for_topics(name, settings, subscription)
         return partitioned_source(name, settings, subscription, until, commits=Commits.NOBODY)
 
     @staticmethod
@@ -148,8 +147,7 @@ class Consumer:
         `get_offsets_on_assign`: from the set of partitions assigned to {partition: offset}, or a future or coroutine of that; a partition that
         is not in it begins at the group's offset. `on_revoke`: called with the set of partitions taken away."""
         name = "Consumer.plain_partitioned_manual_offset_source"
-        if isinstance(subscription, AutoSubscription):
-            needs_group(f"{name} with topics", settings)
+        _needs_group_for_topics(name, settings, subscription)
         return partitioned_source(
             name,
             settings,
@@ -206,6 +204,12 @@ def needs_group(name: str, settings: Any) -> None:
     """Raise BuildError if the settings have no group."""
     if isinstance(settings, ConsumerSettings) and not settings.group_id:
         raise BuildError(f"{name} needs a group_id; give ConsumerSettings(…, group_id='…'), or assign partitions")
+
+
+def _needs_group_for_topics(name: str, settings: Any, subscription: Any) -> None:
+    """As `needs_group` where a group shares the topics out; assigned partitions need none to be read."""
+    if isinstance(subscription, AutoSubscription):
+        needs_group(f"{name} with topics", settings)
 
 
 def consumer_source(

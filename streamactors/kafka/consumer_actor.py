@@ -3,14 +3,15 @@
 Where it waits for records it has a thread of its own. While polls bring all they may, there is nothing to wait for: then it takes its turns
 on the pool, between those of the islands it feeds, so that a chunk changes no thread and the next is made when this one is done.
 
-Thin: what is decided stands in `consumer_state.py`, what is in flight in `offsets.py`. A poll tick re-arms itself after each poll; demand
-that finds nothing buffered polls at once; requests that came in during a poll are served together after it."""
+Thin, if long: what is decided stands in `consumer_state.py`, what is in flight in `offsets.py`, how commits are tried in
+`consumer_commits.py`; what is left are the turns of one thread over one client, from its start to its end, which share all they know.
+A poll tick re-arms itself after each poll; demand that finds nothing buffered polls at once; requests that came in during a poll are
+served together after it."""
 
 from __future__ import annotations
 
 import gc
 import logging
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,8 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.actors.messages import Actor, ActorExitRequest
 from streamactors.engine.marks import next_epoch
 from streamactors.errors import StreamActorsError
-from streamactors.kafka.client_consumer import Received, StreamConsumer, offset_of, wrapped
-from streamactors.kafka.commit_reply import CommitReply
+from streamactors.kafka.client_consumer import StreamConsumer
+from streamactors.kafka.consumer_commits import ConsumerCommits
 from streamactors.kafka.consumer_messages import (
     CommitNow,
     Commits,
@@ -36,9 +37,11 @@ from streamactors.kafka.consumer_messages import (
 )
 from streamactors.kafka.consumer_snapshot import snapshot
 from streamactors.kafka.consumer_state import ConsumerState, Limits, Partition
+from streamactors.kafka.consumer_statistics import Received
 from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed, KafkaError
 from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.partition_feed import PartitionFeed
+from streamactors.kafka.received_runs import offset_of, wrapped
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, TopicPartition
 
@@ -113,7 +116,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._ended = ended
         self._commits = commits
         self._until_end = until_end
-        self._replies: list[StreamFuture[None]] = []
+        self._committing = ConsumerCommits(settings, commits, tracker, now_ms)
         self._call_later = call_later
         self._now_ms = now_ms
         self._feed_of = feed_of  # where every partition is a stage of its own
@@ -138,10 +141,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._membership_changed = True
         self._stop_by = 0.0
         self._deadline: Any = None
-        self._tries = 0
         self._end_told = False
         self._assigned = False  # no partitions then means: not yet, or taken away for a while
-        self._retries_since: float | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
             Start: self._on_start,
             RequestRecords: self._on_request,
@@ -207,7 +208,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         client, self._client = self._client, None
         if client is not None:
             client.close()
-        self._answer(error)
+        self._committing.answer(error)
         if error is None:
             self._ended.try_complete(None)
         else:
@@ -220,10 +221,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if isinstance(message, TakeSnapshot):
             message.reply.try_complete({})
         elif isinstance(message, CommitNow):
-            self._replies.append(message.reply)
-            left = self._tracker.to_commit() if self._tracker is not None else {}
-            named = ", ".join(f"{key}@{offset}" for key, offset in left.items())
-            self._answer(CommitFailed(f"{named} not committed: the consumer is closed") if left else None)
+            self._committing.refuse(message.reply)
         elif isinstance(message, RunEnded):
             self.send(self.myAddress, ActorExitRequest())
 
@@ -232,7 +230,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         error: BaseException | None = None
         if self._tracker is not None:
             try:
-                self._commit(self._tracker.to_commit())
+                self._committing.commit(self._client, self._tracker.to_commit())
             except (CommitFailed, CommitTimeout) as raised:
                 error = raised
         self._finish(error)
@@ -414,7 +412,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
                     ", ".join(map(str, sorted(late))),
                     wait_ms,
                 )
-            self._commit(tracker.to_commit(keys))
+            self._committing.commit(self._client, tracker.to_commit(keys))
         self._tell_revoked(gone)
 
     def _on_lost(self, keys: list[TopicPartition]) -> None:
@@ -455,78 +453,16 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _on_commit_due(self, _: _CommitDue) -> None:
         if self._tracker is not None and not self._stopping:
-            self._commit(self._tracker.to_commit())
+            self._committing.commit(self._client, self._tracker.to_commit())
             self._arm_commit()
 
-    def _commit(self, offsets: dict[TopicPartition, int]) -> bool:
-        """Commit; True when the broker has them. Raises CommitTimeout when it has refused for too long."""
-        if not offsets or self._client is None or self._tracker is None or self._settings.group_id is None:
-            self._retries_since = None  # what could not be committed has been taken away
-            return True
-        if self._commits is Commits.TRANSACTION or self._client.commit(offsets):
-            self._tracker.committed(offsets)
-            self._retries_since = None
-            return True
-        now = self._now_ms()
-        if self._retries_since is None:
-            self._retries_since = now
-        elif now - self._retries_since > self._settings.commit_timeout_ms:
-            self._retries_since = None
-            epochs = {key: progress.epoch for key, progress in self._tracker.snapshot().items()}
-            named = ", ".join(f"{key}@{offset} (epoch {epochs.get(key)})" for key, offset in list(offsets.items())[:5])
-            raise CommitTimeout(
-                f"group {self._settings.group_id}: {named} not committed in {self._settings.commit_timeout_ms} ms; "
-                "raise commit_timeout_ms or look at the coordinator"
-            )
-        return False
-
     def _on_commit_now(self, message: CommitNow) -> None:
-        self._replies.append(message.reply)
-        if len(self._replies) == 1:
+        if self._committing.add(message.reply):
             self.myAddress.tell(_ANSWER)  # behind what is in the mailbox by now: that is served with it
 
     def _on_answer(self, _: _Answer) -> None:
-        if not self._replies or self._tracker is None:
-            return
-        try:
-            committed = self._commit(self._tracker.to_commit())
-        except (CommitFailed, CommitTimeout) as error:
-            self._answer(error)
-            return
-        if committed:
-            self._answer(None)
-        else:
-            self._give_up()
-            if self._replies:
-                self._call_later(COMMIT_RETRY_MS, lambda: self.myAddress.tell(_ANSWER))
-
-    def _give_up(self) -> None:
-        """A commit was refused for now: fail those who do not want to try more often."""
-        self._tries += 1
-        given_up = [
-            r for r in self._replies if isinstance(r, CommitReply) and self._tries > (r.max_retries or math.inf)
-        ]
-        if not given_up or self._tracker is None:
-            return
-        named = ", ".join(f"{key}@{offset}" for key, offset in list(self._tracker.to_commit().items())[:5])
-        error = CommitTimeout(
-            f"group {self._settings.group_id}: {named} not committed in {self._tries} tries; raise max_retries or look at the "
-            "coordinator"
-        )
-        self._replies = [reply for reply in self._replies if reply not in given_up]
-        for reply in given_up:
-            reply.try_fail(error)
-        if not self._replies:
-            self._tries = 0
-
-    def _answer(self, error: BaseException | None) -> None:
-        replies, self._replies = self._replies, []
-        self._tries = 0
-        for reply in replies:
-            if error is None:
-                reply.try_complete(None)
-            else:
-                reply.try_fail(error)
+        if self._committing.serve(self._client):
+            self._call_later(COMMIT_RETRY_MS, lambda: self.myAddress.tell(_ANSWER))
 
     def group_metadata(self) -> Any:
         """Return the membership a transaction commits under; any thread. Raises ConsumerFailed when the consumer is closed."""
@@ -575,7 +511,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             if tracker is not None:
                 left = tracker.to_commit()
                 try:
-                    if not self._commit(left):
+                    if not self._committing.commit(self._client, left):
                         if self._now_ms() <= self._stop_by:
                             self._arm_tick(COMMIT_RETRY_MS)
                             return

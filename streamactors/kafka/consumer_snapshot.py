@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamactors.kafka.client_consumer import Received
 from streamactors.kafka.consumer_state import ConsumerState, Partition
+from streamactors.kafka.consumer_statistics import Received
 from streamactors.kafka.offsets import Progress
 from streamactors.kafka.subscriptions import TopicPartition
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from streamactors.engine.marks import PositionMark
 from streamactors.kafka.subscriptions import TopicPartition
 
 
@@ -111,6 +112,11 @@ class OffsetTracker:
                     _close_gap(progress)
                 self._changed.notify_all()
         self._look()
+
+    def done_everywhere(self, moved: PositionMark) -> None:
+        """Marks of a run's source have become done at every sink it reaches."""
+        for (_, key), (epoch, position) in moved.items():
+            self.done(key, epoch, position)
 
     def acknowledge(self, key: TopicPartition, epoch: int, offsets: list[int]) -> None:
         """The user is through with these records. What lies above one that is not acknowledged waits for it, or for a mark."""

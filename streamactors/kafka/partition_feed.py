@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from streamactors.kafka.client_consumer import offset_of
 from streamactors.kafka.consumer_state import Delivery
+from streamactors.kafka.received_runs import offset_of
 from streamactors.kafka.subscriptions import TopicPartition
 
 

@@ -20,7 +20,6 @@ from streamactors.engine.blueprint import StageModule
 from streamactors.engine.causes import NonFailureCancellation
 from streamactors.engine.connection import Connection
 from streamactors.engine.logic import SourceLogic
-from streamactors.engine.marks import PositionMark
 from streamactors.engine.run import Run
 from streamactors.engine.user_code import blame
 from streamactors.kafka.commit_routes import routes_of
@@ -107,14 +106,12 @@ class PartitionedSourceLogic(SourceLogic):
         if tracker is None or self.source is None:
             return
 
-        def listener(moved: PositionMark) -> None:
-            for (_, key), (epoch, position) in moved.items():
-                tracker.done(key, epoch, position)
-
         if self._stage.commits is Commits.OFFSETS:
-            routes_of(run).source(self.source, tracker, listener, lambda reply: self.tell(CommitNow(reply)))
+            routes_of(run).source(
+                self.source, tracker, tracker.done_everywhere, lambda reply: self.tell(CommitNow(reply))
+            )
         else:
-            run.progress.listen(self.source, listener)
+            run.progress.listen(self.source, tracker.done_everywhere)
 
     # ── what sub-sources say; any thread ──────────────────────────────────────────────────────────────────────────
 

@@ -14,18 +14,18 @@ from streamactors.engine.causes import NonFailureCancellation
 from streamactors.engine.connection import Connection
 from streamactors.engine.fused_loop import FusedLoop, Op
 from streamactors.engine.logic import Logic, SourceLogic
-from streamactors.engine.marks import Assigned, EndOfInput, Handling, Idle, Needs, PositionMark, Revoked
+from streamactors.engine.marks import Assigned, EndOfInput, Handling, Idle, Needs, Revoked
 from streamactors.engine.run import Run
 from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage
 from streamactors.errors import BuildError
-from streamactors.kafka.client_consumer import columns, offset_of, wrapped
 from streamactors.kafka.commit_routes import routes_of
 from streamactors.kafka.committable import Origin
 from streamactors.kafka.consumer_messages import CommitNow, Commits, RequestRecords
 from streamactors.kafka.consumer_state import Delivery
 from streamactors.kafka.partition_feed import PartitionFeed
+from streamactors.kafka.received_runs import columns, offset_of, wrapped
 from streamactors.kafka.record import wrap_lazily
-from streamactors.kafka.source_stage import AHEAD
+from streamactors.kafka.source_logic import AHEAD
 from streamactors.kafka.source_steps import SourceSteps
 from streamactors.kafka.sub_source import SubSource
 from streamactors.kafka.transaction import transaction_of
@@ -104,19 +104,15 @@ class _SubSourceLogic(SourceLogic):
         if tracker is None or self._source is None:
             return
 
-        def listener(moved: PositionMark) -> None:
-            for (_, key), (epoch, position) in moved.items():
-                tracker.done(key, epoch, position)
-
         if self._sub.commits is Commits.OFFSETS:
-            routes_of(run).source(self._source, tracker, listener, self._commit)
+            routes_of(run).source(self._source, tracker, tracker.done_everywhere, self._commit)
             return
         transaction = transaction_of(run)
         if transaction.commits_any(frozenset((self._source,))):
             self._in_transaction = True  # of the sinks it reaches: positions and results together
             parent = self._sub.parent
             transaction.source(self._source, tracker, parent.group_metadata, parent.renew_membership)
-        run.progress.listen(self._source, listener)
+        run.progress.listen(self._source, tracker.done_everywhere)
 
     def _read(self, feed: PartitionFeed) -> None:
         self._feed.read_by(None)
