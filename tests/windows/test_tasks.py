@@ -113,16 +113,28 @@ def timestamps(taken: list[Any]) -> list[int]:
     return [each.timestamp for each in taken]
 
 
+def all_silent(order: HeadTimeOrder, *inputs: object) -> HeadTimeOrder:
+    """The broker has told that it has no more of these."""
+    for each in inputs:
+        order.silent(each)
+    return order
+
+
 def test_T_4_the_smallest_head_timestamp_goes_first() -> None:
     order = HeadTimeOrder(["left", "right"], max_idle_ms=0)
     order.add("left", records(1, 9, 3))
     order.add("right", records(2, 4))
-    assert timestamps(order.take(0)) == [1, 2, 4, 9, 3]  # heads only: 3 is behind 9 in its input
+    assert timestamps(order.take(0)) == [1, 2, 4]
+    all_silent(order, "right")
+    assert timestamps(order.take(0)) == [9, 3]  # heads only: 3 is behind 9 in its input
 
 
-def test_T_4_an_empty_input_is_waited_for_but_not_longer_than_max_idle() -> None:
+def test_T_4_a_silent_input_is_waited_for_but_not_longer_than_max_idle() -> None:
     order = HeadTimeOrder(["left", "right"], max_idle_ms=100)
     order.add("left", records(1, 5))
+    assert order.take(500) == []
+    assert order.deadline_ms() is None, "it may have rows that are on their way"
+    all_silent(order, "right")
     assert order.take(1_000) == []
     assert order.deadline_ms() == 1_100
     assert order.take(1_099) == []
@@ -131,17 +143,19 @@ def test_T_4_an_empty_input_is_waited_for_but_not_longer_than_max_idle() -> None
 
 
 def test_T_4_a_row_in_time_ends_the_wait_and_the_next_one_starts_anew() -> None:
-    order = HeadTimeOrder(["left", "right"], max_idle_ms=100)
+    order = all_silent(HeadTimeOrder(["left", "right"], max_idle_ms=100), "right")
     order.add("left", records(1, 5))
     order.take(0)
     order.add("right", records(3))
     assert timestamps(order.take(50)) == [1, 3]
-    assert order.deadline_ms() == 150
-    assert timestamps(order.take(150)) == [5]
+    all_silent(order, "right")
+    assert order.take(60) == []
+    assert order.deadline_ms() == 160
+    assert timestamps(order.take(160)) == [5]
 
 
-def test_T_4_several_empty_inputs_are_waited_for_at_the_same_time() -> None:
-    order = HeadTimeOrder(["a", "b", "c"], max_idle_ms=100)
+def test_T_4_several_silent_inputs_are_waited_for_at_the_same_time() -> None:
+    order = all_silent(HeadTimeOrder(["a", "b", "c"], max_idle_ms=100), "b", "c")
     order.add("a", records(1))
     order.take(0)
     assert timestamps(order.take(100)) == [1]
@@ -159,6 +173,7 @@ def test_T_4_equal_timestamps_go_in_the_order_of_the_inputs() -> None:
     order = HeadTimeOrder(["left", "right"], max_idle_ms=0)
     order.add("right", [Record("right", 1, 5)])
     order.add("left", [Record("left", 1, 5)])
+    all_silent(order, "left", "right")
     assert [each.key for each in order.take(0)] == ["left", "right"]  # type: ignore[attr-defined]
 
 
@@ -167,7 +182,7 @@ def test_T_4_nothing_is_lost_and_each_input_keeps_its_order(inputs: list[list[in
     order = HeadTimeOrder(range(len(inputs)), max_idle_ms=0)
     for name, stamps in enumerate(inputs):
         order.add(name, [Record(name, at, stamp) for at, stamp in enumerate(stamps)])
-    taken: list[Any] = list(order.take(0))
+    taken: list[Any] = list(all_silent(order, *range(len(inputs))).take(0))
     for name, stamps in enumerate(inputs):
         assert [each.timestamp for each in taken if each.key == name] == stamps
     if all(stamps == sorted(stamps) for stamps in inputs):
