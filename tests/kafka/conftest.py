@@ -36,7 +36,8 @@ def settings(cluster, request):
         commit_interval_ms=50,
         poll_interval_ms=5,  # what a stream tells its consumer is heard between two polls: a test is made of such moments
         poll_timeout_ms=5,
-        properties={"session.timeout.ms": 6_000},
+        # members hear of a rebalance by their next heartbeat
+        properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
     )
 
 

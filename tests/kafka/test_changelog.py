@@ -41,7 +41,7 @@ def settings(cluster, request):
         group_id=re.sub(r"[^\w-]", "-", request.node.name),
         auto_offset_reset="earliest",
         commit_interval_ms=50,
-        properties={"session.timeout.ms": 6_000},
+        properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
     )
 
 

@@ -70,7 +70,7 @@ def reading(cluster, request):
         group_id=name,
         auto_offset_reset="earliest",
         commit_interval_ms=20,
-        properties={"session.timeout.ms": 6_000},
+        properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
     )
 
 
