@@ -174,7 +174,7 @@ def test_T_4_equal_timestamps_go_in_the_order_of_the_inputs() -> None:
     order.add("right", [Record("right", 1, 5)])
     order.add("left", [Record("left", 1, 5)])
     all_silent(order, "left", "right")
-    assert [each.key for each in order.take(0)] == ["left", "right"]  # type: ignore[attr-defined]
+    assert [each.key for each in order.take(0)] == ["left", "right"]
 
 
 @given(st.lists(st.lists(st.integers(0, 20)), min_size=1, max_size=4))
