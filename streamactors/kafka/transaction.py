@@ -11,7 +11,7 @@ those behind them stop at every mark, unasked.
 One failure is none: the group has rebalanced, and the broker refuses positions of the former generation. Then the transaction is aborted,
 what it had written is written again, and it commits under the new membership (`transaction_writes`).
 
-Owner: the producer's thread; sinks post to it, and it posts to them."""
+Owner: the producer's thread; sinks post to it, and it posts to them. One file, for cut, commit and abort are steps of one state."""
 
 from __future__ import annotations
 
