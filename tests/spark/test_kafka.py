@@ -117,7 +117,7 @@ def test_a_slow_function_pauses_partitions_and_memory_stays_flat(spark: Any, tmp
         low_bytes=100_000,
         max_buffered_bytes=1_000_000,
         pause_dwell_ms=0,
-        max_poll_records=200,
+        max_poll_records=1_000,  # without demand it polls now and then only
     )
     busy = threading.Event()
     seen: list[int] = []
@@ -182,6 +182,7 @@ def test_new_partitions_are_picked_up_and_a_stopped_source_drains(spark: Any, tm
     wait_for(lambda: len(seen) == 40)
     control.stop()
     assert query.await_termination(END_S)
+    control.is_shutdown.result(60)  # the consumer is gone, too
     assert set(seen.values()) == {1}
 
 
