@@ -172,6 +172,11 @@ class StreamProducer:
             raise RecordError(
                 f"topic {topic}: a record of {size} bytes cannot be sent: {error.args[0].str()} ({error.args[0].name()})"
             ) from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise RecordError(
+                f"topic {topic}: a record with a value of {type(value).__name__} and a key of {type(key).__name__} cannot be "
+                f"sent: {error}; values and keys are bytes, str or None, headers pairs of a name and a value"
+            ) from None
 
     def send_all(self, records: Iterable[ProducerRecord], report: Report) -> None:
         """Queue records that share a report, waiting while the queue is full; on the producer's thread."""

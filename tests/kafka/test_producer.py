@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors import FlowWithContext, Sink, Source
+from streamactors import FlowWithContext, Keep, Sink, Source
 from streamactors.engine.supervision import resuming
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Producer, ProducerMessage, ProducerRecord, ProducerSettings, Subscriptions
@@ -196,3 +196,24 @@ def test_a_record_too_large_is_an_error_of_this_package_in_its_turn(cluster, sys
     done = Source.from_iterable(records).run_with(Producer.plain_sink(producer_settings), system)
     with pytest.raises(RecordError, match="a record of 2000000 bytes cannot be sent"):
         done.result(30)
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (ProducerRecord("typed", 5), "a value of int and a key of NoneType cannot be sent"),
+        (ProducerRecord("typed", b"v", key=1.5), "a key of float cannot be sent"),
+        (ProducerRecord("typed", b"v", headers={"h": b"x"}), "headers pairs of a name and a value"),
+    ],
+)
+def test_what_librdkafka_cannot_take_is_told_with_its_topic_and_type(cluster, system, producer_settings, record, said):
+    cluster.create_topic(f"typed-{len(said)}", partitions=1)
+    record = record._replace(topic=f"typed-{len(said)}")
+    for graph in (
+        Source.single(record).to_mat(Producer.plain_sink(producer_settings), Keep.right),
+        Source.single(ProducerMessage.message(record))
+        .via(Producer.flexi_flow(producer_settings))
+        .to_mat(Sink.ignore(), Keep.right),
+    ):
+        with pytest.raises(RecordError, match=f"topic {record.topic}: .*{said}"):
+            graph.run(system).result(60)
