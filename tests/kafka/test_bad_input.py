@@ -237,10 +237,16 @@ def test_a_broker_that_is_gone_for_a_while_is_waited_for(tmp_path, wait_for, sys
     with BrokerProcess(tmp_path / "data", {}) as broker:
         quick = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms": 500}
         settings = ConsumerSettings(
-            broker.bootstrap_servers, "g", "earliest", commit_interval_ms=50, commit_timeout_ms=60_000, properties=quick
+            broker.bootstrap_servers,
+            "g",
+            "earliest",
+            preflight_timeout_ms=60_000,
+            commit_interval_ms=50,
+            commit_timeout_ms=60_000,
+            properties=quick,
         )
         _create(broker.bootstrap_servers, "t")
-        writing = ProducerSettings(broker.bootstrap_servers, properties=quick)
+        writing = ProducerSettings(broker.bootstrap_servers, preflight_timeout_ms=60_000, properties=quick)
         seen = []
         control = (
             Consumer.source(settings, Subscriptions.topics("t"))
