@@ -77,10 +77,9 @@ def _into_spark(job: Job, module: Any, topic: str) -> int:
                 query.completion.result()
                 control.is_shutdown.result()
             except BaseException:
-                with suppress(TimeoutError):
-                    query.stop(
-                        QUERY_STOP_SECONDS
-                    )  # a Spark that is stopped under a running query tells of it at length
+                with suppress(Exception):  # whatever comes of it, the first error is the one to tell
+                    spark.sparkContext.setLogLevel("OFF")  # a batch that is cut off is what is wanted now, not news
+                    query.stop(QUERY_STOP_SECONDS)  # stopped under a running query, Spark tells of it at length
                 raise
     return total
 

@@ -56,7 +56,7 @@ def test_killed_twice_it_ends_in_the_same_tables(tmp_path, seed):
     assert ran.stdout.count("the same, row for row") == 4
 
 
-@pytest.mark.parametrize("step", ["produce", "flights-to-spark", "hours"])
+@pytest.mark.parametrize("step", ["produce", "flights-to-spark", "hours", "hours-to-spark"])
 def test_ctrl_c_leaves_no_process_and_the_next_run_goes_on(tmp_path, step):
     folder = Folder(tmp_path / "demo")
     command = [sys.executable, "-m", "streamactors.cli.main", "demo", "--into", str(folder.path)]
