@@ -193,10 +193,11 @@ class HeadTimeOrder:
             self._take_run(taken, room)
         return taken
 
-    def take_before(self, target: Mapping[Any, Position], most: int) -> list[Any]:
-        """Up to `most` of the rows before the positions of `target`, in order; no input is waited for."""
+    def take_before(self, target: Mapping[Any, Position], most: int, *, wait: bool = True) -> list[Any]:
+        """Up to `most` of the rows before the positions of `target`, in order. Others have been there, so what an input lacks
+        until there is on its way and is waited for, silent or not; nothing is without `wait`, when no more comes."""
         taken: list[Any] = []
-        while len(taken) < most and (due := self._before(target)):
+        while len(taken) < most and not (wait and self._lacks_any(target)) and (due := self._before(target)):
             _, name = min(due)
             taken.append(self._take_head(name))
         return taken
@@ -204,6 +205,13 @@ class HeadTimeOrder:
     def holds_before(self, target: Mapping[Any, Position]) -> bool:
         """True if a row before a position of `target` is held."""
         return bool(self._before(target))
+
+    def _lacks_any(self, target: Mapping[Any, Position]) -> bool:
+        """True if the next row of an input may be one before `target`, and is not here yet."""
+        return any(
+            name in target and not (each.rows or each.given_up) and (each.told or (each.epoch, -1)) < target[name]
+            for name, each in self._inputs.items()
+        )
 
     def _before(self, target: Mapping[Any, Position]) -> list[tuple[tuple[int, int], Hashable]]:
         """((timestamp, precedence), input) of the heads that stand before `target`."""

@@ -129,10 +129,10 @@ class OrderedInputs:
                     return rows
         return []
 
-    def take_before(self, target: PositionMark, most: int) -> list[Any]:
-        """Up to `most` rows that stand before `target`, of one task; no input is waited for."""
+    def take_before(self, target: PositionMark, most: int, *, wait: bool = True) -> list[Any]:
+        """Up to `most` rows that stand before `target`, of one task; with `wait` for those that are on their way here."""
         for order in self._orders.values():
-            rows = order.take_before(target, most)
+            rows = order.take_before(target, most, wait=wait)
             if rows:
                 return rows
         return []

@@ -28,7 +28,9 @@ class Turns:
         self.passed: PositionMark = {}
         self._unmarked = False  # rows were taken as they came, and their mark is not here yet
         self._marked: PositionMark = {}  # positions that wait until all are exact
-        self._target: PositionMark | None = None  # where the run stops: rows before it go without waiting for others
+        self._target: PositionMark | None = (
+            None  # where the run stops: rows before it go, and no input is waited for that has come there
+        )
         self._held_back: frozenset[Key] = frozenset()
 
     def __bool__(self) -> bool:
@@ -75,7 +77,7 @@ class Turns:
 
     def _next(self, now_ms: float, most: int) -> list[Any]:
         if self._target is not None:
-            return self._ordered.take_before(self._target, most)
+            return self._ordered.take_before(self._target, most, wait=not self._stage.completing)
         rows = self._ordered.take(now_ms, most)
         if not rows and self._stage.completing:
             for key in self._ordered.keys:  # a stop is no reason to go out of order: the next run reads them again
@@ -85,8 +87,8 @@ class Turns:
         return rows
 
     def stop_at(self, target: PositionMark) -> bool:
-        """Take the rows before `target`, held or still on their way here, and no others, in order and without waiting: the
-        run stops there, so nothing else will come. False if none are held. Ends with `go_on`."""
+        """Take the rows before `target`, held or still on their way here, and no others, in order: the run stops there, so
+        rows of nobody are waited for who stands there. False if none are held. Ends with `go_on`."""
         self._target = target
         return self._ordered.holds_before(target)
 

@@ -171,6 +171,38 @@ def test_rows_before_a_target_go_in_order_and_no_further() -> None:
     assert order.positions() is None or order.positions() == {"a": (1, 2), "b": (1, 1)}
 
 
+def two_ordered() -> HeadTimeOrder:
+    order = HeadTimeOrder([], 0)
+    for name in ("a", "b"):
+        order.begin(name, 1)
+    return order
+
+
+def test_rows_before_a_target_wait_for_those_that_are_on_their_way() -> None:
+    """Another computation has had them -> the run stops behind them -> they come here later than rows they are older than."""
+    order, target = two_ordered(), {"a": (1, 2), "b": (1, 2)}
+    order.add("a", [row("a", 1, 0), row("a", 4, 1)])
+    order.silent("b")
+    assert order.take_before(target, 10) == []
+    order.add("b", [row("b", 2, 0)])
+    assert [each.timestamp for each in order.take_before(target, 10)] == [1, 2]
+    order.mark("b", (1, 1))
+    assert order.take_before(target, 10) == []
+    order.mark("b", (1, 2))  # the one between was filtered away
+    assert [each.timestamp for each in order.take_before(target, 10)] == [4]
+
+
+def test_rows_before_a_target_do_not_wait_for_what_cannot_come() -> None:
+    order, target = two_ordered(), {"a": (2, 1), "b": (1, 2)}
+    order.begin("a", 2)
+    order.add("a", [row("a", 1, 0)])
+    assert order.take_before(target, 10) == []
+    assert [each.timestamp for each in order.take_before(target, 10, wait=False)] == [1]
+    order.add("a", [row("a", 4, 1)])
+    order.begin("b", 2)  # of its former epoch nothing comes any more
+    assert [each.timestamp for each in order.take_before({**target, "a": (2, 2)}, 10)] == [4]
+
+
 @pytest.mark.parametrize("signal", [Idle(RIGHT), EndOfInput(RIGHT), Revoked(RIGHT)], ids=lambda s: type(s).__name__)
 def test_T_4_an_input_known_to_be_silent_is_not_waited_for(timeless: ActorSystem, signal: Any) -> None:
     with Bench(timeless, stage()) as bench:
