@@ -352,6 +352,11 @@ class RunTransaction:
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def is_over(self) -> bool:
+        """True when nothing is committed any more: all has been, or it was aborted, and what cannot be written has no other cause."""
+        return self._over
+
     def leave(self, participant: Participant, error: BaseException | None, *, finished: bool = False) -> None:
         """A sink has stopped; any thread. If the transaction is not over it is aborted and the others fail, unless the sink is settled or
         had `finished`: said its last word, and need not wait for the commit."""

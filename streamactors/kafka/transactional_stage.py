@@ -162,7 +162,8 @@ class TransactionalLogic(ProducerLogic):
         return self._final
 
     def _failed(self, failure: Failure) -> bool:
-        return is_purged(failure[2]) or super()._failed(failure)  # what failed the transaction comes from there
+        # aborted -> its records are purged, and a chunk that was on its way here is refused: what it failed of comes from there
+        return is_purged(failure[2]) or self._transaction.is_over or super()._failed(failure)
 
     def on_stop(self) -> None:
         producer = getattr(self, "_producer", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.kafka.errors import ProducerFailed
+from streamactors.kafka.repartition import ends_of
+from streamactors.kafka.subscriptions import TopicPartition
 
 
 @pytest.fixture
@@ -184,6 +187,37 @@ def test_a_kill_switch_commits_what_has_passed_and_an_abort_takes_it_back(
     control.is_shutdown.exception(30)
     assert values(read_all(name)) == ([] if fails else list(range(100)))
     assert committed(topic) == {0: -1001 if fails else 100}
+
+
+def test_what_comes_to_a_sink_when_the_transaction_is_aborted_does_not_hide_why(
+    cluster, settings, transactional, system, topic_with, wait_for, read_all
+):
+    """A chunk is on its way to a sink -> another stage fails, the transaction is aborted -> librdkafka refuses the records."""
+    topic, rare = topic_with("in-hidden", numbers(1)), replace(transactional, commit_interval_ms=600_000)
+    for name in ("hidden", "failing"):
+        cluster.create_topic(name, partitions=1)
+    sink, switch, go = Transactional.sink(rare), KillSwitches.shared("fail"), threading.Event()
+
+    class Slow(tuple):
+        def __iter__(self):
+            go.wait(60)
+            return super().__iter__()
+
+    def slow(record):
+        return ProducerRecord("hidden", record.value, headers=Slow([("slow", b"1")]))
+
+    source = Transactional.source(settings, Subscriptions.topics(topic))
+    source = source.also_to(Flow.map(to("failing")).via(switch.flow()).to(sink))
+    control, done = source.async_boundary().map(slow).to_mat(sink, Keep.both).run(system)
+    wait_for(lambda: len(read_all("failing", isolation="read_uncommitted")) == 1)
+    switch.abort(ValueError("the cause"))
+    wait_for(
+        lambda: ends_of(settings, [TopicPartition("failing", 0)])["failing", 0] == 2, 60
+    )  # behind the abort's marker
+    go.set()
+    assert "the cause" in str(done.exception(60))
+    control.is_shutdown.exception(30)
+    assert read_all("hidden") == []
 
 
 def _evens(topic, sink):
