@@ -36,7 +36,7 @@ PYTHONPATH=$kept{packages} exec {python} "$@"
 @contextmanager
 def workers_python(*, local: bool) -> Iterator[None]:
     """A Spark that is started inside runs this interpreter in its workers; what the user has set is left alone."""
-    given = PROGRAM in os.environ
+    given = os.environ.get(PROGRAM, sys.executable) != sys.executable  # which an earlier session has set
     os.environ.setdefault(PROGRAM, sys.executable)
     os.environ.setdefault(DRIVERS, sys.executable)
     program = _without_zips() if local and not given else None

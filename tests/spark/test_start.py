@@ -131,6 +131,15 @@ def test_a_python_or_a_spark_of_the_users_own_is_left_alone(monkeypatch: pytest.
         assert os.environ[PROGRAM] == ("/of/the/user" if name == PROGRAM else sys.executable)
 
 
+def test_a_second_session_of_a_process_runs_what_the_first_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PROGRAM, raising=False)
+    seen = []
+    for _ in range(2):
+        with workers_python(local=True):
+            seen.append(os.environ[PROGRAM])
+    assert seen[0] == seen[1] != sys.executable
+
+
 def test_the_session_of_these_tests_does_so(spark: Any) -> None:
     import pyspark
 
