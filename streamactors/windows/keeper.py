@@ -111,6 +111,8 @@ class Keeper:
     # ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _on_cut(self, target: PositionMark) -> None:
+        if self._cutting is Cutting.WRITTEN and self._changelog is not None and not self._changelog.in_transaction:
+            return  # the last entries, or those of a follower, were given away before the interval had passed: theirs is the next answer
         self._cutting, self._target = Cutting.ASKED, target
         # Others have stopped there: nothing of what is held rows wait for comes before they have been met.
         if not (target and self.stage.turns.stop_at(target)):

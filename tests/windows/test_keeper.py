@@ -1,0 +1,107 @@
+"""The keeper of a stage's state: cuts, the entries of each, and the answers to them, in whatever order they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from streamactors.engine.marks import PositionMark
+from streamactors.windows.keeper import Keeper
+
+SOURCE = "s"
+
+
+def at(position: int) -> PositionMark:
+    return {(SOURCE, 0): (1, position)}
+
+
+class Stage:
+    """What a keeper asks of its stage; what comes from other threads is served at once."""
+
+    def __init__(self) -> None:
+        self.in_ = SimpleNamespace(carries=frozenset((SOURCE,)))
+        self.turns = SimpleNamespace(stop_at=lambda _: False, go_on=lambda: None)
+        factory = SimpleNamespace(changelog_topics=lambda application: {}, restored=None)
+        self.tasks = SimpleNamespace(factory=factory, tasks={}, changes=lambda partition: [])
+        self.marks: list[PositionMark] = []
+
+    def async_callback(self, handler: Callable[[Any], None]) -> Any:
+        return SimpleNamespace(invoke=handler)
+
+    def put_mark(self, mark: PositionMark) -> None:
+        self.marks.append(mark.copy())
+
+    def drain(self) -> None:
+        """There are no rows."""
+
+
+class Log:
+    """A changelog that writes down what it is to write, and answers when the test says so."""
+
+    def __init__(self, *, in_transaction: bool, marks_first: bool) -> None:
+        self.in_transaction = in_transaction
+        self.marks_first = marks_first
+        self.written: list[tuple[PositionMark, bool]] = []  # (mark, they are the last)
+
+    def write(self, changes: Sequence[Any], mark: PositionMark, ended: bool) -> None:
+        self.written.append((mark.copy(), ended))
+
+
+def kept(*, in_transaction: bool = False, marks_first: bool = True) -> tuple[Keeper, Stage, Log]:
+    log, stage = Log(in_transaction=in_transaction, marks_first=marks_first), Stage()
+
+    def opened(keeper: Keeper, topics: Mapping[str, str], make_task: Any) -> Log:
+        return log
+
+    keeper = Keeper(stage)  # type: ignore[arg-type]
+    keeper.open(SimpleNamespace(application="a", open=opened))
+    return keeper, stage, log
+
+
+def test_a_cut_takes_the_next_mark_and_the_one_after_its_answer_the_next() -> None:
+    keeper, stage, log = kept()
+    keeper.position(at(1))
+    assert log.written == []
+    keeper.cut({})
+    keeper.position(at(2))
+    assert log.written == [(at(1), False)]
+    keeper.committed()
+    keeper.cut({})
+    assert log.written == [(at(1), False), (at(2), False)]
+    assert stage.marks == [at(1), at(2)]
+
+
+def test_a_cut_asked_for_while_the_last_entries_are_written_does_not_keep_the_run_from_ending() -> None:
+    """input ends -> the last entries wait for a slow sink -> the commit interval has passed -> they are written."""
+    keeper, _, log = kept()
+    keeper.position(at(3))
+    keeper.complete()
+    keeper.cut({})
+    assert log.written == [(at(3), True)]
+    keeper.committed()
+    assert keeper.finished
+
+
+def test_where_marks_wait_for_the_entries_one_answer_lets_one_mark_through() -> None:
+    """Behind other windows each mark is a cut; the commit interval asks for one besides."""
+    keeper, stage, log = kept(marks_first=False)
+    keeper.follows = True
+    keeper.position(at(1))
+    keeper.cut({})
+    keeper.position(at(2))
+    assert log.written == [(at(1), False)]
+    keeper.committed()
+    assert stage.marks == [at(1)]
+
+
+def test_in_a_transaction_a_cut_goes_on_to_a_further_mark_before_anything_is_committed() -> None:
+    keeper, stage, log = kept(in_transaction=True)
+    keeper.position(at(1))
+    keeper.cut({})
+    keeper.cut(at(5))
+    keeper.position(at(4))
+    assert log.written == [(at(1), False)]
+    keeper.position(at(5))
+    assert log.written == [(at(1), False), (at(5), False)]
+    assert stage.marks == [at(1), at(5)]
