@@ -64,9 +64,12 @@ class KafkaChangelogs:
         subscription: Subscription,
         bounded: bool,
         counts_done: bool = False,
+        commits_done: bool = False,
         source: OrderedSource,
     ) -> None:
         self.application = application
+        self.subscription = subscription
+        self.commits_done = commits_done  # its run commits its positions, when they are done or in a transaction
         self.several_topics = subscription.several_topics
         self._by_group = isinstance(subscription, AutoSubscription)
         self.bounded = bounded

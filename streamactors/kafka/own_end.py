@@ -1,9 +1,10 @@
-"""Whether a stream came to the end of its input, or was ended before.
+"""Whether a stream came to the end of its input, or was ended before; and of which sources that is.
 
 Owner: the stage; the answer is asked for when the stream has completed. It is told by the marks, which pass."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from streamactors.engine.attributes import Attributes
@@ -12,6 +13,7 @@ from streamactors.engine.logic import Logic
 from streamactors.engine.marks import EXACT, Assigned, EndOfInput, Key, Mark, Revoked
 from streamactors.engine.stage import Stage
 from streamactors.stages.passing import PassingLogic
+from streamactors.windows.changelogs import Provider, changelogs_of
 
 
 class OwnEnd:
@@ -19,6 +21,8 @@ class OwnEnd:
 
     def __init__(self) -> None:
         self._open: set[Key] = set()
+        self.sources: Callable[[], Iterable[Provider]] = tuple
+        """What the sources of the stream offer that keep changelogs; to be asked when the run is built."""
 
     def mark(self, mark: Mark) -> None:
         """A mark has come by."""
@@ -53,6 +57,12 @@ class _WatchEndLogic(PassingLogic):
 
     def __init__(self) -> None:
         self.end = OwnEnd()
+
+    def bind(self) -> None:
+        """Called when the connections are known."""
+        super().bind()
+        offered = changelogs_of(self.interpreter.island.run)
+        self.end.sources = lambda: offered.providers_of(self.in_.carries).values()
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
         self.end.mark(mark)

@@ -26,7 +26,7 @@ from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.coupling import couple
 from streamactors.kafka.own_end import WatchEnd
 from streamactors.kafka.producer_record import ProducerRecord
-from streamactors.kafka.repartition_upkeep import RepartitionUpkeep
+from streamactors.kafka.repartition_upkeep import TopicUpkeep
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.source_stage import ConsumerSourceStage
 from streamactors.kafka.subscriptions import (
@@ -95,9 +95,8 @@ def repartitioned(
         keys = input_partitions(settings, input_.subscription)
         partitions = max(Counter(key.topic for key in keys).values())
         ensure_topic(reading, topic, partitions)
-        upkeep = RepartitionUpkeep(reading, topic, partitions, settings.group_id or "")
-        own = input_.subscription.partitions if isinstance(input_.subscription, ManualSubscription) else keys
-        ends = ends_of(settings, own) if bounded else {}
+        upkeep = TopicUpkeep(reading, topic, purged=partitions)
+        ends = {settings.group_id or "": input_ends(settings, input_.subscription)} if bounded else {}
         upkeep.start()
         read.add_done_callback(lambda _: upkeep.stop())
 
@@ -125,10 +124,15 @@ def input_partitions(settings: ConsumerSettings, subscription: Subscription) -> 
         client.close()
     names = [topic for topic in _names(subscription, known) if topic in known]
     if not names:
-        raise BuildError(
-            f"key_by: no topic matches {subscription}; its number of partitions is needed for the new keys"
-        )
+        raise BuildError(f"no topic matches {subscription}, of which the partitions are needed when the run begins")
     return [TopicPartition(topic, number) for topic in names for number in range(known[topic])]
+
+
+def input_ends(settings: ConsumerSettings, subscription: Subscription) -> dict[TopicPartition, int]:
+    """Where all that a subscription reads ends now, as a bounded read sees it. Raises KafkaError."""
+    if isinstance(subscription, ManualSubscription):
+        return ends_of(settings, subscription.partitions)
+    return ends_of(settings, input_partitions(settings, subscription))
 
 
 def ends_of(settings: ConsumerSettings, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -1,8 +1,9 @@
-"""Upkeep of a repartition topic while a run uses it: what is done is deleted, and its end is known when nobody writes any more.
+"""Upkeep of a topic between two halves of a run: what is done is deleted, and its end is known when nobody writes any more.
 
-Owner: the run; a thread of its own, because the broker's answers are waited for. Two rules, both Kafka Streams':
+Owner: the run; a thread of its own, because the broker's answers are waited for. Two rules:
 
-* What the reading group has committed is deleted every 30 s (repartition.purge.interval.ms), for the topic keeps what it gets.
+* What the reading group has committed of a repartition topic is deleted every 30 s (Kafka Streams' repartition.purge.interval.ms), for
+  the topic keeps what it gets. A topic of the user's (`through_topic`) is left alone.
 * Several instances write the topic, and each reads partitions that all of them write. Its end is therefore known only when the
   group of the input has committed every partition's end, which it does in the transaction that wrote the rows."""
 
@@ -25,27 +26,29 @@ PURGE_INTERVAL_MS: Final = 30_000
 END_CHECK_MS: Final = 100
 TOLD_EVERY_S: Final = 30.0
 
+EndsOfGroups = Mapping[str, Mapping[TopicPartition, int]]
+"""The ends of the inputs, by the group that reads them."""
 
-class RepartitionUpkeep:
-    """`reading`: settings of the group that reads `topic`, which is named so too; `writing_group`: the one that reads the input."""
 
-    def __init__(self, reading: ConsumerSettings, topic: str, partitions: int, writing_group: str) -> None:
+class TopicUpkeep:
+    """`reading`: settings of the group that reads `topic`; `purged`: how many of its partitions what is done is deleted of."""
+
+    def __init__(self, reading: ConsumerSettings, topic: str, *, purged: int) -> None:
         self._admin = ck_admin.AdminClient(
             {"bootstrap.servers": reading.bootstrap_servers, "log_level": 2, **security_of(reading)}
         )
         self._topic = topic
-        self._keys = [TopicPartition(topic, number) for number in range(partitions)]
+        self._keys = [TopicPartition(topic, number) for number in range(purged)]
         self._group = reading.group_id or ""
-        self._writing_group = writing_group
         self._purged: dict[TopicPartition, int] = {}
         self._wake = threading.Event()
         self._over = False
-        self._awaited: tuple[Mapping[TopicPartition, int], Callable[[], None]] | None = None
+        self._awaited: tuple[EndsOfGroups, Callable[[], None]] | None = None
         self._told = 0.0
         self._thread = threading.Thread(target=self._run, name=f"upkeep of {topic}", daemon=True)
 
     def start(self) -> None:
-        """Begin to purge."""
+        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -53,8 +56,8 @@ class RepartitionUpkeep:
         self._over = True
         self._wake.set()
 
-    def when_written(self, ends: Mapping[TopicPartition, int], then: Callable[[], None]) -> None:
-        """Call `then` when the writing group has committed these ends of its input: nothing more will be written."""
+    def when_written(self, ends: EndsOfGroups, then: Callable[[], None]) -> None:
+        """Call `then` when the writing groups have committed these ends of their inputs: nothing more will be written."""
         self._told = time.monotonic()
         self._awaited = ends, then
         self._wake.set()
@@ -91,8 +94,7 @@ class RepartitionUpkeep:
         if self._awaited is None:
             return
         ends, then = self._awaited
-        at = self._committed(self._writing_group, ends)
-        missing = [f"{key} at {at.get(key, 0)} of {end}" for key, end in ends.items() if at.get(key, 0) < end]
+        missing = [text for group, of in ends.items() for text in self._not_read(group, of)]
         if not missing:
             self._awaited = None
             then()
@@ -101,9 +103,13 @@ class RepartitionUpkeep:
             _log.warning(
                 "%s: its end is known when other instances of %s have read their input: %s; is one of them to be started again?",
                 self._topic,
-                self._writing_group,
+                ", ".join(ends),
                 ", ".join(missing),
             )
+
+    def _not_read(self, group: str, ends: Mapping[TopicPartition, int]) -> list[str]:
+        at = self._committed(group, ends)
+        return [f"{key} at {at.get(key, 0)} of {end}" for key, end in ends.items() if at.get(key, 0) < end]
 
     def _committed(self, group: str, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = [ck.TopicPartition(*key) for key in keys]

@@ -100,6 +100,7 @@ class ConsumerSourceLogic(SourceLogic):
                 subscription=self._stage.subscription,
                 bounded=self._stage.until_end,
                 counts_done=self._stage.commits is Commits.MARKS,
+                commits_done=self._stage.reads_marks,
                 source=self,
             )
             changelogs_of(run).offer(self._source, self._changelogs)

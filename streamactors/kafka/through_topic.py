@@ -13,15 +13,19 @@ from typing import Any, TypeVar
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.keep import Keep
 from streamactors.dsl.kill_switches import KillSwitches
-from streamactors.engine.blueprint import Wired
+from streamactors.engine.blueprint import StageModule, Wired
 from streamactors.errors import BuildError
+from streamactors.kafka.changelog import KafkaChangelogs
 from streamactors.kafka.changelog_topics import ensure_topic, security_of
 from streamactors.kafka.consumer import consumer_source, needs_group
 from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.control import Control
 from streamactors.kafka.coupling import couple
+from streamactors.kafka.own_end import OwnEnd, WatchEnd
+from streamactors.kafka.repartition import input_ends
+from streamactors.kafka.repartition_upkeep import TopicUpkeep
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
-from streamactors.kafka.subscriptions import Subscriptions
+from streamactors.kafka.subscriptions import Subscriptions, TopicPartition
 from streamactors.kafka.topic_rows import TopicRows
 from streamactors.kafka.transactional import Transactional
 from streamactors.stages.checks import positive
@@ -43,7 +47,8 @@ def through_topic(
     """Return the flow that writes rows (Record, WindowedRecord) to topic `name` and emits them as they are read back, once committed.
 
     Emits when: a row was committed and read.    Backpressures when: the topic is behind, or `parallelism` rows wait to be stored.
-    Completes when: upstream has completed and everything written was read back.   Cancels when: downstream cancels.
+    Completes when: upstream has completed and everything written was read back, at the end of bounded reads also what other
+    instances of their groups write.   Cancels when: downstream cancels.
     Fails when: upstream fails; a row cannot be stored; the topic cannot be read.
 
     Rows keep key, value, timestamp, headers and partition (of their `.context`). `settings`: how it is read; the group is
@@ -66,8 +71,8 @@ def through_topic(
         producer = ProducerSettings(settings.bootstrap_servers, properties=security_of(settings))
         producer = producer.with_transactional_id(group)
     rows = TopicRows(where, name, key, value)
-    write: Flow[Any, Any, KillSwitch] = (
-        Flow.identity().via_mat(KillSwitches.single(), Keep.right).map(rows.write).named(f"write {name}")
+    write: Flow[Any, Any, tuple[OwnEnd, KillSwitch]] = (
+        Flow(StageModule(WatchEnd())).via_mat(KillSwitches.single(), Keep.both).map(rows.write).named(f"write {name}")
     )
     sink = write.to_mat(Transactional.sink(producer), Keep.both)
     source = (
@@ -79,10 +84,34 @@ def through_topic(
     )
 
     def begin(values: list[Any]) -> Control:
-        (writing, written), ((control, reading_switch), read) = values
+        ((own_end, writing), written), ((control, reading_switch), read) = values
         if partitions is not None:
             ensure_topic(reading, name, partitions)
-        couple(writing, written, control.stop_at_end, reading_switch, read)
+        ends = ends_by_group(own_end)
+        upkeep = TopicUpkeep(reading, name, purged=0) if ends else None
+        if upkeep is not None:
+            upkeep.start()
+            read.add_done_callback(lambda _: upkeep.stop())
+
+        def on_written() -> None:
+            if upkeep is not None and own_end.reached:
+                upkeep.when_written(ends, control.stop_at_end)
+            else:
+                control.stop_at_end()
+
+        couple(writing, written, on_written, reading_switch, read)
         return control  # type: ignore[no-any-return]
 
     return Flow(Wired((sink.module, source.module), (), ((0, 0),), ((1, 0),), begin))
+
+
+def ends_by_group(own_end: OwnEnd) -> dict[str, dict[TopicPartition, int]]:
+    """Where the inputs of a stream end, when all of them are bounded reads of groups whose positions the run commits; else nothing,
+    for then nobody can tell what other instances will still write. Raises KafkaError."""
+    found: dict[str, dict[TopicPartition, int]] = {}
+    for source in own_end.sources():
+        if not (isinstance(source, KafkaChangelogs) and source.bounded and source.commits_done):
+            return {}
+        ends = input_ends(source.settings, source.subscription)
+        found.setdefault(source.settings.group_id or "", {}).update(ends)
+    return found

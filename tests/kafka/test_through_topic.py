@@ -6,13 +6,23 @@ import threading
 
 import pytest
 
-from streamactors import Keep, Sink, Source
+from streamactors import ActorSystem, Keep, Sink, Source
+from streamactors.broker import Cluster
 from streamactors.errors import BuildError
-from streamactors.kafka import Consumer, ProducerSettings, Subscriptions, Transactional, through_topic
+from streamactors.kafka import (
+    Consumer,
+    ConsumerSettings,
+    MetadataClient,
+    ProducerSettings,
+    Subscriptions,
+    Transactional,
+    through_topic,
+)
 from streamactors.kafka.errors import TopicError, TopicNotFound
 from streamactors.kafka.topic_rows import NoRow
 from streamactors.windows import Record, TimeWindows, WindowedRecord
 from streamactors.windows.record import RecordContext
+from tests.kafka._windows import CLOSED, produce
 
 
 def test_K_21_rows_come_back_as_they_were_and_the_stream_ends(settings, system, read_all):
@@ -20,7 +30,9 @@ def test_K_21_rows_come_back_as_they_were_and_the_stream_ends(settings, system, 
     flow = through_topic("rows", settings, partitions=1)
     back = Source.from_iterable(rows).via(flow).run_with(Sink.to_list(), system).result(60)
     assert back == rows
-    assert [row.context for row in back[:2]] == [RecordContext("rows", 0, 0), RecordContext("rows", 0, 1)]
+    assert back[0].context == RecordContext("rows", 0, 0)
+    offsets = [row.context.offset for row in back]
+    assert offsets == sorted(set(offsets)), "markers of commits lie between"
     assert len(read_all("rows")) == 2_000
 
 
@@ -158,3 +170,47 @@ def test_what_is_wrong_is_told_in_one_sentence(settings, system, cluster):
         through_topic("x", settings, value="yaml")
     with pytest.raises(BuildError, match="transactional_id"):
         through_topic("x", settings, producer=ProducerSettings(settings.bootstrap_servers))
+
+
+def test_K_21_the_end_of_the_topic_is_waited_for_until_other_instances_have_written_theirs():
+    """One instance is at the end of its input while another one still writes: what is behind must not end before those rows."""
+    go, found = threading.Event(), []
+
+    def held(record):
+        if record.context.partition == 1:
+            go.wait(60)
+        return Record(record.key, b"", record.timestamp)  # without a context: into the partition of its key
+
+    # so long the first generation is waited for: both instances are in it
+    with Cluster(config={"group.initial.rebalance.delay.ms": 2_000}) as cluster:
+        produce(cluster, "shared", [(i % 2, letter, 5_000 + i) for i, letter in enumerate("abcde" * 100)], 2)
+        settings = ConsumerSettings(cluster.bootstrap_servers, "shared", "earliest", commit_interval_ms=50)
+
+        def start(system, number):
+            producer = ProducerSettings(cluster.bootstrap_servers, transactional_id=str(number), commit_interval_ms=20)
+            source = Consumer.records(settings, Subscriptions.topics("shared"), key="string", until="end").map(held)
+            rows = source.via(through_topic("passed", settings, producer=producer, partitions=2))
+            windows = rows.group_by_key(changelog=False).windowed_by(TimeWindows.of_size("1h").with_grace("0s"))
+            return windows.count().suppress(CLOSED).to_stream().run_with(Sink.foreach(found.append), system)
+
+        def committed(group, topic):
+            with MetadataClient(settings.with_group_id(group)) as client:
+                return client.committed((topic, number) for number in range(2))
+
+        with ActorSystem("one") as one, ActorSystem("two") as two:
+            runs = [start(one, 1), start(two, 2)]
+            wait(lambda: committed("shared", "shared").get(("shared", 0), 0) == 250)
+            wait(lambda: sum(committed("shared.passed", "passed").values()) >= 250)
+            go.set()
+            for done in runs:
+                done.result(60)
+    assert sorted((row.key, row.value) for row in found) == [(letter, 100) for letter in "abcde"]
+
+
+def wait(condition):
+    pause = threading.Event()
+    for _ in range(1_200):
+        if condition():
+            return
+        pause.wait(0.05)
+    raise AssertionError("the condition did not come true")
