@@ -4,8 +4,9 @@ Owner: an actor system. One queue of cells that want a turn; an idle cell costs 
 runnable serves them itself when its turn ends, so busy cells hand over without a thread switch; any other thread wakes
 a parked worker.
 
-What blocks inside a turn is found by the watch: while cells wait and nobody has taken one for 3 ms, it wakes or starts
-workers, twice as many each time, and for the next second every worker that leaves cells waiting wakes another.
+What blocks inside a turn is found by the watch: while cells wait, nobody takes one and the workers use no processor
+time, it wakes or starts workers, twice as many each time, and for the next second every worker that leaves cells
+waiting wakes another. A turn that computes is given 20 ms first (`starvation.py`).
 (Starting a thread whenever none is idle would be a race: a worker that has been woken but does not run yet counts as
 idle, and a dozen sleeping cells end up on one thread.)
 """
@@ -24,6 +25,8 @@ from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_d
 from streamactors.actors.pool_watch import PoolWatch, WatchHandle
 from streamactors.actors.threads import (
     add_current_thread,
+    cpu_clock_of_current_thread,
+    cpu_time_s,
     left_behind_by_fork,
     process_is_ending,
     remove_current_thread,
@@ -43,13 +46,14 @@ class PoolStopped(ActorError):
 class _Worker:
     """A thread of the pool. `wake_up` is a lock used as a semaphore: held, except while somebody wakes the worker."""
 
-    __slots__ = ("cell", "ident", "wake_up")
+    __slots__ = ("cell", "cpu_clock", "ident", "wake_up")
 
     def __init__(self) -> None:
         self.wake_up = threading.Lock()
         self.wake_up.acquire()
         self.cell: Cell | None = None
-        self.ident = 0
+        self.ident = get_ident()
+        self.cpu_clock = cpu_clock_of_current_thread()
 
 
 class ElasticPool:
@@ -134,6 +138,10 @@ class ElasticPool:
         """Whether no cell waits or runs."""
         return not self._queue and not self._starting and len(self._parked) == len(self._workers)
 
+    def cpu_used_s(self) -> float:
+        """The processor time that the threads which are inside a turn have used since they were started."""
+        return sum(map(cpu_time_s, [worker.cpu_clock for worker in list(self._workers.values()) if worker.cell]))
+
     def add_workers(self, count: int) -> None:
         """Wake parked workers, or start new ones, as many as there are cells waiting but not more than `count`."""
         for _ in range(min(count, len(self._queue))):
@@ -186,7 +194,6 @@ class ElasticPool:
 
     def _run_worker(self) -> None:
         worker = _Worker()
-        worker.ident = get_ident()
         add_current_thread(self.name)
         with self._lock:
             self._workers[worker.ident] = worker

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from streamactors.actors.starvation import Starvation
 from streamactors.actors.threads import add_current_thread, remove_current_thread
 
 _log = logging.getLogger("streamactors.actors")
@@ -19,7 +20,6 @@ _log = logging.getLogger("streamactors.actors")
 INTERVAL_MS: Final = 3.0
 _RESTS_AFTER: Final = 30  # ticks without any work, about 0.1 s
 _EAGER_FOR: Final = 300  # ticks after the last starvation, about 1 s
-_DOUBLINGS: Final = 6
 
 
 class Watched(Protocol):
@@ -31,6 +31,7 @@ class Watched(Protocol):
     def cells_waiting(self) -> int: ...
     @property
     def at_rest(self) -> bool: ...
+    def cpu_used_s(self) -> float: ...
     def add_workers(self, count: int) -> None: ...
 
 
@@ -100,19 +101,21 @@ class PoolWatch:
     def _run(self) -> None:
         add_current_thread(self.name)
         pool = self._pool
-        taken_before, starved, quiet, calm = -1, 0, 0, 0
+        starvation = Starvation()
+        taken_before, quiet, calm = -1, 0, 0
         while not self._stopping:
             if quiet >= _RESTS_AFTER:
                 quiet = 0
                 self._rest()
             time.sleep(INTERVAL_MS / 1000.0)
             taken = pool.turns_taken
-            if taken == taken_before and pool.cells_waiting:
+            wanted = 0
+            if starvation.may_begin(taken, pool.cells_waiting):
+                wanted = starvation.look(pool.cpu_used_s(), time.monotonic())
+            if wanted:
                 self.eager, calm = True, 0
-                pool.add_workers(1 << min(starved, _DOUBLINGS))
-                starved += 1
+                pool.add_workers(wanted)
             else:
-                starved = 0
                 calm += 1
                 if calm == _EAGER_FOR:
                     self.eager = False

@@ -6,6 +6,7 @@ Owner: every dispatcher and pool adds its threads when they start and removes th
 from __future__ import annotations
 
 import os
+import time
 from threading import get_ident
 
 _names: dict[int, str] = {}
@@ -25,6 +26,21 @@ def remove_current_thread() -> None:
 def current_owner() -> str | None:
     """The name of the dispatcher or pool whose thread is calling; None on any other thread."""
     return _names.get(get_ident())
+
+
+def cpu_clock_of_current_thread() -> int | None:
+    """The clock that counts the calling thread's processor time, readable from any thread; None where there is none."""
+    return time.pthread_getcpuclockid(get_ident()) if hasattr(time, "pthread_getcpuclockid") else None
+
+
+def cpu_time_s(clock: int | None) -> float:
+    """The seconds of a thread's processor time; 0 where nobody counts them, or the thread has ended."""
+    if clock is None:
+        return 0.0
+    try:
+        return time.clock_gettime(clock)
+    except OSError:
+        return 0.0
 
 
 def note_process_ending() -> None:

@@ -1,0 +1,51 @@
+"""Starvation: does a pool need another thread? Decided from one look every few ms; no clock or thread in here.
+
+Owner: the pool's watch. While cells wait and no turn begins, all threads are inside turns, which either
+
+- block: they use no processor time. Seen at two looks in a row it is called so: at one it may be a thread that was put
+  aside by the system, or that waits for the interpreter lock; or
+- compute: then a second thread would only contend for the interpreter lock, so it is started only when a turn has been
+  at it for `COMPUTING_S`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMPUTING_S: Final = 0.02
+"""How long a turn that computes may keep other cells waiting."""
+_BLOCKED_BELOW: Final = 0.1
+"""The share of the time that threads must use, all together, to be called computing."""
+_DOUBLINGS: Final = 6
+
+
+class Starvation:
+    """What was seen at the looks before."""
+
+    __slots__ = ("_cpu_s", "_looked_at_s", "_since_s", "_starved", "_turns")
+
+    def __init__(self) -> None:
+        self._turns = -1
+        self._since_s: float | None = None
+        self._looked_at_s = 0.0
+        self._cpu_s = 0.0
+        self._starved = 0
+
+    def may_begin(self, turns: int, waiting: int) -> bool:
+        """Note how many turns have begun and how many cells wait; return whether to `look` closer."""
+        if waiting and turns == self._turns:
+            return True
+        self._turns, self._since_s, self._starved = turns, None, 0
+        return False
+
+    def look(self, cpu_s: float, now_s: float) -> int:
+        """Return how many threads to add. `cpu_s`: the processor time that the threads inside turns have used so far."""
+        elapsed_s, used_s = now_s - self._looked_at_s, cpu_s - self._cpu_s
+        self._looked_at_s, self._cpu_s = now_s, cpu_s
+        if self._since_s is None:
+            self._since_s = now_s
+            return 0
+        if used_s >= elapsed_s * _BLOCKED_BELOW and now_s - self._since_s < COMPUTING_S:
+            return 0
+        self._starved += 1
+        return 1 << min(self._starved - 1, _DOUBLINGS)
