@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -237,10 +238,19 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def refuse_letter(self, message: Any) -> None:
         """What comes when the actor has exited; also an exit request that the shutdown had no time for. Any thread."""
-        if not self._ended.done():
-            self._ended.try_fail(ConsumerFailed("the actor system was shut down before the consumer could be closed"))
-        if not isinstance(message, (RunEnded, ActorExitRequest)):
+        if not isinstance(message, ActorExitRequest):
             self._after_the_end(message)
+        elif not self._closing:
+            # librdkafka's threads would keep the membership alive, and its partitions from everybody else, until
+            # max.poll.interval.ms; nothing runs the actor any more, so this thread has it for itself
+            self._closing = True
+            threading.Thread(target=self._end_alone, name=f"the end of {self._myRef.name}", daemon=True).start()
+
+    def _end_alone(self) -> None:
+        try:
+            self._on_exit(ActorExitRequest())
+        except Exception as error:  # noqa: BLE001  # nobody else hears of it
+            self._die(error)
 
     # ── polling ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -76,6 +76,26 @@ def test_a_system_that_is_shut_down_commits_what_is_done_and_leaves_the_group(cl
     assert 0 < committed(topic)[0] <= len(seen)
 
 
+def test_a_consumer_that_the_shutdown_had_no_time_for_leaves_the_group_all_the_same(cluster, settings, topic_with):
+    """Its session does not run out while the process lives: the next member would get nothing for max.poll.interval.ms."""
+    topic = topic_with("hurry", [b"x"] * 500)
+    reached, forever = threading.Event(), threading.Event()
+
+    def store(record):
+        reached.set()
+        forever.wait(60)
+
+    system = ActorSystem("hurry", max_threads=1)
+    backlog = replace(settings, max_poll_records=10)  # full polls: the consumer takes its turns on the pool
+    source = Consumer.source(backlog, Subscriptions.topics(topic))
+    control, _ = source.to_mat(Sink.foreach(store), Keep.both).run(system)
+    assert reached.wait(30)
+    system.shutdown(0.2)
+    control.is_shutdown.result(30)
+    assert members(cluster, settings.group_id) == {}
+    forever.set()
+
+
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_a_bounded_read_goes_on_when_its_member_was_thrown_out(
     cluster, settings, system, topic_with, committed, wait_for, strategy
