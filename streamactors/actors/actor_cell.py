@@ -138,6 +138,7 @@ class ActorCell(ThespianInterface, FailingCell):
         try:
             super().resubmit()
         except (DispatcherStopped, PoolStopped):
+            self._token = self._idle = True  # so that what comes later is buried, too
             self.bury()
 
     def bury(self) -> None:

@@ -220,14 +220,22 @@ class ElasticPool:
                 self._wake_one()
             worker.cell = cell
             while cell.run_turn():
-                if not cell.belongs_to(self):
-                    cell.resubmit()  # it has moved
+                if self._stopping or not cell.belongs_to(self):
+                    self._leave_to(cell)
                     break
-                if queue or self._stopping:
+                if queue:
                     queue.append(cell)
                     break
                 self._taken += 1
             worker.cell = None
+
+    def _leave_to(self, cell: Cell) -> None:
+        """A cell wants another turn that is not ours to give: it has moved, or the pool stops. It hears of a stopped pool here, for
+        nobody looks at the queue again when its turn was longer than the shutdown."""
+        try:
+            cell.resubmit()
+        except PoolStopped:
+            self._queue.append(cell)
 
     def _park(self, worker: _Worker) -> bool:
         """Sleep until woken. False: the thread has been idle for long enough and is off the books."""

@@ -67,6 +67,32 @@ def test_shutdown_ends_within_a_second_and_names_the_actor_that_blocks(
     eventually(lambda: not [thread for thread in threading.enumerate() if "block" in thread.name])
 
 
+@pytest.mark.parametrize("dispatcher", ["pool", "own", "shared"])
+def test_an_actor_that_blocks_longer_than_the_shutdown_hears_of_its_end_all_the_same(dispatcher: str) -> None:
+    gate, inside = threading.Event(), threading.Event()
+    heard: list[type] = []
+
+    class Late(Blocker):
+        def receiveMessage(self, message: Any, sender: Any) -> None:
+            if isinstance(message, ActorExitRequest):
+                self.refuse_letter(message)
+            super().receiveMessage(message, sender)
+
+        def refuse_letter(self, message: Any) -> None:
+            heard.append(type(message))
+
+    system = ActorSystem("longer")
+    late = system.spawn(Late(gate, inside), dispatcher=dispatcher)
+    late.tell("block")
+    assert inside.wait(10)
+    system.shutdown(timeout=0.1, quiet=True)
+    assert heard == []
+    gate.set()
+    eventually(lambda: heard == [ActorExitRequest])
+    late.tell("too late")
+    eventually(lambda: heard == [ActorExitRequest, str])
+
+
 def test_after_shutdown_messages_are_dead_letters_and_creation_is_refused() -> None:
     system = ActorSystem("ended")
     echo = system.spawn(Echo)
