@@ -26,6 +26,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka.changelog_topics import ChangelogTopics, security_of
 from streamactors.kafka.client_producer import StreamProducer, not_delivered
 from streamactors.kafka.deliveries import Slot
+from streamactors.kafka.leaving import Leaving
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
@@ -90,8 +91,11 @@ class KafkaChangelogs:
         """Partitions are about to be taken away; any thread."""
         with self._lock:
             readers = list(self._held_back)
+        run = self._run()
+        in_transaction = run is not None and transaction_of(run).commits_any(frozenset(source for source, _ in keys))
+        leaving = Leaving(len(readers), self.give_back, meet=in_transaction)
         for reader in readers:
-            reader.revoking(keys, alone=len(readers) == 1)
+            reader.revoking(keys, None if len(readers) == 1 else leaving.stands)
 
     def give_back(self, partition: TopicPartition, place: Position) -> None:
         """What was delivered from this position on was dropped; any thread."""

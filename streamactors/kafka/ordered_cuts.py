@@ -2,14 +2,17 @@
 
 Owner: the run's transaction, when it starts. Such windows hold rows of one topic until rows of another have come: where they stand
 is a point on the way of the oldest head. A sink that takes the rows as they come stops elsewhere, and meeting it there would break
-the order; another computation of the same order goes the same way. Rules: marks K-14 to K-16, windows T-4."""
+the order; another computation of the same order goes the same way, unless a stop finds
+them apart. Rules: marks K-14 to K-16, windows T-4."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from streamactors.engine.marks import PositionMark
 from streamactors.errors import BuildError
+from streamactors.kafka.errors import ProducerFailed
 from streamactors.windows.keeper import Keeper
 
 if TYPE_CHECKING:
@@ -38,6 +41,17 @@ def refuse_other_orders(participants: Collection[Participant], behind: Mapping[K
                     f"{name} with max_task_idle of {_told(wait)} beside {_told(other.max_task_idle_ms)} on one source of several "
                     "topics: they take its rows in different orders and cannot be committed at one position; give both the same"
                 )
+
+
+def refuse_to_lose(ended: Collection[Participant], target: PositionMark) -> None:
+    """`ended`: those whose stream has ended. Raises ProducerFailed when one of them was stopped while it held rows before `target`: what a
+    silent topic let go in one computation may wait in another, and committed there its rows would be lost."""
+    for each in ended:
+        if isinstance(each, Keeper) and each.dropped_before(target):
+            raise ProducerFailed(
+                f"{each.stage.name}: the stream was stopped while its computations in order of time stood at different positions; "
+                "what they did since the last commit is aborted, and the next run does it again"
+            )
 
 
 def _told(wait_ms: Any) -> str:

@@ -30,7 +30,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka.client_producer import StaleMembership, StreamProducer
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.offsets import OffsetTracker
-from streamactors.kafka.ordered_cuts import refuse_other_orders
+from streamactors.kafka.ordered_cuts import refuse_other_orders, refuse_to_lose
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.transaction_writes import TransactionWrites
@@ -243,6 +243,7 @@ class RunTransaction:
         if self._settling or any(each not in self._reached for each in self._participants):
             return  # told to stop -> its stream ends -> it says so, and once more as an answer: one commit is enough
         target = self._furthest()
+        refuse_to_lose(self._ended, target)
         behind = [each for each in self._participants if each not in self._ended and self._is_behind(each, target)]
         if behind:
             for each in behind:

@@ -40,11 +40,15 @@ class Changelog(Protocol):
         """The stage has stopped; `finished`: everything was written."""
 
 
+TellStands = Callable[[PositionMark], None]
+"""Hears how far each of some inputs has been taken."""
+
+
 class InOrder(Protocol):
     """A stage that holds rows until it is their turn."""
 
-    def revoking(self, keys: Sequence[Key], *, alone: bool) -> None:
-        """These inputs are about to be taken away; `alone`: nobody else holds rows of them. Any thread."""
+    def revoking(self, keys: Sequence[Key], tell_stands: TellStands | None) -> None:
+        """These inputs are about to be taken away; None: nobody else holds rows of them. Any thread."""
 
 
 class Provider(Protocol):

@@ -25,6 +25,7 @@ FAR_AHEAD: Final = 5_000
 """Rows held of an input that is to be held back; half of them: no longer."""
 
 NO_LIMIT: Final = 1 << 62
+NOWHERE: Final[Position] = (0, -1)
 
 
 class _Input:
@@ -59,12 +60,16 @@ class _Input:
         self.silent = self.ended = self.turned = self.given_up = False
         self.silent_since_ms: float | None = None  # since when it is waited for though it is silent
 
-    def pass_marks(self) -> list[Signal]:
-        """Go over the marks that nothing is in front of; return the signals among them."""
+    def pass_marks(self, no_further: Position | None = None) -> list[Signal]:
+        """Go over the marks that nothing is in front of; return the signals among them. With `no_further` not over those without
+        rows before them, when they are beyond it."""
         signals: list[Signal] = []
         behind = self.behind
         while behind and behind[0][0] <= self.taken:
-            before, what = behind.popleft()
+            before, what = behind[0]
+            if no_further is not None and before == self.marked and not isinstance(what, Signal) and what > no_further:
+                break
+            behind.popleft()
             if isinstance(what, Signal):
                 signals.append(what)
             else:
@@ -146,6 +151,13 @@ class HeadTimeOrder:
     def leave(self, name: Hashable) -> None:
         """An input is being taken away: nothing goes in order any more until it is gone."""
         self._leaving.add(name)
+
+    def stand(self, name: Hashable) -> Position:
+        """How far an input has been taken: no further than the next position it stands at exactly."""
+        input_ = self._inputs[name]
+        if input_.taken != input_.marked:
+            return input_.epoch, input_.offset + 1
+        return (input_.epoch, 0) if input_.place is None else input_.place
 
     def give_up(self, name: Hashable) -> Position | None:
         """Drop what is held of an input and what still comes of it, to be read again from the position returned.
@@ -268,9 +280,12 @@ class HeadTimeOrder:
         """The inputs that have nothing ready while rows of others are held."""
         return [name for name, each in self._inputs.items() if self.size and not each.rows] if self._waits else []
 
-    def pass_marks(self) -> list[Signal]:
-        """The signals that no row is in front of any more."""
-        return [signal for each in self._inputs.values() for signal in each.pass_marks()]
+    def pass_marks(self, target: Mapping[Any, Position]) -> list[Signal]:
+        """The signals that no row is in front of any more. An input that is being taken away goes on to `target` only."""
+        signals: list[Signal] = []
+        for name, each in self._inputs.items():
+            signals += each.pass_marks(target.get(name, NOWHERE) if name in self._leaving else None)
+        return signals
 
     def positions(self) -> dict[Any, Position] | None:
         """Where each input stands: all before it is taken and nothing else. None while one of them is within a record."""

@@ -108,6 +108,10 @@ class Keeper:
         """The sinks that hear of a mark only when it is committed: none, marks go on before."""
         return set()
 
+    def dropped_before(self, target: PositionMark) -> bool:
+        """True if rows before `target` were held when the stream was stopped, and left to the next run; once the stage has ended."""
+        return any(place < target.get(key, NOWHERE) for key, place in self.stage.turns.dropped_from.items())
+
     # ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _on_cut(self, target: PositionMark) -> None:

@@ -83,6 +83,10 @@ class OrderedInputs:
         if key in self:
             self._orders[number_of(key[1])].leave(key)
 
+    def stand(self, key: Key) -> Position:
+        """How far an input has been taken, as HeadTimeOrder."""
+        return self._orders[number_of(key[1])].stand(key)
+
     def give_up(self, key: Key) -> Position | None:
         """Drop what is held of an input; the position it is to be read again from, as HeadTimeOrder."""
         return self._orders[number_of(key[1])].give_up(key) if key in self else None
@@ -149,9 +153,9 @@ class OrderedInputs:
         """The inputs that rows of others wait for."""
         return [key for order in self._orders.values() for key in order.waits_for()]
 
-    def pass_marks(self) -> list[Signal]:
-        """The signals that no row is in front of any more."""
-        return [signal for order in self._orders.values() for signal in order.pass_marks()]
+    def pass_marks(self, target: PositionMark) -> list[Signal]:
+        """The signals that no row is in front of any more, as HeadTimeOrder."""
+        return [signal for order in self._orders.values() for signal in order.pass_marks(target)]
 
     def positions(self) -> PositionMark | None:
         """Where all inputs stand; None while one of them is within a record."""

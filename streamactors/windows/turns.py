@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamactors.engine.marks import Assigned, EndOfInput, Idle, Key, Position, PositionMark, Signal
-from streamactors.windows.changelogs import Provider
+from streamactors.windows.changelogs import Provider, TellStands
 from streamactors.windows.head_time import MOST_ROWS, NO_LIMIT
 from streamactors.windows.ordered_inputs import OrderedInputs
 
@@ -32,6 +32,8 @@ class Turns:
             None  # where the run stops: rows before it go, and no input is waited for that has come there
         )
         self._held_back: frozenset[Key] = frozenset()
+        self.dropped_from: PositionMark = {}
+        """Where the rows begin that were held when the stream was stopped, and are left to the next run."""
 
     def __bool__(self) -> bool:
         return bool(self._ordered or self._marked)
@@ -81,8 +83,9 @@ class Turns:
         rows = self._ordered.take(now_ms, most)
         if not rows and self._stage.completing:
             for key in self._ordered.keys:  # a stop is no reason to go out of order: the next run reads them again
-                if key[0] in self.providers:
-                    self._ordered.give_up(key)
+                if key[0] in self.providers and (place := self._ordered.give_up(key)) is not None:
+                    self.dropped_from[key] = place
+                    self.providers[key[0]].give_back(key[1], place)
             rows = self._ordered.take(now_ms, most, wait=False)
         return rows
 
@@ -116,20 +119,22 @@ class Turns:
         if self._ordered and provider is not None:
             provider.read_in_order(self)
 
-    def revoking(self, keys: Sequence[Key], *, alone: bool) -> None:
+    def revoking(self, keys: Sequence[Key], tell_stands: TellStands | None) -> None:
         """Inputs are about to be taken away, and the group waits for what is in flight of them; any thread.
 
-        What waits for its turn would wait for ever: it is given back, for the next owner to read. Not if this is not
-        the only computation that takes them in order, which would then have to be met elsewhere."""
-        self._stage.async_callback(self._on_revoking).invoke((keys, alone))
+        What waits for its turn would wait for ever: it is given back, for the next owner to read. Where other computations take
+        them in order too, all have to meet first: `tell_stands` hears how far this one is, and nothing is taken but to meet them."""
+        self._stage.async_callback(self._on_revoking).invoke((keys, tell_stands))
 
-    def _on_revoking(self, revoking: tuple[Sequence[Key], bool]) -> None:
-        keys, alone = revoking
+    def _on_revoking(self, revoking: tuple[Sequence[Key], TellStands | None]) -> None:
+        keys, tell_stands = revoking
         for key in keys:
             self._ordered.leave(key)
-            place = self._ordered.give_up(key) if alone else None
+            place = self._ordered.give_up(key) if tell_stands is None else None
             if place is not None:
                 self.providers[key[0]].give_back(key[1], place)
+        if tell_stands is not None and all(key in self._ordered for key in keys):
+            tell_stands({key: self._ordered.stand(key) for key in keys})
         self._stage.drain()
 
     def revoked(self, key: Key, task_gone: bool) -> None:
@@ -171,7 +176,7 @@ class Turns:
         return not self._ordered or self._ordered.positions() is not None
 
     def _pass_marks(self) -> None:
-        signals = self._ordered.pass_marks()
+        signals = self._ordered.pass_marks(self._target or {})
         if self.is_exact:
             at: dict[Key, Position] = self._ordered.positions() or {}
             moved = {key: place for key, place in at.items() if place != self.passed.get(key)} | self._marked

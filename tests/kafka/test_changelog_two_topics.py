@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka import (
     Consumer,
     ConsumerSettings,
+    Producer,
     ProducerRecord,
     ProducerSettings,
     Subscriptions,
@@ -235,3 +237,44 @@ def test_T_4_K_19_a_rebalance_takes_both_topics_of_a_task_along(cluster, reading
         second.shutdown().result(60)
         second_done.result(60)
     assert read(read_all("moves-out", 2)) == whole(2_400, 2)
+
+
+@pytest.mark.parametrize("transactional", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_rebalance_does_not_wait_for_rows_that_two_computations_hold(
+    cluster, reading, producing, read_all, wait_for, transactional
+):
+    name = f"held-{transactional}"
+    patient = replace(
+        reading.with_group_id(name), revoke_timeout_ms=600_000
+    )  # in vain it would wait longer than this test
+    produce_pairs(cluster, name, 600, 2)
+    produce(cluster, f"{name}-left", pairs(600, 2, 600)[0], 2)  # held, until those of the right topic come
+    for topic in ("one", "two"):
+        cluster.create_topic(f"{name}-{topic}", partitions=2)
+
+    def start(system, number):
+        settings = producing.with_transactional_id(f"{name}-{number}")
+        sink = (
+            Transactional.sink(settings)
+            if transactional
+            else Producer.plain_sink(replace(settings, transactional_id=None))
+        )
+        one = counted(Flow.identity().async_boundary(), "1h", "one").map(to_records(f"{name}-one")).to(sink)
+        source = counted(records(patient, name, None).also_to(one), "1h", "two")
+        return source.map(to_records(f"{name}-two")).to_mat(sink, Keep.both).run(system)
+
+    def both(topic):
+        return read(read_all(f"{name}-{topic}", 2))
+
+    with ActorSystem("one") as first_system, ActorSystem("two") as second_system:
+        first, first_done = start(first_system, 1)
+        wait_for(lambda: both("one") == both("two") == whole(600, 2), 60)
+        second, second_done = start(second_system, 2)
+        wait_for(lambda: len(second.snapshot().get("partitions", {})) == 2, 60)
+        produce(cluster, f"{name}-right", pairs(600, 2, 600)[1], 2)
+        wait_for(lambda: set(both("one")) & set(both("two")) >= set(whole(1_200, 2)), 60)
+        for control, done in ((first, first_done), (second, second_done)):
+            control.shutdown().result(60)
+            done.result(60)
+    if transactional:
+        assert both("one") == both("two") == whole(1_200, 2)
