@@ -355,8 +355,9 @@ class LocalSystemBase:
             if not dispatcher.stop(max(0, deadline - 0.3 * timeout - time.monotonic()))
         ]
         blocked += self.pool.stop(max(0, deadline - 0.1 * timeout - time.monotonic()))
-        for left in {*self._cells, *self.pool.abandoned()}:
-            if isinstance(left, ActorCell) and left.name not in blocked:
+        waiting = set(self.pool.abandoned())  # also one that blocked its own thread first, and then moved to the pool
+        for left in {*self._cells, *waiting}:
+            if isinstance(left, ActorCell) and (left in waiting or left.name not in blocked):
                 left.bury()
         if not self.timers.stop(max(0.01, deadline - time.monotonic())):
             blocked.append(self.timers.doing)

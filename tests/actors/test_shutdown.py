@@ -93,6 +93,41 @@ def test_an_actor_that_blocks_longer_than_the_shutdown_hears_of_its_end_all_the_
     eventually(lambda: heard == [ActorExitRequest, str])
 
 
+def test_an_actor_that_moves_to_the_pool_while_the_system_ends_is_not_lost_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own thread is given up for blocked -> it goes on, and moves to a pool that stops before it has a turn."""
+    gate, inside, occupied, forever = (threading.Event() for _ in range(4))
+    heard: list[type] = []
+
+    class Mover(Blocker):
+        actor_dispatcher = "own"
+
+        def receiveMessage(self, message: Any, sender: Any) -> None:
+            super().receiveMessage(message, sender)
+            self._myRef.move(system.pool)
+
+        def refuse_letter(self, message: Any) -> None:
+            heard.append(type(message))
+
+    system = ActorSystem("moved", max_threads=1)
+    system.spawn(Blocker(forever, occupied)).tell("keep the pool's only thread")
+    system.spawn(Mover(gate, inside)).tell("block")
+    assert inside.wait(10)
+    assert occupied.wait(10)
+    stop = system.pool.stop
+
+    def stop_when_it_waits_there(timeout: float) -> list[str]:
+        gate.set()
+        eventually(lambda: system.pool.cells_waiting)
+        return stop(timeout)
+
+    monkeypatch.setattr(system.pool, "stop", stop_when_it_waits_there)
+    system.shutdown(timeout=0.1, quiet=True)
+    assert heard == [ActorExitRequest]
+    forever.set()
+
+
 def test_after_shutdown_messages_are_dead_letters_and_creation_is_refused() -> None:
     system = ActorSystem("ended")
     echo = system.spawn(Echo)
