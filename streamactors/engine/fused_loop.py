@@ -10,11 +10,25 @@ The loop for map, filter, scan, map reads
                 out.append(f3(x))
             if stop: break
 
+Where the elements are wrappers of what is fed (`Refilled`), one wrapper serves them all as long as nobody else holds it:
+
+    def loop(feed, out, stop, s, make, references, alone, f0, f1):
+        r = make()
+        for m in feed:
+            if references(r) != alone: r = make()
+            r.message = m
+            …
+            x = f0(r)
+            if f1(x):
+                out.append(x)
+            if stop: break
+
 Results made before an exception are in `out`; the line of the exception tells which function raised; `feed` is a list or range
 iterator whose length hint tells how much was consumed. `s` is the state of a run. Loops are generated once per sequence of kinds."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,7 +45,12 @@ NEVER_STOP: list[int] = []
 NOTHING: list[Any] = []
 """Shared by all who have no state and no zeros; nobody writes to it."""
 
-_TEST = {"filter": "if {}(x):", "filter_not": "if not {}(x):", "filter_true": "if x:", "filter_false": "if not x:"}
+_TEST = {
+    "filter": "if {f}({x}):",
+    "filter_not": "if not {f}({x}):",
+    "filter_true": "if {x}:",
+    "filter_false": "if not {x}:",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,35 +67,72 @@ class Op:
     zero: Any = None
 
 
-@lru_cache(maxsize=1024)
-def generate(kinds: tuple[str, ...]) -> tuple[Loop, CodeType, dict[int, int]]:
-    """Return the loop for a sequence of kinds, its code object, and the index of the step on each of its lines.
+@dataclass(frozen=True, slots=True)
+class Refilled:
+    """What is fed is wrapped: `make` returns an empty wrapper, `fill` are the assignments to `r` from what is fed, `m`."""
 
-    The kind "skip" stands for a step that is left out; it keeps the numbers of the others."""
-    lines = [f"def loop(feed, out, stop, s, {', '.join(f'f{i}' for i in range(len(kinds)))}):", "    for x in feed:"]
-    steps: dict[int, int] = {}
+    make: Callable[[], Any]
+    fill: tuple[str, ...]
+
+
+def _references_to_a_local() -> int:
+    r = object()
+    return sys.getrefcount(r)
+
+
+ALONE = _references_to_a_local()
+"""What `sys.getrefcount` says of an object that one local variable holds and nobody else."""
+CAN_REFILL = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+"""Whether a count of references tells that nobody else, on no other thread, holds an object."""
+
+
+@lru_cache(maxsize=1024)
+def generate(
+    kinds: tuple[str, ...], fill: tuple[str, ...] | None = None
+) -> tuple[Loop, CodeType, dict[int, tuple[int, str]]]:
+    """Return the loop for a sequence of kinds, its code object, and for each of its lines the index of the step that stands there
+    and the variable that it reads.
+
+    The kind "skip" stands for a step that is left out; it keeps the numbers of the others. `fill`: see `Refilled`."""
+    functions = ", ".join(f"f{i}" for i in range(len(kinds)))
+    if fill is None:
+        x = "x"  # the variable that holds the element
+        lines = [f"def loop(feed, out, stop, s, {functions}):", "    for x in feed:"]
+    else:
+        x = "r"  # and no other, or it would never be alone
+        lines = [
+            f"def loop(feed, out, stop, s, make, references, alone, {functions}):",
+            "    r = make()",
+            "    for m in feed:",
+            "        if references(r) != alone: r = make()",
+            *(f"        {assignment}" for assignment in fill),
+        ]
+    steps: dict[int, tuple[int, str]] = {}
     indent = " " * 8
     pushed = False
     for i, kind in enumerate(kinds):
-        steps[len(lines) + 1] = i
+        steps[len(lines) + 1] = i, x
         if kind == "skip":
             continue
         if kind == "map" and i == len(kinds) - 1:
-            lines.append(f"{indent}out.append(f{i}(x))")
+            lines.append(f"{indent}out.append(f{i}({x}))")
             pushed = True
         elif kind == "map":
-            lines.append(f"{indent}x = f{i}(x)")
+            lines.append(f"{indent}x = f{i}({x})")
+            x = "x"
         elif kind == "scan":
-            lines.append(f"{indent}s[{i}] = x = f{i}(s[{i}], x)")
+            lines.append(f"{indent}s[{i}] = x = f{i}(s[{i}], {x})")
+            x = "x"
         elif kind == "collect":
-            lines.append(f"{indent}x = f{i}(x)")
+            lines.append(f"{indent}x = f{i}({x})")
+            x = "x"
             lines.append(f"{indent}if x is not None:")
             indent += "    "
         else:
-            lines.append(indent + _TEST[kind].format(f"f{i}"))
+            lines.append(indent + _TEST[kind].format(f=f"f{i}", x=x))
             indent += "    "
     if not pushed:
-        lines.append(f"{indent}out.append(x)")
+        lines.append(f"{indent}out.append({x})")
     lines.append("        if stop: break")
     namespace: dict[str, Any] = {}
     exec(compile("\n".join(lines), f"<streamactors loop {'+'.join(kinds)}>", "exec"), namespace)  # noqa: S102  # our own text
@@ -93,19 +149,26 @@ def _kind(op: Op) -> str:
 class FusedLoop:
     """A generated loop bound to its functions, with the decider's rules around it. Shared by all runs; each has a state of its own."""
 
-    __slots__ = ("_code", "_fns", "_loop", "_ops", "_skipped", "_steps", "scans")
+    __slots__ = ("_arguments", "_code", "_loop", "_ops", "_skipped", "_steps", "scans")
 
-    def __init__(self, ops: tuple[Op, ...], skipped: int = 0) -> None:
+    def __init__(self, ops: tuple[Op, ...], skipped: int = 0, refilled: Refilled | None = None) -> None:
         kinds = [_kind(op) for op in ops]
-        self._loop, self._code, self._steps = generate(("skip",) * skipped + tuple(kinds[skipped:]))
+        self._loop, self._code, self._steps = generate(
+            ("skip",) * skipped + tuple(kinds[skipped:]), None if refilled is None else refilled.fill
+        )
         self._ops = ops
         self._skipped = skipped
-        self._fns = tuple(op.fn for op in ops)
+        wrapper = () if refilled is None else (refilled.make, sys.getrefcount, ALONE)
+        self._arguments = (*wrapper, *(op.fn for op in ops))
         self.scans = tuple(i for i, kind in enumerate(kinds) if kind == "scan")
 
     def fresh(self) -> list[Any]:
         """Return the state of a new run."""
         return [fresh(op.zero) for op in self._ops] if self.scans else NOTHING
+
+    def refilling(self, refilled: Refilled) -> FusedLoop:
+        """Return this loop for a feed that is still to be wrapped; the state of a run fits both."""
+        return FusedLoop(self._ops, refilled=refilled)
 
     def zeros(self, state: list[Any]) -> tuple[list[Any], BaseException | None]:
         """Return what comes out before the first element, and the error that stopped it: each scan's zero through the steps
@@ -125,7 +188,7 @@ class FusedLoop:
         """Run the loop until the feed ends or `stop`; return the error that stops the stage, None when all is well."""
         while True:
             try:
-                self._loop(feed, out, stop, state, *self._fns)
+                self._loop(feed, out, stop, state, *self._arguments)
             except BaseException as error:  # noqa: BLE001  # whatever the user's function raised
                 failure = self._after(error, out, state)
                 if failure is not None or stop:
@@ -138,9 +201,9 @@ class FusedLoop:
         entry = frame_of(error, self._code)
         if entry is None:
             return error  # not from a step: interrupted before the first line
-        step = self._steps.get(entry.tb_lineno, 0)
+        step, x = self._steps.get(entry.tb_lineno, (0, "x"))
         op = self._ops[step]
-        blame(error, op.attributes.name or op.label, entry.tb_frame.f_locals.get("x"), op.fn)
+        blame(error, op.attributes.name or op.label, entry.tb_frame.f_locals.get(x), op.fn)
         decider = op.attributes.decider
         try:
             directive = Directive.STOP if decider is None else decider(error)

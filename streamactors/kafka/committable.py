@@ -18,7 +18,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka.commit_reply import CommitReply
 from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.received_runs import offsets_of
-from streamactors.kafka.record import ConsumerRecord
+from streamactors.kafka.record import ConsumerRecord, KeptRecord
 from streamactors.kafka.subscriptions import TopicPartition
 
 
@@ -74,7 +74,7 @@ class CommittableMessage(tuple[Any, Any, Origin]):
 
     __slots__ = ()
 
-    record: ConsumerRecord = property(ConsumerRecord)  # type: ignore[assignment]
+    record: ConsumerRecord = property(KeptRecord)  # type: ignore[assignment]
     offset: CommittableOffset = property(CommittableOffset)  # type: ignore[assignment]
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.control import Control
 from streamactors.kafka.manual_offsets import OffsetsOnAssign, OnRevoke
 from streamactors.kafka.partitioned_stage import PartitionedSourceStage
-from streamactors.kafka.record import ConsumerRecord
+from streamactors.kafka.record import ConsumerRecord, KeptRecord
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.source_stage import ConsumerSourceStage
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
@@ -197,7 +197,7 @@ def _pairs(
     values: Iterable[Any], messages: Iterable[Any], origin: Origin
 ) -> Iterator[tuple[ConsumerRecord, CommittableOffset]]:
     three = zip(values, messages, repeat(origin), strict=False)
-    return ((ConsumerRecord(each[:2]), CommittableOffset(each)) for each in three)
+    return ((KeptRecord(each[:2]), CommittableOffset(each)) for each in three)
 
 
 def needs_group(name: str, settings: Any) -> None:

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from streamactors.kafka.client import ck
-from streamactors.kafka.record import ConsumerRecord, wrap
+from streamactors.kafka.record import ConsumerRecord, KeptRecord, wrap
 from streamactors.kafka.subscriptions import TopicPartition
 
 RECORD_OVERHEAD = 64
@@ -43,7 +43,7 @@ NOTHING = Batch([], [])
 
 def wrapped(messages: list[Any]) -> list[ConsumerRecord]:
     """Return the records of librdkafka's messages; records as they are."""
-    if type(messages[0]) is ConsumerRecord:
+    if type(messages[0]) is KeptRecord:
         return messages
     return wrap(map(_VALUE, messages), messages)
 
@@ -53,14 +53,14 @@ def columns(records: list[Any], counter: Iterator[Any] | None = None) -> tuple[I
 
     With a `counter`, an iterator over the records, the second is it or is driven by it: its length hint tells how many are left."""
     counter = iter(records) if counter is None else counter
-    if type(records[0]) is ConsumerRecord:
+    if type(records[0]) is KeptRecord:
         return map(_FIRST, records), map(_SECOND, counter)
     return map(_VALUE, records), counter
 
 
 def offset_of(record: Any) -> int:
     """Return the offset of a record, wrapped or one of librdkafka's messages."""
-    offset: int = record.offset if type(record) is ConsumerRecord else record.offset()
+    offset: int = record.offset if type(record) is KeptRecord else record.offset()
     return offset
 
 

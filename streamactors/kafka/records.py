@@ -41,10 +41,8 @@ def records(
         raise BuildError(f"{name}: errors='emit' and dead_letters: a bad record becomes one or the other")
 
     def read(found: ConsumerRecord) -> Record:
-        raw_value, message = (
-            found  # the message's own getters: a record's properties would cost as much as all the rest
-        )
-        raw_key = message.key()
+        message = found.message  # its own getters: a record's properties would cost as much as all the rest
+        raw_key, raw_value = message.key(), found.value
         has_time, timestamp = message.timestamp()
         headers = message.headers()
         record = Record(

@@ -37,7 +37,6 @@ from streamactors.kafka.owned_consumer import OwnedConsumerActor
 from streamactors.kafka.owned_partitions import OwnedPartitions
 from streamactors.kafka.owned_source import OwnedStart
 from streamactors.kafka.received_runs import columns, offset_of, wrapped
-from streamactors.kafka.record import wrap_lazily
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.source_steps import SourceSteps
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
@@ -323,10 +322,12 @@ class ConsumerSourceLogic(SourceLogic):
     def _run_steps(self, steps: SourceSteps, delivery: Delivery, records: list[Any], end: int) -> int:
         """Run the steps over records and push what they make; return the position behind the last that was taken."""
         counter = iter(records)
-        values, messages = columns(records, counter)
         convert = self._stage.convert
-        made = wrap_lazily(values, messages) if convert is None else convert(values, messages, self._origin(delivery))
-        results, left, error = steps.run(made, counter, len(records))
+        if convert is None:
+            results, left, error = steps.run_records(records, counter)
+        else:
+            made = convert(*columns(records, counter), self._origin(delivery))
+            results, left, error = steps.run(made, counter, len(records))
         if left and error is None:
             rest = records[len(records) - left :]
             self._waiting.appendleft(delivery._replace(records=rest, end=end))

@@ -24,7 +24,6 @@ from streamactors.kafka.consumer_messages import CommitNow, Commits, RequestReco
 from streamactors.kafka.consumer_state import Delivery
 from streamactors.kafka.partition_feed import PartitionFeed
 from streamactors.kafka.received_runs import columns, offset_of, wrapped
-from streamactors.kafka.record import wrap_lazily
 from streamactors.kafka.source_logic import AHEAD
 from streamactors.kafka.source_steps import SourceSteps
 from streamactors.kafka.sub_source import SubSource
@@ -206,12 +205,12 @@ class _SubSourceLogic(SourceLogic):
         """Run the steps over records and push what they make; return the position behind the last that was taken."""
         records, tracker = delivery.records, self._sub.parent.tracker
         counter = iter(records)
-        values, messages = columns(records, counter)
         convert = self._sub.convert
-        made = (
-            wrap_lazily(values, messages) if convert is None else convert(values, messages, self._origin_of(delivery))
-        )
-        results, left, error = steps.run(made, counter, len(records))
+        if convert is None:
+            results, left, error = steps.run_records(records, counter)
+        else:
+            made = convert(*columns(records, counter), self._origin_of(delivery))
+            results, left, error = steps.run(made, counter, len(records))
         end = delivery.end
         if left and error is None:
             rest = records[len(records) - left :]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint import Attributed, StageModule
-from streamactors.engine.fused_loop import generate
+from streamactors.engine.fused_loop import CAN_REFILL, FusedLoop, Op, Refilled, generate
 from streamactors.engine.marks import EXACT, Needs
 from streamactors.engine.plan import plan_of
 from streamactors.engine.run import materialize
@@ -69,7 +69,89 @@ def test_the_loop_of_map_filter_and_scan_reads_as_a_hand_written_one():
     loop(iter([1, 2, 3]), out, [], state, lambda x: x * 10, lambda x: x != 20, lambda a, x: a + x, str)
     assert out == ["110", "140"]
     assert state[2] == 140
-    assert sorted(steps.values()) == [0, 1, 2, 3]
+    assert sorted(steps.values()) == [(0, "x"), (1, "x"), (2, "x"), (3, "x")]
+
+
+class Wrapper:
+    __slots__ = ("item",)
+
+
+REFILLED = Refilled(Wrapper, ("r.item = m",))
+
+
+def ops(*steps):
+    return tuple(Op(kind, fn, kind, Attributes()) for kind, fn in steps)
+
+
+@pytest.mark.skipif(not CAN_REFILL, reason="references are not counted here")
+def test_a_wrapper_that_nobody_holds_serves_all_elements_and_one_that_is_held_keeps_its_own():
+    kept, ids = [], []
+
+    def look(wrapper):
+        ids.append(id(wrapper))
+        if wrapper.item % 10 == 0:
+            kept.append(wrapper)
+        return wrapper.item
+
+    loop = FusedLoop(ops(("map", look))).refilling(REFILLED)
+    out = []
+    assert loop(iter(range(30)), out, [], loop.fresh()) is None
+    assert out == list(range(30))
+    assert [wrapper.item for wrapper in kept] == [0, 10, 20]
+    assert ids[1] == ids[10] != ids[0], "filled anew until somebody keeps it"
+    assert len({id(wrapper) for wrapper in kept}) == 3
+
+
+HOLDERS = {
+    "the results": lambda kept: (("filter", lambda w: w.item % 2),),
+    "the results of a map that gives it back": lambda kept: (("filter", lambda w: w.item % 2), ("map", lambda w: w)),
+    "a scan's state": lambda kept: (("filter", lambda w: w.item % 2), ("scan", lambda state, w: (*(state or ()), w))),
+    "a generator that has begun": lambda kept: (("filter", lambda w: w.item % 2), ("map", begun)),
+    "a function for later": lambda kept: (("filter", lambda w: w.item % 2), ("collect", lambda w: lambda: w)),
+    "somebody outside": lambda kept: (("filter_not", lambda w: w.item % 2 == 0), ("map", lambda w: kept.append(w))),
+}
+
+
+def begun(wrapper):
+    def items():
+        yield None
+        yield wrapper
+
+    iterator = items()
+    next(iterator)
+    return iterator
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_whoever_holds_a_wrapper_holds_its_element_for_good(holder):
+    kept = []
+    loop = FusedLoop(ops(*HOLDERS[holder](kept))).refilling(REFILLED)
+    out = []
+    assert loop(iter(range(20)), out, [], loop.fresh()) is None
+    if holder == "a scan's state":
+        out = out[-1]
+    elif holder == "a generator that has begun":
+        out = [next(iterator) for iterator in out]
+    elif holder == "a function for later":
+        out = [function() for function in out]
+    elif holder == "somebody outside":
+        out = kept
+    assert [wrapper.item for wrapper in out] == list(range(1, 20, 2))
+
+
+def test_the_element_named_in_an_error_is_what_the_failing_step_was_given():
+    Wrapper.__repr__ = lambda self: f"<wrapped {self.item}>"
+    for steps, named in (
+        ((("map", lambda w: 1 // (w.item - 3)),), "<wrapped 3>"),
+        (
+            (("filter", lambda w: w.item % 3 == 0), ("map", lambda w: w.item), ("map", lambda n: 1 // (n - 3))),
+            "element 3",
+        ),
+    ):
+        loop = FusedLoop(ops(*steps)).refilling(REFILLED)
+        error = loop(iter(range(9)), [], [], loop.fresh())
+        assert isinstance(error, ZeroDivisionError)
+        assert named in error.__notes__[0]
 
 
 def test_restart_sends_the_zero_of_a_scan_through_the_steps_behind_it(system):

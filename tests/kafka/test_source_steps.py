@@ -12,7 +12,7 @@ import pytest
 from streamactors import Keep, KillSwitches, Sink, Source
 from streamactors.engine.plan import plan_of
 from streamactors.engine.supervision import Directive
-from streamactors.kafka import Committer, CommitterSettings, Consumer, Subscriptions
+from streamactors.kafka import Committer, CommitterSettings, Consumer, ConsumerRecord, Subscriptions
 from streamactors.kafka.consumer_actor import _records_at_once
 from streamactors.kafka.source_stage import ConsumerSourceStage
 
@@ -191,3 +191,26 @@ def test_a_step_that_fails_in_a_partitions_source_fails_the_stream_behind_what_c
     control.is_shutdown.exception(30)
     assert out == list(range(len(out)))
     assert committed(topic)[0] <= 40
+
+
+@pytest.mark.parametrize("sources", ["source", "partitioned"])
+def test_a_record_that_somebody_keeps_stays_what_it_was(settings, system, topic_with, sources):
+    """One record is filled anew for the next message where nobody holds it."""
+    topic = topic_with(f"kept-{sources}", VALUES[:300])
+    kept = []
+
+    def look(record):
+        if record.offset % 7 == 0:
+            kept.append(record)
+        return record if record.offset % 3 == 0 else record.value
+
+    if sources == "source":
+        source = Consumer.source(settings, Subscriptions.topics(topic), until="end").map(look)
+    else:
+        parts = Consumer.plain_partitioned_source(settings, Subscriptions.topics(topic), until="end")
+        source = parts.flat_map_merge(1, lambda pair: pair[1].map(look))
+    found = run(source, system)
+    assert [record.value for record in kept] == VALUES[:300:7]
+    assert [record.offset for record in kept] == list(range(0, 300, 7))
+    assert all(isinstance(record, ConsumerRecord) for record in kept)
+    assert [each if isinstance(each, bytes) else each.value for each in found] == VALUES[:300]
