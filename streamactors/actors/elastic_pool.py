@@ -6,7 +6,7 @@ a parked worker.
 
 What blocks inside a turn is found by the watch: while cells wait, nobody takes one and the workers use no processor
 time, it wakes or starts workers, twice as many each time, and for the next second every worker that leaves cells
-waiting wakes another. A turn that computes is given 20 ms first (`starvation.py`).
+waiting wakes another. A turn that computes is given 10 ms first (`starvation.py`).
 (Starting a thread whenever none is idle would be a race: a worker that has been woken but does not run yet counts as
 idle, and a dozen sleeping cells end up on one thread.)
 """

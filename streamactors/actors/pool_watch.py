@@ -110,8 +110,10 @@ class PoolWatch:
             time.sleep(INTERVAL_MS / 1000.0)
             taken = pool.turns_taken
             wanted = 0
-            if starvation.may_begin(taken, pool.cells_waiting):
-                wanted = starvation.look(pool.cpu_used_s(), time.monotonic())
+            if pool.cells_waiting:
+                wanted = starvation.look(taken, pool.cpu_used_s(), time.monotonic(), blocked_lately=self.eager)
+            else:
+                starvation.nobody_waits()
             if wanted:
                 self.eager, calm = True, 0
                 pool.add_workers(wanted)

@@ -2,8 +2,9 @@
 
 Owner: the pool's watch. While cells wait and no turn begins, all threads are inside turns, which either
 
-- block: they use no processor time. Seen at two looks in a row it is called so: at one it may be a thread that was put
-  aside by the system, or that waits for the interpreter lock; or
+- block: they use no processor time. Seen between two looks it may be a thread that was put aside by the system, or that
+  waits for the interpreter lock; so it is called blocked after the third look, or after the second if others have
+  blocked lately; or
 - compute: then a second thread would only contend for the interpreter lock, so it is started only when a turn has been
   at it for `COMPUTING_S`.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-COMPUTING_S: Final = 0.02
+COMPUTING_S: Final = 0.01
 """How long a turn that computes may keep other cells waiting."""
 _BLOCKED_BELOW: Final = 0.1
 """The share of the time that threads must use, all together, to be called computing."""
@@ -22,30 +23,31 @@ _DOUBLINGS: Final = 6
 class Starvation:
     """What was seen at the looks before."""
 
-    __slots__ = ("_cpu_s", "_looked_at_s", "_since_s", "_starved", "_turns")
+    __slots__ = ("_cpu_s", "_looked_at_s", "_silent", "_since_s", "_starved", "_turns")
 
     def __init__(self) -> None:
         self._turns = -1
-        self._since_s: float | None = None
+        self._since_s = 0.0
         self._looked_at_s = 0.0
         self._cpu_s = 0.0
+        self._silent = 0  # looks in a row between which no processor time was used
         self._starved = 0
 
-    def may_begin(self, turns: int, waiting: int) -> bool:
-        """Note how many turns have begun and how many cells wait; return whether to `look` closer."""
-        if waiting and turns == self._turns:
-            return True
-        self._turns, self._since_s, self._starved = turns, None, 0
-        return False
+    def nobody_waits(self) -> None:
+        """Begin anew."""
+        self._turns = -1
 
-    def look(self, cpu_s: float, now_s: float) -> int:
-        """Return how many threads to add. `cpu_s`: the processor time that the threads inside turns have used so far."""
+    def look(self, turns: int, cpu_s: float, now_s: float, *, blocked_lately: bool) -> int:
+        """While cells wait: return how many threads to add. `turns`: how many have begun; `cpu_s`: the processor time that the
+        threads inside turns have used so far."""
         elapsed_s, used_s = now_s - self._looked_at_s, cpu_s - self._cpu_s
         self._looked_at_s, self._cpu_s = now_s, cpu_s
-        if self._since_s is None:
-            self._since_s = now_s
+        if turns != self._turns:
+            self._turns, self._since_s, self._silent, self._starved = turns, now_s, 0, 0
             return 0
-        if used_s >= elapsed_s * _BLOCKED_BELOW and now_s - self._since_s < COMPUTING_S:
+        self._silent = self._silent + 1 if used_s < elapsed_s * _BLOCKED_BELOW else 0
+        blocked = self._silent >= (1 if blocked_lately else 2)
+        if not blocked and now_s - self._since_s < COMPUTING_S:
             return 0
         self._starved += 1
         return 1 << min(self._starved - 1, _DOUBLINGS)

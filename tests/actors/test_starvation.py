@@ -18,23 +18,32 @@ TICK_S = 0.003
 class Looks:
     """Ticks of a watch over a pool whose threads begin `turns` and use a share of the processor."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, blocked_lately: bool = False) -> None:
         self.starvation = Starvation()
         self.turns, self.cpu_s, self.now_s = 0, 5.0, 100.0
+        self.blocked_lately = blocked_lately
         self.tick(turns=1)
 
-    def tick(self, *, turns: int = 0, share: float = 0.0, waiting: int = 1) -> int:
+    def tick(self, *, turns: int = 0, share: float = 0.0, waiting: bool = True) -> int:
         self.turns += turns
         self.now_s += TICK_S
         self.cpu_s += share * TICK_S
-        if not self.starvation.may_begin(self.turns, waiting):
+        if not waiting:
+            self.starvation.nobody_waits()
             return 0
-        return self.starvation.look(self.cpu_s, self.now_s)
+        return self.starvation.look(self.turns, self.cpu_s, self.now_s, blocked_lately=self.blocked_lately)
 
 
-def test_threads_that_use_no_processor_time_are_blocked_at_the_second_look_and_then_twice_as_many_are_added() -> None:
+def test_threads_that_use_no_processor_time_are_blocked_at_the_third_look_and_then_twice_as_many_are_added() -> None:
     looks = Looks()
     assert [looks.tick() for _ in range(10)] == [0, 1, 2, 4, 8, 16, 32, 64, 64, 64]
+
+
+def test_one_look_less_will_do_where_others_have_blocked_lately() -> None:
+    looks = Looks(blocked_lately=True)
+    assert [looks.tick() for _ in range(3)] == [1, 2, 4]
+    assert looks.tick(turns=1) == 0
+    assert [looks.tick(share=1.0), looks.tick()] == [0, 1]
 
 
 def test_a_turn_begun_or_an_empty_queue_starts_the_count_anew() -> None:
@@ -42,19 +51,19 @@ def test_a_turn_begun_or_an_empty_queue_starts_the_count_anew() -> None:
     assert [looks.tick() for _ in range(3)] == [0, 1, 2]
     assert looks.tick(turns=1) == 0
     assert [looks.tick() for _ in range(3)] == [0, 1, 2]
-    assert looks.tick(waiting=0) == 0
+    assert [looks.tick(waiting=False), looks.tick()] == [0, 0]
     assert [looks.tick() for _ in range(3)] == [0, 1, 2]
 
 
-def test_a_thread_put_aside_for_one_look_is_not_blocked() -> None:
+def test_a_thread_put_aside_between_two_looks_is_not_blocked() -> None:
     looks = Looks()
-    assert [looks.tick(), looks.tick(share=0.5), looks.tick(turns=1), looks.tick()] == [0, 0, 0, 0]
+    assert [looks.tick(), looks.tick(share=0.5), looks.tick(), looks.tick(turns=1), looks.tick()] == [0, 0, 0, 0, 0]
 
 
 def test_a_turn_that_computes_keeps_others_waiting_for_a_bounded_time_only() -> None:
     looks = Looks()
     added = [looks.tick(share=1.0) for _ in range(20)]
-    waited = added.index(1) * TICK_S
+    waited = (added.index(1) + 1) * TICK_S
     assert COMPUTING_S <= waited < COMPUTING_S + 2 * TICK_S
     assert all(added[added.index(1) :])
 
