@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from streamactors.kafka.client import BEGINNING, REQUEST_TIMEOUT_MS, ck, ck_admin
 from streamactors.kafka.client_consumer import StreamConsumer
-from streamactors.kafka.errors import KafkaError, TopicError
+from streamactors.kafka.errors import KafkaError, TopicError, TopicNotFound
 from streamactors.kafka.settings import ClientSettings, ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.changelog import Change
@@ -148,16 +148,22 @@ def create_topics(
                 raise TopicError(f"topic {topic} cannot be created: {error.args[0].str()}") from None
 
 
-def ensure_topic(settings: ConsumerSettings, topic: str, partitions: int) -> None:
-    """Create a topic of rows unless it is there; what is there keeps its settings. Raises TopicError when it has another number of partitions, KafkaError."""
+def ensure_topic(settings: ConsumerSettings, topic: str, partitions: int | None) -> None:
+    """Create a topic of rows with so many partitions unless it is there; what is there keeps its settings.
+
+    None: it must be there, with as many as it has; looked up before anything is written, or the broker might create it for the
+    writer. Raises TopicNotFound, TopicError when it has another number of partitions, KafkaError."""
     client = StreamConsumer(settings)
     try:
         client.preflight(())
         known = client.topics().get(topic)
         if known is None:
+            if partitions is None:
+                servers = settings.bootstrap_servers
+                raise TopicNotFound(f"no topic {topic} at {servers}; create it, or say with how many partitions")
             create_topics(settings, [topic], partitions, ROWS)
             _wait_for(client, [topic])
-        elif known != partitions:
+        elif partitions not in (None, known):
             raise TopicError(
                 f"topic {topic} has {known} partitions, not {partitions}: rows would change their partition"
             )

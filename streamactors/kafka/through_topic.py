@@ -55,7 +55,7 @@ def through_topic(
     "<group_id>.<name>", so a restart goes on where the rows behind it were done. `producer`: how it is written, with a
     transactional_id, the same as of other transactional sinks of the run; default "<group_id>.<name>". `key`, `value`: a Serde or its
     name. `partitions`: create the topic with so many when it is missing, and with retention.ms=-1, for a broker's retention
-    goes by the rows' own time and would delete old ones unread; without it a missing topic is an error."""
+    goes by the rows' own time and would delete old ones unread; without it a missing topic is an error of `run`."""
     where = "through_topic"
     needs_group(where, settings)
     if not isinstance(settings, ConsumerSettings):
@@ -85,8 +85,7 @@ def through_topic(
 
     def begin(values: list[Any]) -> Control:
         ((own_end, writing), written), ((control, reading_switch), read) = values
-        if partitions is not None:
-            ensure_topic(reading, name, partitions)
+        ensure_topic(reading, name, partitions)
         ends = ends_by_group(own_end)
         upkeep = TopicUpkeep(reading, name, purged=0) if ends else None
         if upkeep is not None:
