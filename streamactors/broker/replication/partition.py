@@ -134,13 +134,7 @@ class Partition:
             raise NotLeader
         if acks == -1 and len(state.isr) < state.min_insync_replicas:
             raise NotEnoughReplicas
-        # As `append`, in place: small batches come by the ten thousand.
-        log = self.log
-        result = log.append_as_leader(records, state.leader_epoch, now_ms)
-        limit = log.hw_limit
-        if limit > log.high_watermark and log.advance_high_watermark(limit):
-            self.changed()
-        return result
+        return self.append(records, now_ms)
 
     def settled(self, result: AppendResult) -> bool:
         """Whether an append is below the high watermark, so that nothing has to be waited for."""
