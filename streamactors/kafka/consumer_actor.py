@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.actors.futures import StreamFuture
 from streamactors.actors.messages import Actor, ActorExitRequest
 from streamactors.engine.marks import next_epoch
 from streamactors.errors import StreamActorsError
@@ -36,9 +35,10 @@ from streamactors.kafka.consumer_messages import (
     StopAtEnd,
     TakeSnapshot,
 )
-from streamactors.kafka.consumer_snapshot import snapshot
+from streamactors.kafka.consumer_snapshot import snapshot, snapshot_without_consumer
 from streamactors.kafka.consumer_state import ConsumerState, Limits, Partition
 from streamactors.kafka.consumer_statistics import Received
+from streamactors.kafka.control import Control
 from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed, KafkaError
 from streamactors.kafka.offsets import OffsetTracker
 from streamactors.kafka.partition_feed import PartitionFeed
@@ -90,7 +90,7 @@ def _records_at_once(most: int, objects_each: int) -> int:
 
 
 class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
-    """See the module. `ended` gets the actor's result: None, or what it died of."""
+    """See the module. `control.is_shutdown` gets the actor's result: None, or what it died of."""
 
     actor_dispatcher = "own"
 
@@ -100,7 +100,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         subscription: Subscription,
         stage: Any,
         tracker: OffsetTracker | None,
-        ended: StreamFuture[None],
+        control: Control,
         *,
         commits: Commits,
         until_end: bool,
@@ -114,7 +114,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._subscription = subscription
         self._stage = stage
         self._tracker = tracker
-        self._ended = ended
+        self._control = control
+        self._ended = control.is_shutdown
         self._commits = commits
         self._until_end = until_end
         self._committing = ConsumerCommits(settings, commits, tracker, now_ms)
@@ -143,6 +144,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._stop_by = 0.0
         self._deadline: Any = None
         self._end_told = False
+        self._last_snapshot = snapshot_without_consumer()
         self._assigned = False  # no partitions then means: not yet, or taken away for a while
         self._handlers: dict[type, Callable[[Any], None]] = {
             Start: self._on_start,
@@ -209,6 +211,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         client, self._client = self._client, None
         if client is not None:
             client.close()
+        self._last_snapshot = snapshot_without_consumer(self._state.counts, client.received() if client else None)
+        self._control.closed(self._last_snapshot)
         self._committing.answer(error)
         if error is None:
             self._ended.try_complete(None)
@@ -220,7 +224,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     def _after_the_end(self, message: Any) -> None:
         """The consumer is closed; the actor stays until the run has ended, so that nothing told to it is a dead letter."""
         if isinstance(message, TakeSnapshot):
-            message.reply.try_complete({})
+            message.reply.try_complete(self._last_snapshot)
         elif isinstance(message, CommitNow):
             self._committing.refuse(message.reply)
         elif isinstance(message, RunEnded):

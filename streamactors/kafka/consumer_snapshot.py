@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamactors.kafka.consumer_state import ConsumerState, Partition
+from streamactors.kafka.consumer_state import ConsumerState, Counts, Partition
 from streamactors.kafka.consumer_statistics import Received
 from streamactors.kafka.offsets import Progress
 from streamactors.kafka.subscriptions import TopicPartition
@@ -21,13 +21,22 @@ def snapshot(
     received: Received,
 ) -> dict[str, Any]:
     """Return the snapshot. `ends`: the offsets behind the last records, where they are known."""
-    counts = state.counts
+    partitions = {
+        str(key): _partition(state, partition, tracked.get(key), ends.get(key))
+        for key, partition in state.partitions.items()
+    }
+    return _of(partitions, sum(state.demand.values()), state.counts, received)
+
+
+def snapshot_without_consumer(counts: Counts | None = None, received: Received | None = None) -> dict[str, Any]:
+    """Return the snapshot of a consumer that is closed, or was never made: no partition, no demand, and what was counted by its end."""
+    return _of({}, 0, counts or Counts(), received or Received())
+
+
+def _of(partitions: dict[str, dict[str, Any]], demand: int, counts: Counts, received: Received) -> dict[str, Any]:
     return {
-        "partitions": {
-            str(key): _partition(state, partition, tracked.get(key), ends.get(key))
-            for key, partition in state.partitions.items()
-        },
-        "demand": sum(state.demand.values()),
+        "partitions": partitions,
+        "demand": demand,
         "polls": counts.polls,
         "records": counts.records,
         "delivered": counts.delivered,

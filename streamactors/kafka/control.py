@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.kafka.consumer_messages import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
+from streamactors.kafka.consumer_snapshot import snapshot_without_consumer
 from streamactors.kafka.subscriptions import TopicPartition
 
 T = TypeVar("T")
@@ -25,6 +26,7 @@ class Control:
         self._complete: Callable[[], None] | None = None
         self._early: list[Any] = []  # what was said before the stage had started
         self._stop_early = False
+        self._last_snapshot: dict[str, Any] | None = None
         self._lock = threading.Lock()
 
     def attach(self, tell: Callable[[Any], None], complete: Callable[[], None]) -> None:
@@ -38,6 +40,10 @@ class Control:
             stop = self._stop_early
         if stop:
             complete()
+
+    def closed(self, last: dict[str, Any]) -> None:
+        """Keep what `snapshot` shows from now on; called once, by the consumer, before `is_shutdown` is done."""
+        self._last_snapshot = last
 
     def stop(self) -> None:
         """Complete the stream: no further record is delivered; what is in flight is finished and committed. Idempotent."""
@@ -86,10 +92,10 @@ class Control:
 
     def snapshot(self, timeout: float = 5.0) -> dict[str, Any]:
         """Return what the consumer knows: per partition buffered, demand, paused by whom, position, done, committed, in flight, lag;
-        and counts. Empty when it is closed. TimeoutError when it does not answer within `timeout` seconds."""
+        and counts. No partitions when it is closed. TimeoutError when it does not answer within `timeout` seconds."""
         reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
         if self.is_shutdown.done():
-            return {}
+            return self._last_snapshot or snapshot_without_consumer()
         self._send(TakeSnapshot(reply))
         return reply.result(timeout)
 

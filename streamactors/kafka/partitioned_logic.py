@@ -84,7 +84,7 @@ class PartitionedSourceLogic(SourceLogic):
             stage.subscription,
             self,
             self.tracker,
-            self.control.is_shutdown,
+            self.control,
             commits=stage.commits,
             until_end=stage.until_end,
             call_later=system.timers.call_later,

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from streamactors.dsl.source import Source
+from streamactors.kafka.consumer_snapshot import snapshot_without_consumer
 from streamactors.kafka.control import Control
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.stages.restart_settings import NoMoreRestarts
@@ -96,5 +97,5 @@ class RestartControl(Control):
         """Return the snapshot of the instance that runs, and `restarts`."""
         with self._lock:
             current, started = self._current, self._started
-        found = {} if current is None else current.snapshot(timeout)
+        found = snapshot_without_consumer() if current is None else current.snapshot(timeout)
         return {**found, "restarts": max(0, started - 1)}

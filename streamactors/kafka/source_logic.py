@@ -150,7 +150,7 @@ class ConsumerSourceLogic(SourceLogic):
             of,
             self,
             tracker,
-            self.control.is_shutdown,
+            self.control,
             commits=commits,
             until_end=stage.until_end,
             call_later=system.timers.call_later,

@@ -34,7 +34,7 @@ def test_a_snapshot_shows_each_partition_from_buffer_to_lag(settings, topic_with
     )
 
     def partitions():
-        return control.snapshot().get("partitions", {}).values()
+        return control.snapshot()["partitions"].values()
 
     wait_for(lambda: any(p["committed"] for p in partitions()), 60)
     for p in partitions():
@@ -48,9 +48,30 @@ def test_a_snapshot_shows_each_partition_from_buffer_to_lag(settings, topic_with
     go.set()
     wait_for(lambda: [(p["lag"], p["in_flight"]) for p in partitions()] == [(0, 0)] * 2, 60)
     assert [(p["done"], p["committed"]) for p in partitions()] != []
+    names = set(control.snapshot())
     control.drain_and_shutdown(timeout=60)
-    assert control.snapshot() == {}
     assert committed(topic, 2) == {0: 100, 1: 100}
+    last = control.snapshot()
+    assert set(last) == names  # as long as it ran, and after it
+    assert (last["partitions"], last["demand"], last["records"], last["delivered"]) == ({}, 0, 200, 200)
+    assert control.metrics()["delivered"] == 200
+
+
+def test_a_snapshot_has_the_same_keys_before_the_source_runs_while_it_closes_and_after_its_failure(
+    settings, topic_with, system
+):
+    names = set(NoopControl().snapshot())
+    assert {"partitions", "demand", "records", "refetched_bytes"} <= names
+    assert set(RestartControl().snapshot()) == names | {"restarts"}
+    topic = topic_with("failing", [b"x"] * 10)
+    control, done = (
+        Consumer.source(settings, Subscriptions.topics(topic)).map(int).to_mat(Sink.ignore(), Keep.both).run(system)
+    )
+    while not control.is_shutdown.done():
+        assert set(control.snapshot()) == names
+    assert isinstance(done.exception(60), TypeError)
+    assert set(control.snapshot()) == names
+    assert control.snapshot()["records"] == 10
 
 
 def test_a_snapshot_says_who_paused_a_partition(settings, topic_with, system, wait_for):
@@ -66,7 +87,7 @@ def test_a_snapshot_says_who_paused_a_partition(settings, topic_with, system, wa
     control.pause((topic, 1))
 
     def paused_by():
-        return {name[-1]: p["paused_by"] for name, p in control.snapshot().get("partitions", {}).items()}
+        return {name[-1]: p["paused_by"] for name, p in control.snapshot()["partitions"].items()}
 
     wait_for(lambda: paused_by() == {"0": "back-pressure", "1": "user"}, 60)
     control.resume((topic, 1))
@@ -144,7 +165,7 @@ def test_a_control_of_nothing_does_nothing():
     control.pause(("t", 0))
     control.resume(("t", 0))
     assert control.shutdown().result(1) is None
-    assert control.snapshot() == {}
+    assert control.snapshot()["partitions"] == {}
     assert control.drain_and_shutdown(timeout=1) is None
 
 
