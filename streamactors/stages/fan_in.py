@@ -136,20 +136,28 @@ class _MergePreferredLogic(FanInLogic):
         preferred, *others = self.inlets
         if out.asked and preferred.ready:
             self._take(preferred, out.asked)
-        n = len(others)
-        self._turn = first = (self._turn + 1) % n
-        for i in range(first, first + n):
-            # one at a time: the preferred input may have more by the next
-            if out.asked and others[i % n].ready and not preferred.ready:
-                self._take(others[i % n], 1)
-                break
         if out.asked or not preferred.ready:
             preferred.want(max(out.asked, 1))
         elif preferred.ready < AHEAD:
             preferred.ask(AHEAD)
+        if out.asked and not preferred.ready:
+            if preferred.pull_due and not preferred.out_closed:
+                # it was slow -> gave a slice of one -> has more when it is asked: the others would go between
+                out.again()
+            else:
+                self._take_another(others)
         for inlet in others:
             if not inlet.in_closed and (not inlet.ready or (out.asked and not preferred.ready)):
                 inlet.want(max(inlet.due, 1))
+
+    def _take_another(self, others: list[Connection]) -> None:
+        """Take one element of the next of the others: the preferred input may have more by the one after it."""
+        n = len(others)
+        self._turn = first = (self._turn + 1) % n
+        for i in range(first, first + n):
+            if others[i % n].ready:
+                self._take(others[i % n], 1)
+                return
 
     def _take(self, inlet: Connection, n: int) -> None:
         chunk = inlet.grab(n)

@@ -180,12 +180,14 @@ def test_merge_is_fair_to_an_input_beside_one_that_is_always_ready(system):
     assert sum(seen.result(10)) == 100
 
 
-def test_merge_preferred_takes_all_of_the_preferred_input_within_its_share(system):
+@pytest.mark.parametrize("chunk", [1, 2, 2_048])
+def test_merge_preferred_takes_all_of_the_preferred_input_within_its_share(chunk, system):
+    # a source that was interrupted in its first slices makes chunks of one: the others must not go between them
     n = 100
     with GraphDSL() as g:
         join = g.add(MergePreferred(3))
         sink = g.add(Sink.to_list(), keep=True)
-        g.add(Source.from_iterable(["p"] * n)) >> join.in_(0)
+        g.add(Source.from_iterable(["p"] * n).max_chunk(chunk)) >> join.in_(0)
         for i in range(3):
             g.add(Source.from_iterable(["s"] * n)) >> join.in_(i + 1)
         join >> sink
