@@ -159,6 +159,10 @@ class StreamProducer:
         try:
             if timestamp is None and headers is None:
                 self.produce(topic, value, key, partition, report)
+            elif timestamp is not None and timestamp < 0:
+                raise RecordError(
+                    f"topic {topic}: a record with the timestamp {timestamp} cannot be sent; it is ms since 1970, None for now"
+                )
             else:
                 self.produce(
                     topic, value, key, partition, report, timestamp=timestamp or 0, headers=list(headers or ())

@@ -11,7 +11,8 @@ Headers: TypeAlias = Sequence[tuple[str, bytes | str | None]]
 
 
 class ProducerRecord(NamedTuple):
-    """A record to write. `partition` None: chosen by the key (Java's murmur2). `timestamp`: ms since 1970, None: now."""
+    """A record to write. `partition` None: chosen by the key (Java's murmur2). `timestamp`: ms since 1970, None: now; librdkafka
+    takes 0 for now, too, and a negative one is refused."""
 
     topic: str
     value: bytes | str | None = None

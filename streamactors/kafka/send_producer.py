@@ -6,6 +6,7 @@ import threading
 from collections import deque
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.errors import BuildError
 from streamactors.kafka.client_producer import StreamProducer, not_delivered
 from streamactors.kafka.deliveries import Slot
 from streamactors.kafka.errors import ProducerFailed
@@ -21,6 +22,8 @@ class SendProducer:
     A context manager; `close` sends what is left."""
 
     def __init__(self, settings: ProducerSettings) -> None:
+        if not isinstance(settings, ProducerSettings):
+            raise BuildError(f"SendProducer expects ProducerSettings, got {type(settings).__name__}")
         self._client = StreamProducer(settings)
         self._lock = threading.Lock()
         self._unsent: deque[Waiting] = deque()

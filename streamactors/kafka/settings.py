@@ -5,6 +5,7 @@ variables STREAMACTORS_KAFKA_<PROPERTY> (dots as underscores, upper case) overri
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from streamactors.errors import BuildError
+from streamactors.stages.checks import at_least
 
 _ENVIRONMENT: Final = "STREAMACTORS_KAFKA_"
 _RESETS: Final = ("earliest", "latest", "error")
@@ -68,9 +70,17 @@ class ClientSettings:
     def __post_init__(self) -> None:
         if not isinstance(self.bootstrap_servers, str) or not self.bootstrap_servers.strip():
             raise BuildError(f"bootstrap_servers must be 'host:port', got {self.bootstrap_servers!r}")
+        who = type(self).__name__
         for name, value in self.__dict__.items():
-            if name.endswith(("_ms", "_bytes")) and (not isinstance(value, (int, float)) or value < 0):
-                raise BuildError(f"{name} must be a number of at least 0, got {value!r}")
+            if name.endswith("_bytes"):
+                at_least(who, name, value, 0)
+            elif name.endswith("_ms"):
+                _milliseconds(who, name, value)
+        if not isinstance(self.properties, Mapping):
+            raise BuildError(f"{who}: properties must be a mapping of librdkafka's, got {self.properties!r}")
+        for name in self.properties:
+            if not isinstance(name, str):
+                raise BuildError(f"{who}: a property's name is a text, got {name!r}")
         object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
 
     def with_property(self: S, name: str, value: Any) -> S:
@@ -125,12 +135,12 @@ class ConsumerSettings(ClientSettings):
         super().__post_init__()
         if self.auto_offset_reset not in _RESETS:
             raise BuildError(f"auto_offset_reset must be one of {', '.join(_RESETS)}, got {self.auto_offset_reset!r}")
-        if self.max_poll_records < 1:
-            raise BuildError(f"max_poll_records must be at least 1, got {self.max_poll_records}")
+        _text_or_none("ConsumerSettings", "group_id", self.group_id)
+        at_least("ConsumerSettings", "max_poll_records", self.max_poll_records, 1)
         if self.low_bytes > self.high_bytes:
             raise BuildError(f"low_bytes ({self.low_bytes}) must not exceed high_bytes ({self.high_bytes})")
-        if self.max_in_flight is not None and self.max_in_flight < 1:
-            raise BuildError(f"max_in_flight must be at least 1, got {self.max_in_flight}")
+        if self.max_in_flight is not None:
+            at_least("ConsumerSettings", "max_in_flight", self.max_in_flight, 1)
 
     def with_group_id(self, group_id: str | None) -> ConsumerSettings:
         """Return these settings for another consumer group."""
@@ -160,8 +170,10 @@ class ProducerSettings(ClientSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.parallelism < 1:
-            raise BuildError(f"parallelism must be at least 1, got {self.parallelism}")
+        at_least("ProducerSettings", "parallelism", self.parallelism, 1)
+        _text_or_none("ProducerSettings", "transactional_id", self.transactional_id)
+        if self.transactional_id is not None and not self.transactional_id.strip():
+            raise BuildError("ProducerSettings: transactional_id must not be empty; None writes without transactions")
 
     def with_transactional_id(self, transactional_id: str | None) -> ProducerSettings:
         """Return these settings for a transactional producer."""
@@ -188,8 +200,7 @@ class CommitterSettings:
 
     def __post_init__(self) -> None:
         for name, value in self.__dict__.items():
-            if not isinstance(value, int) or value < 1:
-                raise BuildError(f"CommitterSettings: {name} must be an integer of at least 1, got {value!r}")
+            at_least("CommitterSettings", name, value, 1)
 
     def with_max_batch(self, max_batch: int) -> CommitterSettings:
         """Return these settings with another batch size."""
@@ -198,3 +209,13 @@ class CommitterSettings:
     def with_max_interval(self, max_interval_ms: int) -> CommitterSettings:
         """Return these settings with another interval."""
         return replace(self, max_interval_ms=max_interval_ms)
+
+
+def _milliseconds(who: str, name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        raise BuildError(f"{who}: {name} must be a number of at least 0, in ms, got {value!r}")
+
+
+def _text_or_none(who: str, name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, str):
+        raise BuildError(f"{who}: {name} must be a text or None, got {type(value).__name__} {value!r}")

@@ -15,6 +15,7 @@ from streamactors.broker.records.compression import Compression
 from streamactors.engine.supervision import resuming
 from streamactors.errors import BuildError
 from streamactors.kafka import (
+    CommitterSettings,
     Consumer,
     ConsumerSettings,
     DrainingControl,
@@ -22,6 +23,7 @@ from streamactors.kafka import (
     Producer,
     ProducerRecord,
     ProducerSettings,
+    SendProducer,
     Subscriptions,
 )
 from streamactors.kafka.client import Admin
@@ -59,6 +61,25 @@ def test_unknown_properties_and_wrong_values_are_named(settings, producer_settin
         (lambda: ConsumerSettings("localhost:1", commit_interval_ms="soon"), "commit_interval_ms must be"),
         (lambda: ConsumerSettings("localhost:1", low_bytes=9, high_bytes=3), "must not exceed high_bytes"),
         (lambda: ConsumerSettings("localhost:1", max_in_flight=0), "max_in_flight must be at least 1"),
+        (lambda: ConsumerSettings("localhost:1", group_id=5), "group_id must be a text or None, got int 5"),
+        (
+            lambda: ConsumerSettings("localhost:1").with_group_id(b"g"),
+            "group_id must be a text or None, got bytes b'g'",
+        ),
+        (lambda: ConsumerSettings("localhost:1", max_poll_records="9"), "max_poll_records must be an integer, got str"),
+        (lambda: ConsumerSettings("localhost:1", high_bytes=1.5), "high_bytes must be an integer, got float 1.5"),
+        (lambda: ConsumerSettings("localhost:1", poll_timeout_ms=True), "poll_timeout_ms must be a number"),
+        (lambda: ConsumerSettings("localhost:1", close_timeout_ms=float("nan")), "close_timeout_ms must be a number"),
+        (lambda: ConsumerSettings("localhost:1", properties="a=b"), "properties must be a mapping"),
+        (lambda: ConsumerSettings("localhost:1", properties={5: "x"}), "a property's name is a text, got 5"),
+        (lambda: ProducerSettings("localhost:1", parallelism=2.5), "parallelism must be an integer, got float 2.5"),
+        (
+            lambda: ProducerSettings("localhost:1", transactional_id=7),
+            "transactional_id must be a text or None, got int",
+        ),
+        (lambda: ProducerSettings("localhost:1", transactional_id=""), "transactional_id must not be empty"),
+        (lambda: CommitterSettings(max_batch="100"), "max_batch must be an integer, got str"),
+        (lambda: SendProducer("localhost:1"), "SendProducer expects ProducerSettings, got str"),
         (lambda: Subscriptions.topics(5), "a topic's name is a text"),
         (lambda: Subscriptions.assignment(("t", -1)), "a partition is"),
         (lambda: Subscriptions.topic_pattern("("), "no regular expression"),

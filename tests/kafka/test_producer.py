@@ -203,6 +203,8 @@ def test_a_record_too_large_is_an_error_of_this_package_in_its_turn(cluster, sys
     [
         (ProducerRecord("typed", 5), "a value of int and a key of NoneType cannot be sent"),
         (ProducerRecord("typed", b"v", key=1.5), "a key of float cannot be sent"),
+        (ProducerRecord("typed", b"v", timestamp=-5), "the timestamp -5 cannot be sent; it is ms since 1970"),
+        (ProducerRecord("typed", b"v", timestamp="now"), "cannot be sent"),
         (ProducerRecord("typed", b"v", headers={"h": b"x"}), "headers pairs of a name and a value"),
     ],
 )
