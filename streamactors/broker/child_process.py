@@ -62,6 +62,8 @@ class ChildBroker:
 
     def close(self) -> None:
         """Stop the process in order, or kill it when it does not; remove what was temporary."""
+        with suppress(OSError):  # the other end has gone already
+            self._socket.shutdown(socket.SHUT_RDWR)  # heard by the child even while a fork of this process holds a copy
         self._socket.close()
         try:
             self._process.wait(STOP_TIMEOUT_S)

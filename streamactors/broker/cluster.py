@@ -6,6 +6,7 @@ Owner: whoever made it. In this process it is up in milliseconds and shares the 
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,7 +72,7 @@ class Cluster:
             "metrics": None if metrics_port is None else str(metrics_port),
         }
         self._running: Running | None = None
-        self._finalizer: weakref.finalize[[], Cluster] | None = None
+        self._finalizer: weakref.finalize[[int, Running], Cluster] | None = None
 
     def start(self) -> Self:
         """Start the broker; return when it can be connected to."""
@@ -85,11 +86,11 @@ class Cluster:
 
                 self._running = EmbeddedBroker(self._arguments)
             # someone may never call close: at the latest, the end of this process does
-            self._finalizer = weakref.finalize(self, self._running.close)
+            self._finalizer = weakref.finalize(self, _close_in, os.getpid(), self._running)
         return self
 
     def close(self) -> None:
-        """Stop the broker and remove its temporary folder. More calls do nothing."""
+        """Stop the broker and remove its temporary folder. More calls do nothing, nor do those of a forked process."""
         self._running = None
         if self._finalizer is not None:
             self._finalizer()
@@ -154,3 +155,9 @@ class Cluster:
     def __repr__(self) -> str:
         state = "not running" if self._running is None else f"at {self._running.bootstrap_servers}"
         return f"<Cluster {state}>"
+
+
+def _close_in(pid: int, running: Running) -> None:
+    """Close a broker, if this is the process that started it: a fork that ends must not take it from its parent."""
+    if os.getpid() == pid:
+        running.close()

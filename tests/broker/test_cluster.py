@@ -190,6 +190,39 @@ def test_a_forgotten_cluster_is_closed_with_the_interpreter() -> None:
     assert not Path(ran.stdout.strip()).exists()
 
 
+FORKS = """
+import os, sys, time
+from streamactors.broker import Cluster
+own = sys.argv[1] == "True"
+with Cluster(process=own, data=sys.argv[3]) as cluster, Cluster(process=own) as other:
+    if sys.argv[2] == "ends":
+        ending = os.fork()
+        if ending == 0:
+            sys.exit()  # it leaves the block and runs the finalizers, as any forked worker does
+        assert os.waitpid(ending, 0)[1] == 0
+    else:
+        staying = os.fork()
+        if staying == 0:
+            time.sleep(600)
+    assert other.data_folder.is_dir()
+    cluster.create_topic("a")
+if sys.argv[2] == "stays":
+    os.kill(staying, 9)
+print("done")
+"""
+
+
+@EITHER
+@pytest.mark.parametrize("fork", ["ends", "stays"])
+def test_a_fork_of_the_process_does_not_take_the_broker_with_it(process: bool, fork: str, tmp_path: Path) -> None:
+    # the fork that ended waited for threads it did not have, or removed the folder of the living broker; the one that stayed
+    # held a copy of the socket whose end is the order to stop, and the broker was killed ten seconds later
+    command = [sys.executable, "-W", "ignore", "-c", FORKS, str(process), fork, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
 # --- what cannot be started says so, and leaves nothing behind ---
 
 
