@@ -7,15 +7,25 @@ the other one would look for a group where it is not: Java's String.hashCode ove
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
+
+_LONGEST_KEPT: Final = 256
 
 
-@lru_cache(maxsize=65_536)
 def partition_for(key: str, partitions: int) -> int:
     """Return the partition of a group id or transactional id in an internal topic of so many partitions."""
+    # any client may ask for any id: long ones would fill the memory
+    return (_kept if len(key) <= _LONGEST_KEPT else _partition_for)(key, partitions)
+
+
+def _partition_for(key: str, partitions: int) -> int:
     value = java_hash(key)
     if value >= 0x8000_0000:
         value = 0x1_0000_0000 - value
     return 0 if value == 0x8000_0000 else value % partitions
+
+
+_kept = lru_cache(maxsize=65_536)(_partition_for)
 
 
 def java_hash(text: str) -> int:

@@ -23,6 +23,7 @@ from streamactors.broker.protocol.primitives import (
     read_nullable_string,
     read_uvarint,
     skip_tagged_fields,
+    tagged_field_count,
 )
 from streamactors.broker.protocol.schema import (
     Direction,
@@ -48,7 +49,7 @@ _FIXED: Final = {
 
 
 class Cursor:
-    """Where a decoder stands, and how many more elements of arrays this message may have."""
+    """Where a decoder stands, and how many more elements of arrays and tagged fields this message may have."""
 
     __slots__ = ("elements_left", "position", "view")
 
@@ -56,6 +57,12 @@ class Cursor:
         self.view = view
         self.position = position
         self.elements_left = MAX_ELEMENTS
+
+    def take(self, count: int) -> None:
+        """Note so many elements more. Raises MalformedMessage if they are too many."""
+        self.elements_left -= count
+        if self.elements_left < 0:
+            raise MalformedMessage(f"more than {MAX_ELEMENTS} elements in one message")
 
 
 class Decoded:
@@ -151,11 +158,13 @@ def _tagged_step(
     def read_tagged(made: Any, cursor: Cursor) -> None:
         for name, value in defaults:
             setattr(made, name, value)
-        if not readers:
-            cursor.position = skip_tagged_fields(cursor.view, cursor.position)
-            return
         view = cursor.view
-        count, cursor.position = read_uvarint(view, cursor.position)
+        count = tagged_field_count(view, cursor.position)
+        cursor.take(count)
+        if not readers:
+            cursor.position = skip_tagged_fields(view, cursor.position)
+            return
+        cursor.position += 1
         for _ in range(count):
             tag, position = read_uvarint(view, cursor.position)
             size, position = read_uvarint(view, position)
@@ -202,9 +211,7 @@ def _array_reader(read: Reader, known: FieldSchema, compact: bool) -> Reader:
             if not known.nullable:
                 raise MalformedMessage(f"null where the array {known.name} must be")
             return None
-        cursor.elements_left -= length
-        if cursor.elements_left < 0:
-            raise MalformedMessage(f"more than {MAX_ELEMENTS} elements in one message")
+        cursor.take(length)
         return tuple([read(cursor) for _ in range(length)])
 
     return read_array

@@ -20,8 +20,10 @@ from streamactors.broker.protocol.primitives import (
     read_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted,
     skip_tagged_fields,
     string,
+    tagged_field_count,
     uvarint,
 )
 
@@ -113,14 +115,18 @@ def _decode(view: memoryview, position: int, version: int) -> FetchRequest:
 def _decode_topics(view: memoryview, position: int, version: int) -> tuple[list[FetchTopic], int]:
     compact = version >= FIRST_FLEXIBLE
     count, position = read_array_length(view, position, compact)
+    if count < 0:
+        raise MalformedMessage("null where the topics must be")
     topics = []
-    partitions_left = MAX_ELEMENTS
+    left = MAX_ELEMENTS - count  # topics, partitions and unknown tagged fields, all together
     for _ in range(count):
         name, topic_id, position = _read_topic(view, position, version)
         partition_count, position = read_array_length(view, position, compact)
-        partitions_left -= partition_count
-        if partitions_left < 0:
-            raise MalformedMessage(f"more than {MAX_ELEMENTS} partitions in one request")
+        if partition_count < 0:
+            raise MalformedMessage("null where the partitions of a topic must be")
+        left -= partition_count
+        if left < 0:
+            raise MalformedMessage(f"more than {MAX_ELEMENTS} topics and partitions in one request")
         partitions = []
         for _ in range(partition_count):
             if compact:
@@ -128,7 +134,7 @@ def _decode_topics(view: memoryview, position: int, version: int) -> tuple[list[
                 partitions.append(FetchPartition._make(fields))
                 position += _PARTITION_12.size
                 if tags:
-                    position = skip_tagged_fields(view, position - 1)
+                    position, left = skip_counted(view, position - 1, left)
             elif version >= 9:
                 index, epoch, offset, log_start, max_bytes = _PARTITION_9.unpack_from(view, position)
                 partitions.append(FetchPartition(index, epoch, offset, NO_EPOCH, log_start, max_bytes))
@@ -142,7 +148,7 @@ def _decode_topics(view: memoryview, position: int, version: int) -> tuple[list[
                 partitions.append(FetchPartition(index, NO_EPOCH, offset, NO_EPOCH, -1, max_bytes))
                 position += _PARTITION_4.size
         if compact:
-            position = skip_tagged_fields(view, position)
+            position, left = skip_counted(view, position, left)
         topics.append(FetchTopic(name, topic_id, partitions))
     return topics, position
 
@@ -159,6 +165,7 @@ def _read_topic(view: memoryview, position: int, version: int) -> tuple[str, byt
 def _skip_forgotten(view: memoryview, position: int, version: int) -> int:
     compact = version >= FIRST_FLEXIBLE
     count, position = read_array_length(view, position, compact)
+    left = MAX_ELEMENTS - count
     for _ in range(count):
         _, _, position = _read_topic(view, position, version)
         partition_count, position = read_array_length(view, position, compact)
@@ -166,12 +173,13 @@ def _skip_forgotten(view: memoryview, position: int, version: int) -> int:
         if position > len(view):  # nothing need follow that would notice
             raise MalformedMessage("the message ends inside the topics that are forgotten")
         if compact:
-            position = skip_tagged_fields(view, position)
+            position, left = skip_counted(view, position, left)
     return position
 
 
 def _read_replica_id(view: memoryview, position: int) -> int:
-    count, position = read_uvarint(view, position)
+    count = tagged_field_count(view, position)
+    position += 1
     for _ in range(count):
         tag, position = read_uvarint(view, position)
         size, position = read_uvarint(view, position)

@@ -14,6 +14,13 @@ from streamactors.broker.protocol.errors import MalformedMessage
 MAX_ELEMENTS: Final = 250_000
 """Elements of arrays in one message. A hundred megabytes of two-byte elements would be gigabytes of objects."""
 
+MAX_STRING_BYTES: Final = 0x7FFF
+"""What the classic form of a string can say; Kafka allows no more in the compact one."""
+
+MAX_TAGGED_FIELDS: Final = 127
+"""Tagged fields of one struct: as many as one byte can count. None has more than a handful, and a hundred megabytes of
+empty ones would keep everybody waiting for seconds. Apache Kafka has no such limit."""
+
 INT16: Final = Struct(">h")
 INT32: Final = Struct(">i")
 INT64: Final = Struct(">q")
@@ -84,6 +91,8 @@ def read_nullable_string(view: memoryview, position: int, compact: bool) -> tupl
     content = view[position:end]
     if len(content) != length:
         raise MalformedMessage(f"a string of {length} bytes where {len(content)} are left")
+    if length > MAX_STRING_BYTES:
+        raise MalformedMessage(f"a string of {length} bytes; the most is {MAX_STRING_BYTES}")
     try:
         return str(content, "utf-8"), end
     except UnicodeDecodeError as error:
@@ -127,9 +136,30 @@ def read_array_length(view: memoryview, position: int, compact: bool) -> tuple[i
     return length, position
 
 
+def tagged_field_count(view: memoryview, position: int) -> int:
+    """Return how many tagged fields the block at the position has; they begin one byte further on."""
+    if position >= len(view):
+        raise MalformedMessage("the message ends before its tagged fields")
+    count = view[position]
+    if count > MAX_TAGGED_FIELDS:
+        raise MalformedMessage(f"a struct of more than {MAX_TAGGED_FIELDS} tagged fields")
+    return count
+
+
+def skip_counted(view: memoryview, position: int, left: int) -> tuple[int, int]:
+    """Skip a block of tagged fields within an array; return (position after it, `left` less their number).
+
+    Raises MalformedMessage if that is below 0."""
+    left -= tagged_field_count(view, position)
+    if left < 0:
+        raise MalformedMessage(f"more than {MAX_ELEMENTS} elements in one message")
+    return skip_tagged_fields(view, position), left
+
+
 def skip_tagged_fields(view: memoryview, position: int) -> int:
     """Return the position after a block of tagged fields."""
-    count, position = read_uvarint(view, position)
+    count = tagged_field_count(view, position)
+    position += 1
     for _ in range(count):
         _, position = read_uvarint(view, position)
         size, position = read_uvarint(view, position)

@@ -23,6 +23,7 @@ from streamactors.broker.protocol.primitives import (
     read_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted,
     skip_tagged_fields,
     string,
     uvarint,
@@ -106,8 +107,10 @@ def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRe
     position += 7
     if topic_count > 127:
         topic_count, position = read_uvarint(view, position - 1)
+    if topic_count == 0:
+        raise MalformedMessage("null where the topics must be")
     topics: list[TopicRecords] = []
-    partitions_left = MAX_ELEMENTS
+    left = MAX_ELEMENTS  # topics, partitions and unknown tagged fields, all together
     for _ in range(topic_count - 1):
         name, topic_id = "", None
         if version >= FIRST_TOPIC_ID:
@@ -125,9 +128,11 @@ def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRe
         position += 1
         if partition_count > 127:
             partition_count, position = read_uvarint(view, position - 1)
-        partitions_left -= partition_count
-        if partitions_left < 0:
-            raise MalformedMessage(f"more than {MAX_ELEMENTS} partitions in one request")
+        elif partition_count == 0:
+            raise MalformedMessage(f"null where the partitions of topic {name!r} must be")
+        left -= partition_count  # one more than there are: that one stands for the topic
+        if left < 0:
+            raise MalformedMessage(f"more than {MAX_ELEMENTS} topics and partitions in one request")
         partitions: list[PartitionRecords] = []
         for _ in range(partition_count - 1):
             partition, size, more = _INDEX(view, position)
@@ -142,8 +147,14 @@ def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRe
                 if len(records) != size - 1:
                     raise MalformedMessage(f"records of {size - 1} bytes where {len(records)} are left")
             partitions.append((partition, records))
-            position = skip_tagged_fields(view, position) if view[position] else position + 1
-        position = skip_tagged_fields(view, position) if view[position] else position + 1
+            if view[position]:
+                position, left = skip_counted(view, position, left)
+            else:
+                position += 1
+        if view[position]:
+            position, left = skip_counted(view, position, left)
+        else:
+            position += 1
         topics.append((name, topic_id, partitions))
     if view[position]:
         skip_tagged_fields(view, position)
@@ -163,11 +174,15 @@ def _decode_classic(view: memoryview, position: int, version: int) -> ProduceReq
         transactional_id, position = read_nullable_string(view, position, False)
     acks, timeout_ms = _ACKS.unpack_from(view, position)
     topic_count, position = read_array_length(view, position + 6, False)
+    if topic_count < 0:
+        raise MalformedMessage("null where the topics must be")
     topics: list[TopicRecords] = []
     partitions_left = MAX_ELEMENTS
     for _ in range(topic_count):
         name, position = read_string(view, position, False)
         partition_count, position = read_array_length(view, position, False)
+        if partition_count < 0:
+            raise MalformedMessage(f"null where the partitions of topic {name!r} must be")
         partitions_left -= partition_count
         if partitions_left < 0:
             raise MalformedMessage(f"more than {MAX_ELEMENTS} partitions in one request")
@@ -207,14 +222,15 @@ def encode_produce_response(response: ProduceResponse, version: int, correlation
                 partitions[0]
             )
             if message is None and leader is None and not problems:  # one batch that went well: most answers
-                topic = _lonely(name)
+                topic = _lonely(name) if len(name) <= _LONGEST_KEPT else _with_one_partition(name)
                 rest = _PARTITION_9_TO_END.pack(
                     partition, code, base_offset, log_append_time_ms, log_start_offset, 1, 0, 0, 0, throttle_time_ms, 0
                 )
                 return _FRAME_FLEXIBLE.pack(5 + len(topic) + len(rest), correlation_id, 0) + topic + rest
     parts = [b"", _array_length(len(topics), compact)]
     for name, topic_id, partitions in topics:
-        parts.append((topic_id or bytes(16)) if version >= FIRST_TOPIC_ID else _name(name, compact))
+        encode_name = _name if len(name) <= _LONGEST_KEPT else string
+        parts.append((topic_id or bytes(16)) if version >= FIRST_TOPIC_ID else encode_name(name, compact))
         parts.append(_array_length(len(partitions), compact))
         parts += [_encode_partition(partition, version) for partition in partitions]
         if compact:
@@ -229,12 +245,13 @@ def encode_produce_response(response: ProduceResponse, version: int, correlation
     return b"".join(parts)
 
 
-@lru_cache(maxsize=4096)
-def _lonely(name: str) -> bytes:
+def _with_one_partition(name: str) -> bytes:
     """One topic of this name with one partition."""
     return b"\x02" + string(name, True) + b"\x02"
 
 
+_LONGEST_KEPT: Final = 249  # as long as a topic's name may be: what else a client may have asked for is not kept
+_lonely = lru_cache(maxsize=4096)(_with_one_partition)
 _name = lru_cache(maxsize=4096)(string)  # the same few topics, thousands of times
 _array_length = lru_cache(maxsize=256)(array_length)
 

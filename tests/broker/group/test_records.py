@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamactors.broker.coordinator import partitioning
 from streamactors.broker.coordinator.partitioning import java_hash, partition_for
 from streamactors.broker.coordinator.record_codec import CorruptRecord, Reader, too_long
 from streamactors.broker.group.classic_group import Group, GroupRules, GroupState, Member
@@ -173,3 +174,9 @@ def test_names_too_long_for_a_record_are_noticed() -> None:
     assert not too_long("x" * 32_767)
     assert too_long("x" * 32_768)
     assert too_long("ü" * 16_384)
+
+
+def test_long_ids_are_not_kept() -> None:
+    before = partitioning._kept.cache_info().currsize
+    assert partition_for("x" * 257, 50) == partitioning._partition_for("x" * 257, 50)
+    assert partitioning._kept.cache_info().currsize == before

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from streamactors.broker.protocol.api_keys import FIRST_FLEXIBLE, NAMES, is_flexible
 from streamactors.broker.protocol.errors import MalformedMessage, MessageError, UnsupportedVersion
 from streamactors.broker.protocol.messages import decode_request, decode_response, encode_request, encode_response
+from streamactors.broker.protocol.primitives import uvarint
 from streamactors.broker.protocol.schema import FieldSchema, StructSchema, known_versions, load_struct
 
 _RANGES = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -152,3 +153,19 @@ def test_no_such_message() -> None:
         decode_request(3, 99, memoryview(b""))
     with pytest.raises(UnsupportedVersion, match="key 5"):
         decode_request(5, 0, memoryview(b""))
+
+
+def test_tagged_fields_that_nobody_knows_are_bounded() -> None:
+    def request(count: int) -> memoryview:
+        return memoryview(b"\x02a\x02b" + uvarint(count) + b"\x2a\x00" * count)
+
+    assert decode_request(18, 3, request(127), 0).client_software_name == "a"
+    with pytest.raises(MalformedMessage, match="more than 127 tagged fields"):
+        decode_request(18, 3, request(128), 0)
+
+
+def test_tagged_fields_count_as_elements() -> None:
+    # a hundred megabytes of empty fields would keep everybody waiting for seconds
+    topic = bytes(16) + b"\x02a" + b"\x7f" + b"\x2a\x00" * 127
+    with pytest.raises(MalformedMessage, match="more than 250000 elements"):
+        decode_request(3, 12, memoryview(uvarint(2_001) + topic * 2_000 + b"\x00\x00\x00"), 0)
