@@ -6,7 +6,6 @@ The rules have tests of their own (controller/); here it is shown that requests 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,26 +17,6 @@ from streamactors.broker.records.record import NewRecord
 from tests.broker.wire import WireClient
 
 TOPIC, BROKER = 2, 4
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def client(cluster: Cluster) -> Iterator[WireClient]:
-    host, port = cluster.bootstrap_servers.split(":")
-    with WireClient(host, int(port)) as client:
-        yield client
-
-
-@pytest.fixture
-def topic(cluster: Cluster) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    cluster.create_topic(name, 2)
-    return name
 
 
 def create(client: WireClient, version: int, name: str, *, validate_only: bool = False, **fields: Any) -> Any:

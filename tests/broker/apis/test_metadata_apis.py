@@ -24,13 +24,6 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture
-def client(cluster: Cluster) -> Iterator[WireClient]:
-    host, port = cluster.bootstrap_servers.split(":")
-    with WireClient(host, int(port)) as client:
-        yield client
-
-
 def metadata(client: WireClient, version: int, names: list[str] | None, *, create: bool = False) -> Any:
     topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
     body: dict[str, Any] = {"topics": topics}

@@ -191,8 +191,9 @@ def test_a_client_software_name_that_is_none(client: WireClient, name: str) -> N
 def test_a_client_that_wants_to_log_in_is_told_that_it_need_not(
     client: WireClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert client.call(17, 1, {"mechanism": "PLAIN"}).error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert "log in by SASL PLAIN, but PLAINTEXT is a plain listener" in caplog.text
+    for _ in range(20):  # it tries again, many times a second
+        assert client.call(17, 1, {"mechanism": "PLAIN"}).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert caplog.text.count("log in by SASL PLAIN, but PLAINTEXT is a plain listener") == 1
 
 
 def test_two_owners_of_a_key_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
-
 import pytest
 
-from streamactors.broker import Cluster
 from streamactors.broker.errors import ErrorCode
 from tests.broker.apis.transaction_client import (
     READ_COMMITTED,
@@ -21,37 +17,11 @@ from tests.broker.apis.transaction_client import (
 )
 from tests.broker.wire import WireClient
 
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(
-        config={
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 20,
-            "transaction.max.timeout.ms": 100_000,
-        }
-    ) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def client(cluster: Cluster) -> Iterator[WireClient]:
-    host, port = cluster.bootstrap_servers.split(":")
-    with WireClient(host, int(port)) as client:
-        client.call(10, 3, {"key": "any", "key_type": 1})
-        client.call(10, 3, {"key": "any", "key_type": 0})
-        yield client
-
-
-@pytest.fixture
-def topic(cluster: Cluster) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    cluster.create_topic(name, 2)
-    return name
-
-
-@pytest.fixture
-def tx() -> str:
-    return f"tx-{uuid.uuid4().hex[:8]}"
+BROKER_CONFIG = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 20,
+    "transaction.max.timeout.ms": 100_000,
+}
+COORDINATORS = (1, 0)
 
 
 # -- the life of a transaction -----------------------------------------------------------------------------------------
