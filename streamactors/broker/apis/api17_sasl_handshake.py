@@ -5,7 +5,6 @@ listener.   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from streamactors.broker.api import Api, Body
@@ -13,16 +12,13 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
 from streamactors.broker.security import anyone
 
-_log = logging.getLogger("streamactors.broker.network")
-
 
 def handle(request: Request) -> Body:
-    _log.warning(
-        "connection of %s: it wants to log in by SASL %s, but %s is a plain listener; "
+    mechanism = repr(request.message.mechanism[:40]).strip("'")  # it is any text, and a log line is one
+    request.connection.processor.foreigners.report(
+        request.connection,
+        f"wants to log in by SASL {mechanism}, but {request.listener.name} is a plain listener; "
         "set the client's security.protocol to PLAINTEXT",
-        request.connection.peer,
-        request.message.mechanism,
-        request.listener.name,
     )
     return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []}
 

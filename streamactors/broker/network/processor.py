@@ -21,7 +21,7 @@ from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.timing_wheel import Timer
 from streamactors.broker.network.buffers import BufferPool
 from streamactors.broker.network.connection import Connection, Mute
-from streamactors.broker.network.foreign import recognise
+from streamactors.broker.network.foreign import Foreigners, recognise
 from streamactors.broker.network.frame_reader import BadFrame, FrameReader, OutOfBuffers
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.listener import Listener
@@ -49,6 +49,7 @@ class Processor:
         self.max_in_flight_bytes = limits.max_in_flight_bytes
         self.in_flight_bytes = 0
         self.pool = BufferPool(limits.max_receive_bytes)
+        self.foreigners = Foreigners(dispatcher.clock.now_ms)
         self._dispatcher = dispatcher
         self._serve = serve
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
@@ -219,8 +220,11 @@ class Processor:
 
     def _refuse_frame(self, connection: Connection, error: BadFrame) -> None:
         foreign = recognise(error.head)
-        limit = self.limits.max_request_bytes
-        connection.close(foreign or f"{error}; socket.request.max.bytes is {limit}")
+        if foreign is None:
+            connection.close(f"{error}; socket.request.max.bytes is {self.limits.max_request_bytes}")
+        else:
+            self.foreigners.report(connection, f"closed: {foreign}")
+            connection.close("")
 
     def resume(self, connection: Connection) -> None:
         """No reason to be mute is left."""

@@ -18,6 +18,7 @@ from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.network.acceptor import Acceptor
 from streamactors.broker.network.connection import Connection, Mute
+from streamactors.broker.network.foreign import SILENT_MS
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.output import Output
 from streamactors.broker.network.processor import Processor
@@ -280,6 +281,27 @@ def test_what_is_no_frame_closes_the_connection_with_one_line(
         assert len(lines) == 1
         assert said in lines[0]
         assert "127.0.0.1:" in lines[0]
+
+
+def test_a_client_of_another_protocol_that_comes_again_and_again_does_not_fill_the_log(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
+) -> None:
+    # confluent-kafka with security.protocol=SSL connects twenty times a second
+    network = start(echo)
+
+    def comes(head: bytes) -> list[str]:
+        caplog.clear()
+        with network.client() as client:
+            client.send_raw(head)
+            assert client.closed_by_peer()
+        return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+    hello, get = b"\x16\x03\x01\x02\x00\x01\x00", b"GET / HTTP/1.1\r\n\r\n"
+    assert [len(comes(hello)) for _ in range(4)] == [1, 0, 0, 0]
+    assert len(comes(get)) == 1
+    network.clock.advance(SILENT_MS)
+    (line,) = comes(hello)
+    assert line.endswith("PLAINTEXT (3 times more until now)")
 
 
 def test_frames_before_a_bad_one_are_still_served(start: Callable[..., Network]) -> None:
