@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from streamactors.broker.network.listener import address
 from streamactors.broker.server import Broker
 from streamactors.broker.startup import Assembled, assemble, parse_address_of_metrics
 
@@ -25,7 +26,7 @@ def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, tuple[s
 
 def bootstrap_servers(broker: Broker) -> str:
     """Return the addresses that clients are told to use, by comma."""
-    return ",".join(f"{each.advertised_host}:{each.advertised_port}" for each in broker.node.listeners)
+    return ",".join(address(each.advertised_host, each.advertised_port) for each in broker.node.listeners)
 
 
 class EmbeddedBroker:

@@ -15,7 +15,7 @@ from streamactors.broker.config.node_settings import NO_TLS
 from streamactors.broker.config.setting import InvalidSetting
 
 _ADDRESS: Final = re.compile(
-    r"(?:(?P<name>[A-Za-z][A-Za-z0-9_.-]*)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:/\[\]\s]*)):(?P<port>[0-9]{1,5})"
+    r"(?:(?P<name>[A-Za-z][A-Za-z0-9_.-]*)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:/\[\]\s*]*)):(?P<port>[0-9]+)"
 )
 _WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, never a default
 
@@ -71,8 +71,11 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
 def parse_address(setting: str, text: str) -> tuple[str, str, int]:
     """Return (name, host, port) of one address. Raises InvalidSetting naming `setting`."""
     match = _ADDRESS.fullmatch(text.strip())
-    if match is None or int(match["port"]) > 65535:
-        raise _refuse(setting, text, "an address is host:port or NAME://host:port, as in localhost:9092")
+    if match is None:
+        every = "; every interface is an empty host or 0.0.0.0" if "*" in text else ""
+        raise _refuse(setting, text, f"an address is host:port or NAME://host:port, as in localhost:9092{every}")
+    if len(match["port"]) > 5 or int(match["port"]) > 65535:
+        raise _refuse(setting, text, "an address is host:port, with a port from 0 to 65535")
     return _Address((match["name"] or "PLAINTEXT").upper(), match["v6"] or match["host"] or "", int(match["port"]))
 
 

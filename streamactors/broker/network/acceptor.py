@@ -14,7 +14,7 @@ from streamactors.actors.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.network.limits import Limits
-from streamactors.broker.network.listener import Listener
+from streamactors.broker.network.listener import Listener, address
 
 _log = logging.getLogger("streamactors.broker.network")
 
@@ -86,7 +86,7 @@ class Acceptor:
 
 
 def _addresses(spec: ListenerSpec) -> list[tuple[socket.AddressFamily, str]]:
-    if spec.host == "localhost":
+    if spec.host.lower() == "localhost":
         found = [(socket.AF_INET, "127.0.0.1")]
         if _has_ipv6_loopback():
             found.append((socket.AF_INET6, "::1"))
@@ -150,9 +150,9 @@ def _prepare(sock: socket.socket, host: str, limits: Limits) -> None:
 
 
 def _why_not(spec: ListenerSpec, error: OSError) -> str:
-    address = f"{spec.name}://{spec.host}:{spec.port}"
+    where = f"{spec.name}://{address(spec.host, spec.port)}"
     if error.errno == errno.EADDRINUSE:
-        return f"{address}: port {spec.port} is in use; stop who uses it or choose another with --listen"
+        return f"{where}: port {spec.port} is in use; stop who uses it or choose another with --listen"
     if error.errno == errno.EACCES:
-        return f"{address}: no permission to listen on port {spec.port}; choose one above 1023"
-    return f"{address}: cannot listen ({error.strerror}); choose another address with --listen"
+        return f"{where}: no permission to listen on port {spec.port}; choose one above 1023"
+    return f"{where}: cannot listen ({error.strerror}); choose another address with --listen"

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.network.frame_reader import FrameReader
-from streamactors.broker.network.listener import Listener
+from streamactors.broker.network.listener import Listener, address
 from streamactors.broker.network.output import Output
 from streamactors.broker.security import ANONYMOUS
 
@@ -84,7 +84,7 @@ class Connection:
     @property
     def peer(self) -> str:
         """The client's address."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address(self.host, self.port)
 
     def begin(self, request: Request) -> None:
         """Give a request its place in the order of answers."""

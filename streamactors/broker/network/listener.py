@@ -16,4 +16,9 @@ class Listener:
     advertised_port: int
 
     def __str__(self) -> str:
-        return f"{self.name}://{self.advertised_host}:{self.advertised_port}"
+        return f"{self.name}://{address(self.advertised_host, self.advertised_port)}"
+
+
+def address(host: str, port: int) -> str:
+    """Return host:port as it is written: an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

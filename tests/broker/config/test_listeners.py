@@ -55,7 +55,13 @@ def test_the_controllers_listener_is_not_opened() -> None:
     ("settings", "complaint"),
     [
         ({"listeners": "9092"}, "listeners=9092: an address is host:port"),
-        ({"listeners": "localhost:99999"}, "an address is host:port"),
+        ({"listeners": "localhost:99999"}, "an address is host:port, with a port from 0 to 65535"),
+        ({"listeners": f"localhost:{'9' * 5_000}"}, "an address is host:port, with a port from 0 to 65535"),
+        (
+            {"listeners": "*:9092"},
+            "every interface is an empty host or 0.0.0.0",
+        ),  # glibc takes * for one, and clients cannot
+        ({"advertised.listeners": "PLAINTEXT://*:9092"}, "every interface is an empty host or 0.0.0.0"),
         ({"listeners": "A://localhost:1"}, "add A:PLAINTEXT to listener.security.protocol.map"),
         ({"listeners": "localhost:1,localhost:2"}, "listener PLAINTEXT is there twice"),
         ({"listeners": ""}, "there is no listener for clients"),
