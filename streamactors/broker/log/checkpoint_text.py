@@ -41,5 +41,9 @@ def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[tuple[str, int], int]:
-    """Return the offsets by (topic, partition). Raises ValueError."""
+    """Return the offsets by (topic, partition). Raises ValueError.
+
+    An empty file has none: Apache Kafka makes its checkpoints so, and fills them later."""
+    if not data:
+        return {}
     return {(topic, int(partition)): int(offset) for topic, partition, offset in decode_lines(data, 3)}

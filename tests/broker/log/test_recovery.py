@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.log.checkpoint_text import encode_offsets
+from streamactors.broker.log.checkpoint_text import decode_offsets, encode_offsets
 from streamactors.broker.log.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.log_loader import Checkpoints
@@ -389,3 +389,4 @@ def test_recovery_knows_that_a_compacted_log_has_gaps_even_before_its_settings_a
 
 def test_checkpoint_text_is_kafkas() -> None:
     assert encode_offsets({("orders", 0): 12, ("a.b_c", 3): 0}) == b"0\n2\norders 0 12\na.b_c 3 0\n"
+    assert decode_offsets(b"") == {}  # as Apache Kafka leaves cleaner-offset-checkpoint
