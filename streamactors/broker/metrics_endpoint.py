@@ -66,6 +66,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     timeout = CLIENT_TIMEOUT_S
 
+    def do_HEAD(self) -> None:  # probes that want the status alone
+        self.do_GET()
+
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         try:
@@ -84,7 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
         """Keep scrapes out of the log."""

@@ -24,6 +24,7 @@ from streamactors.broker.controller.controller import Controller
 from streamactors.broker.controller.delta import ImageDelta
 from streamactors.broker.controller.metadata_record import Endpoint
 from streamactors.broker.dispatch import Dispatch
+from streamactors.broker.errors import BrokerStartError, StorageError
 from streamactors.broker.group.groups import Groups
 from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.files import Disk
@@ -70,6 +71,11 @@ class Broker:
         """Open the data folder, load everything, listen. Raises BrokerStartError; nothing is left behind then."""
         try:
             self._start()
+        except StorageError as error:
+            self.stop()
+            raise BrokerStartError(
+                f"cannot use the data folder {self._folder}: {error}; see to it, or choose another with --data"
+            ) from error
         except BaseException:
             self.stop()
             raise

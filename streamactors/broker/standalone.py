@@ -31,7 +31,7 @@ def run(
     metrics_address: tuple[str, int] | None = None,
     parent_pipe: int | None = None,
 ) -> None:
-    """Run a broker until SIGTERM or SIGINT, or until `parent_pipe` closes; then stop it cleanly.
+    """Run a broker until SIGTERM, SIGINT or SIGHUP, or until `parent_pipe` closes; then stop it cleanly.
 
     `ready` is called once it can be connected to. Raises BrokerStartError when it cannot start.
     """
@@ -61,7 +61,9 @@ def _on_signals(stop: threading.Event, undo: ExitStack) -> None:
     def asked(*_: Any) -> None:
         stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+            continue  # nohup: it is to outlive its terminal
         undo.callback(signal.signal, number, signal.signal(number, asked))
 
 

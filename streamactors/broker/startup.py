@@ -48,6 +48,8 @@ def assemble(
     elif advertise:
         given["advertised.listeners"] = ",".join(_named("--advertise", address) for address in advertise)
     if data is not None:
+        if not str(data).strip():  # a variable of a script that is not set: what is produced would be gone in the end
+            raise InvalidSetting("--data is empty: name a folder, or leave it out for a temporary one", name="log.dirs")
         given["log.dirs"] = str(data)
         given.pop("log.dir", None)
     given.update(settings or {})
@@ -68,7 +70,9 @@ def parse_setting(text: str) -> tuple[str, str]:
 
 def parse_address_of_metrics(text: str) -> tuple[str, int]:
     """Return (host, port) of a `--metrics-port`, which is on loopback unless a host is given. Raises InvalidSetting."""
-    _, host, port = parse_address("--metrics-port", text if ":" in text else f"127.0.0.1:{text}")
+    if text.strip().isdecimal():
+        text = f"127.0.0.1:{text.strip()}"
+    _, host, port = parse_address("--metrics-port", text)
     return host, port
 
 

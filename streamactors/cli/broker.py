@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -40,7 +42,7 @@ def command(
     metrics_port: str | None,
     log_level: str,
 ) -> None:
-    """Start a Kafka-compatible broker and run it until it is stopped.
+    """Start a Kafka-compatible broker and run it until Ctrl-C or SIGTERM.
 
     \b
     Examples:
@@ -66,6 +68,11 @@ def command(
         folder = f"{assembled.folder}"
         if assembled.temporary:
             folder += " (temporary: it goes with the broker; keep it with --data DIR)"
-        click.echo(f"streamactors broker ready: {where}, data in {folder}, cluster id {broker.node.cluster_id}")
+        line = f"streamactors broker ready: {where}, data in {folder}, cluster id {broker.node.cluster_id}"
+        try:
+            click.echo(line)
+        except OSError as error:  # nobody reads it, or the disk it goes to is full: no reason for a broker to end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
+            logging.getLogger("streamactors.broker").warning("cannot print (%s): %s", error.strerror, line)
 
     run(assembled, ready, metrics_address=metrics_address)

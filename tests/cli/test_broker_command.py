@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -76,7 +77,7 @@ def fails(*arguments: str) -> str:
     return ran.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_says_when_it_is_ready_and_stops_cleanly_on_a_signal(number: signal.Signals) -> None:
     with broker("--listen", "127.0.0.1:0") as running:
         assert "temporary" in running.remark
@@ -88,6 +89,44 @@ def test_it_says_when_it_is_ready_and_stops_cleanly_on_a_signal(number: signal.S
         assert not running.folder.exists()
         assert running.process.stderr is not None
         assert running.process.stderr.read() == ""
+
+
+def test_under_nohup_it_outlives_its_terminal() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the child inherits it
+    try:
+        with broker("--listen", "127.0.0.1:0") as running:
+            running.process.send_signal(signal.SIGHUP)
+            with WireClient("127.0.0.1", running.port()) as client:
+                assert client.call(18, 0, {}).error_code == 0
+            running.process.terminate()
+            assert running.process.wait(20) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("unread", ["a full disk", "a pipe that nobody reads"])
+def test_it_serves_on_when_its_line_cannot_be_printed(unread: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    if unread == "a full disk":
+        output = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reading, output = os.pipe()
+        os.close(reading)
+    with subprocess.Popen(
+        [*COMMAND, "--listen", f"127.0.0.1:{port}"], stdout=output, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.close(output)
+        assert process.stderr is not None
+        assert (
+            f"cannot print ({'No space left on device' if unread == 'a full disk' else 'Broken pipe'})"
+            in process.stderr.readline()
+        )
+        with WireClient("127.0.0.1", port) as client:
+            assert client.call(18, 0, {}).error_code == 0
+        process.terminate()
+        assert process.wait(20) == 0
+        assert process.stderr.read() == ""
 
 
 def test_data_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -104,11 +143,19 @@ def test_data_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
-def test_localhost_is_both_loopback_addresses() -> None:
-    with broker("--listen", "localhost:0") as running:
+@pytest.mark.parametrize("name", ["localhost", "LocalHost"])
+def test_localhost_is_both_loopback_addresses(name: str) -> None:
+    with broker("--listen", f"{name}:0") as running:
         for host in ("127.0.0.1", "::1"):
             with WireClient(host, running.port()) as client:
                 assert client.call(18, 0, {}).error_code == 0
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_an_ipv6_address_is_told_in_brackets() -> None:
+    with broker("--listen", "[::1]:0") as running:
+        assert running.listeners == [f"PLAINTEXT://[::1]:{running.port()}"]
+        assert f"PLAINTEXT://[::1]:{running.port()}: port" in fails("--listen", f"[::1]:{running.port()}")
 
 
 def test_several_listeners_with_names_and_advertised_addresses() -> None:
@@ -157,6 +204,9 @@ def test_metrics_and_a_ready_probe_are_served_over_http() -> None:
         assert 'streamactors_purgatory_delayed{purgatory="Fetch"} 0.0' in lines
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=10) as answer:
             assert answer.read() == b"ready\n"
+        probe = urllib.request.Request(f"http://127.0.0.1:{port}/ready", method="HEAD")
+        with urllib.request.urlopen(probe, timeout=10) as answer:
+            assert (answer.status, answer.read()) == (200, b"")
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/x", timeout=10)
 
@@ -191,6 +241,14 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     assert str(tmp_path) in fails("--listen", "127.0.0.1:0", "--data", str(tmp_path))
+
+
+def test_a_folder_with_a_file_where_a_partition_was(tmp_path: Path) -> None:
+    with Cluster(data=tmp_path) as cluster:
+        cluster.create_topic("a")
+    shutil.rmtree(tmp_path / "a-0")
+    (tmp_path / "a-0").touch()
+    assert f"cannot use the data folder {tmp_path}: " in fails("--listen", "127.0.0.1:0", "--data", str(tmp_path))
 
 
 def test_a_folder_of_something_else(tmp_path: Path) -> None:
@@ -228,6 +286,8 @@ def test_a_folder_whose_metadata_is_damaged(tmp_path: Path) -> None:
         (["--listen", "nonsense"], "an address is host:port"),
         (["--listen", "256.0.0.1:0"], "256.0.0.1"),
         (["--advertise", "0.0.0.0:1"], "clients cannot connect to every interface"),
+        (["--data", ""], "--data is empty: name a folder"),
+        (["--metrics-port", "x"], "--metrics-port=x: an address is host:port"),
         (["--config", "no-such-file"], "no-such-file: No such file or directory"),
         (["--log-level", "loud"], "loud"),
         (["--nonsense"], "No such option"),
