@@ -49,7 +49,10 @@ def command(
         if separator is not None:
             key, found, line = line.partition(separator)
             if not found:
-                raise click.ClickException(f"line {number} has no {key_separator!r} between key and value")
+                before = producer.finish()
+                raise click.ClickException(
+                    f"line {number} has no {key_separator!r} between key and value ({before} records were delivered before)"
+                )
         producer.send(topic, line, key, partition=-1 if partition is None else partition, headers=given)
     count = producer.finish()
     click.echo(f"{count} record{'' if count == 1 else 's'} produced to {topic}")

@@ -139,7 +139,11 @@ def alter(
     Example:
       streamactors topics alter flights --set cleanup.policy=compact --unset retention.ms
     """
-    changes: dict[str, str | None] = {**_settings(settings, "--set"), **dict.fromkeys(unset)}
+    given = _settings(settings, "--set")
+    both = given.keys() & set(unset)
+    if both:
+        raise click.UsageError(f"{min(both)} is both set and unset; give one of the two")
+    changes: dict[str, str | None] = {**given, **dict.fromkeys(unset)}
     if not changes and partitions is None:
         raise click.UsageError("nothing to change: give --set, --unset or --partitions")
     admin = _admin(bootstrap)

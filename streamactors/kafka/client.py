@@ -247,7 +247,10 @@ class LineProducer:
         partition: int = -1,
         headers: Sequence[tuple[str, bytes]] = (),
     ) -> None:
-        """Queue a record. Waits while the queue is full. Raises RecordError when an earlier one could not be delivered."""
+        """Queue a record. Waits while the queue is full.
+
+        Raises RecordError when an earlier one could not be delivered, or this one cannot be; those before it are delivered then.
+        """
         while True:
             self._raise_failure()
             try:
@@ -257,7 +260,10 @@ class LineProducer:
             except BufferError:
                 self._client.poll(0.1)
             except ck.KafkaException as error:
-                raise RecordError(f"topic {topic}: {error.args[0].str()}") from None
+                before = self.finish()
+                raise RecordError(
+                    f"topic {topic}: {error.args[0].str()} ({before} records were delivered before)"
+                ) from None
             else:
                 self._client.poll(0)
                 return

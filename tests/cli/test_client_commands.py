@@ -117,6 +117,7 @@ def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
         (["topics", "create", "x", "--set", "zz"], 2, "its form is key=value"),
         (["topics", "create", "x", "-p", "0"], 2, "-p"),
         (["topics", "alter", "x"], 2, "nothing to change"),
+        (["topics", "alter", "x", "--set", "retention.ms=5", "--unset", "retention.ms"], 2, "both set and unset"),
         (["consume", "none"], 1, "no topic none at"),
         (["consume", "TOPIC", "-p", "9"], 1, "has no partition 9; it has 0 to 1"),
         (["consume", "TOPIC", "--from", "noon"], 2, "give beginning, end, an offset"),
@@ -133,6 +134,18 @@ def test_a_mistake_is_one_line_and_an_exit_code(
     assert complaint in ran.err
     assert ran.err.startswith("streamactors: ")
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "arguments"), [(b"no separator", ["-k", ":"]), (b"k:" + b"x" * 2_000_000, ["-k", ":"])]
+)
+def test_lines_before_a_bad_one_are_delivered_and_counted(
+    streamactors: Run, topic: str, bad: bytes, arguments: list[str]
+) -> None:
+    ran = streamactors("produce", topic, *arguments, stdin=b"a:1\nb:2\n" + bad + b"\nc:3\n")
+    assert ran.code == 1
+    assert ran.err.endswith("(2 records were delivered before)\n")
+    assert len(streamactors("consume", topic, "--json").out.splitlines()) == 2
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
