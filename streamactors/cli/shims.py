@@ -29,8 +29,10 @@ def command(into: str) -> None:
     They start, format and administer this broker, so that test fixtures and tools made for Apache Kafka run
     unmodified: give them DIR as KAFKA_HOME, KAFKA_ROOT or whatever they call it.
 
-     Example: streamactors shims --into ./kafka && ./kafka/bin/kafka-topics.sh --list --bootstrap-server
-    localhost:9092"""
+    \b
+    Example:
+      streamactors shims --into ./kafka && ./kafka/bin/kafka-topics.sh --list --bootstrap-server localhost:9092
+    """
     from streamactors.cli.kafka_scripts import SCRIPTS
 
     folder = Path(into) / "bin"
