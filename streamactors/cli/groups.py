@@ -97,7 +97,10 @@ def reset_offsets(bootstrap: str, group: str, topic: str, target: str, dry_run: 
     WHERE is `earliest`, `latest`, an offset, a number of records to go on (+N) or back (-N) from the committed
     offset, or a time such as 2013-01-01T06:00 (UTC unless it says otherwise): the first record at or after it.
 
-    \b Example: streamactors groups reset-offsets flights-to-store --topic flights --to earliest"""
+    \b
+    Example:
+      streamactors groups reset-offsets flights-to-store --topic flights --to earliest
+    """
     from streamactors.cli.offset_targets import places_of, targets
 
     with _admin(bootstrap) as admin:

@@ -14,8 +14,10 @@ from typing import Final
 from streamactors.broker.config.setting import InvalidSetting
 
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_ESCAPE: Final = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
-_NAME: Final = re.compile(r"(?:[^\\=:\s]|\\.)*")
+_ESCAPE: Final = re.compile(r"\\(u[0-9A-Fa-f]{0,4}|.)", re.DOTALL)
+_WHITE: Final = " \t\f"
+_NAME: Final = re.compile(r"(?:[^\\=: \t\f]|\\.)*")
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
 MAX_BYTES: Final = 1 << 20
 
 
@@ -26,31 +28,33 @@ def read_properties(path: Path) -> dict[str, str]:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise InvalidSetting(f"{path}: larger than {MAX_BYTES} bytes, this is no settings file", name="config")
-        return parse_properties(content.decode("utf-8"))
+        return parse_properties(content.decode("utf-8-sig"))  # some editors begin a file with a byte order mark
     except OSError as error:
         raise InvalidSetting(f"{path}: {error.strerror}; give a server.properties file", name="config") from error
     except UnicodeDecodeError as error:
         raise InvalidSetting(
             f"{path}: not text (byte {error.start}); give a server.properties file", name="config"
         ) from error
+    except ValueError as error:
+        raise InvalidSetting(f"{path}: {error}", name="config") from error
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the names and values of a properties text."""
+    """Return the names and values of a properties text. Raises ValueError for an escape that is no character."""
     settings: dict[str, str] = {}
     for line in _logical_lines(text):
         name = _NAME.match(line).group()  # type: ignore[union-attr]  # matches the empty text too
-        rest = line[len(name) :].lstrip(" \t\f")
+        rest = line[len(name) :].lstrip(_WHITE)
         if rest[:1] in ("=", ":"):
-            rest = rest[1:].lstrip(" \t\f")
+            rest = rest[1:].lstrip(_WHITE)
         settings[_unescape(name)] = _unescape(rest)
     return settings
 
 
 def _logical_lines(text: str) -> Iterator[str]:
     joined = ""
-    for line in text.splitlines():
-        stripped = line.lstrip(" \t\f")
+    for line in _LINE_END.split(text):
+        stripped = line.lstrip(_WHITE)
         if not joined and (not stripped or stripped[0] in "#!"):
             continue
         joined += stripped
@@ -67,6 +71,12 @@ def _logical_lines(text: str) -> Iterator[str]:
 def _unescape(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         code = match[1]
-        return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPES.get(code, code)
+        if code[0] != "u":
+            return _ESCAPES.get(code, code)
+        if len(code) != 5:
+            raise ValueError(
+                f"\\{code}: this escape has four hexadecimal digits; a backslash of a path is written twice"
+            )
+        return chr(int(code[1:], 16))
 
     return _ESCAPE.sub(replace, text)

@@ -25,10 +25,25 @@ from streamactors.broker.config.setting import InvalidSetting
         ("a", {"a": ""}),
         ("listeners=PLAINTEXT://:9092\r\nnode.id=1\r\n", {"listeners": "PLAINTEXT://:9092", "node.id": "1"}),
         ("a=1\\", {"a": "1"}),
+        ("a\x0b=1\x85\u2028\nb\xa0=2", {"a\x0b": "1\x85\u2028", "b\xa0": "2"}),  # no line ends, no white space
+        ("\\\n# a\nb\f=\f1 ", {"b": "1 "}),
     ],
 )
 def test_lines_are_read_as_java_reads_them(text: str, settings: dict[str, str]) -> None:
     assert parse_properties(text) == settings
+
+
+def test_an_escape_that_is_no_character_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=C:\\users\\kafka\n")
+    with pytest.raises(InvalidSetting, match=r"server.properties: \\\\u: this escape has four hexadecimal digits"):
+        read_properties(file)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"\xef\xbb\xbfnode.id=1\r\n")
+    assert read_properties(file) == {"node.id": "1"}
 
 
 def test_a_file_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
