@@ -36,7 +36,7 @@ def test_lines_are_read_as_java_reads_them(text: str, settings: dict[str, str]) 
 def test_an_escape_that_is_no_character_is_said(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("log.dirs=C:\\users\\kafka\n")
-    with pytest.raises(InvalidSetting, match=r"server.properties: \\\\u: this escape has four hexadecimal digits"):
+    with pytest.raises(InvalidSetting, match=r"server.properties: \\u: this escape has four hexadecimal digits"):
         read_properties(file)
 
 
