@@ -83,6 +83,7 @@ class LogAppend(LogCore):
             producer_id, producer_epoch, base_sequence, _ = fields[9:]
             if origin is _CLIENT and (
                 self._walks
+                or base_timestamp > max_timestamp
                 or max_timestamp > now_ms + config.message_timestamp_after_max_ms
                 or base_timestamp < now_ms - config.message_timestamp_before_max_ms
             ):
@@ -169,13 +170,15 @@ class LogAppend(LogCore):
                 max(now_ms - config.message_timestamp_before_max_ms, NO_TIMESTAMP + 1),
                 now_ms + config.message_timestamp_after_max_ms,
             )
-            check_create_time(records, base_timestamp, max_timestamp, bounds)
         if self._walks:
             greatest = check_records(records, keys_required=self.config.compacts, bounds=bounds)
-            if bounds is not None and greatest != max_timestamp:
-                assign_timestamps(records, attributes, greatest)  # the header lied
-            return greatest
-        return max_timestamp
+        elif bounds is not None:
+            greatest = check_create_time(records, base_timestamp, max_timestamp, bounds)
+        else:
+            return max_timestamp
+        if bounds is not None and greatest != max_timestamp:
+            assign_timestamps(records, attributes, greatest)  # the header lied
+        return greatest
 
     def _duplicate(self, producer_id: int, earlier: BatchMetadata) -> AppendResult:
         return AppendResult(

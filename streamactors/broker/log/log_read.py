@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Final, NamedTuple
 
 from streamactors.broker.errors import InvalidRequest, OffsetOutOfRange
+from streamactors.broker.log.config import LONG_MAX
 from streamactors.broker.log.files import LogFile
 from streamactors.broker.log.log_core import LogCore
 from streamactors.broker.log.scan import read_batch, walk_headers
@@ -76,6 +77,22 @@ class ListedOffset(NamedTuple):
 
 
 NOTHING_LISTED: Final = ListedOffset(-1, -1, -1)
+
+
+class Stretch(NamedTuple):
+    """Whole batches in a segment's file, which is held open."""
+
+    file: LogFile
+    position: int
+    end: int
+
+
+def _held(segment: Segment, offset: int) -> Stretch:
+    """Hold the segment from the last indexed batch at or before the offset to its end, as of now."""
+    segment.load_offsets()
+    segment.log.descriptor()  # open from now on, whatever becomes of its name
+    segment.log.hold()
+    return Stretch(segment.log, segment.offsets.lookup(offset), segment.size)
 
 
 class LogRead(LogCore):
@@ -153,55 +170,71 @@ class LogRead(LogCore):
 
         Special timestamps: -1 the end (`up_to` itself), -2 and -4 the start, -3 the record with the greatest timestamp,
         -5 the end of tiered storage, which is none. Raises InvalidRequest for others below 0, CorruptMessage, OSError.
+        A time is looked for without the lock: records may have to be read and decompressed for it.
         """
         with self.lock:
             if timestamp_ms == LATEST:
                 return ListedOffset(up_to, -1, self.epochs.latest)
             if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
                 return ListedOffset(self.log_start_offset, -1, self.epochs.at(self.log_start_offset))
-            if timestamp_ms == LATEST_TIERED:
-                return NOTHING_LISTED
-            if timestamp_ms == MAX_TIMESTAMP:
-                found = self._greatest_timestamp()
-            elif timestamp_ms >= 0:
-                found = self._first_since(timestamp_ms)
-            else:
-                raise InvalidRequest(f"timestamp {timestamp_ms} has no meaning; -1 to -5 and 0 upwards have")
-            return found if found.offset < up_to else NOTHING_LISTED
+        if timestamp_ms == LATEST_TIERED:
+            return NOTHING_LISTED
+        if timestamp_ms == MAX_TIMESTAMP:
+            found = self._greatest_timestamp()
+        elif timestamp_ms >= 0:
+            found = self._first_since(timestamp_ms)
+        else:
+            raise InvalidRequest(f"timestamp {timestamp_ms} has no meaning; -1 to -5 and 0 upwards have")
+        return found if found.offset < up_to else NOTHING_LISTED
 
     def _first_since(self, timestamp_ms: int) -> ListedOffset:
-        for segment in self.segments[self._segment_at(self.log_start_offset) :]:
-            segment.load_times()
-            if segment.greatest.timestamp < timestamp_ms:
-                continue
-            segment.load_offsets()
-            start = segment.offsets.lookup(segment.times.lookup(timestamp_ms).offset)
-            found = self._first_record(segment, start, timestamp_ms)
+        begin = self.log_start_offset
+        while True:
+            with self.lock:
+                segment = self._segment_since(timestamp_ms, begin)
+                if segment is None:
+                    return NOTHING_LISTED
+                begin = self.next_base_offset(segment)
+                stretch = _held(segment, segment.times.lookup(timestamp_ms).offset)
+            found = self._first_record(stretch, timestamp_ms)
             if found.offset >= 0:
                 return found
-        return NOTHING_LISTED
+
+    def _segment_since(self, timestamp_ms: int, begin: int) -> Segment | None:
+        """Return the first segment that ends after `begin` and has a timestamp that is not older."""
+        for segment in self.segments[self._segment_at(begin) :]:
+            segment.load_times()
+            if segment.greatest.timestamp >= timestamp_ms and self.next_base_offset(segment) > begin:
+                return segment
+        return None
 
     def _greatest_timestamp(self) -> ListedOffset:
         best: Segment | None = None
-        for segment in self.segments:
-            segment.load_times()
-            if segment.greatest.timestamp > (best.greatest.timestamp if best else -1):
-                best = segment
-        if best is None:
-            return NOTHING_LISTED
-        timestamp, offset = best.greatest
-        best.load_offsets()
-        return self._first_record(best, best.offsets.lookup(offset), timestamp)
+        with self.lock:
+            for segment in self.segments:
+                segment.load_times()
+                if segment.greatest.timestamp > (best.greatest.timestamp if best else -1):
+                    best = segment
+            if best is None:
+                return NOTHING_LISTED
+            timestamp, offset = best.greatest
+            stretch = _held(best, offset)
+        return self._first_record(stretch, timestamp)
 
-    def _first_record(self, segment: Segment, position: int, timestamp_ms: int) -> ListedOffset:
-        """Return the first record at or after the position that is not older, and not before the log's start."""
-        for at, header in walk_headers(segment.log, position, segment.size):
-            if header.max_timestamp < timestamp_ms or header.next_offset <= self.log_start_offset:
-                continue
-            for record in read_batch(segment.log, at, header.size).records():
-                if record.timestamp >= timestamp_ms and record.offset >= self.log_start_offset:
-                    return ListedOffset(record.offset, record.timestamp, header.leader_epoch)
-        return NOTHING_LISTED
+    def _first_record(self, stretch: Stretch, timestamp_ms: int) -> ListedOffset:
+        """Return the first record of a held stretch that is not older, and not before the log's start; let it go."""
+        file, position, end = stretch
+        try:
+            for at, header in walk_headers(file, position, end):
+                if header.max_timestamp < timestamp_ms or header.next_offset <= self.log_start_offset:
+                    continue
+                for record in read_batch(file, at, header.size).records():
+                    # a record may claim a time beyond all times, where only headers are looked at when it is appended
+                    if timestamp_ms <= record.timestamp <= LONG_MAX and record.offset >= self.log_start_offset:
+                        return ListedOffset(record.offset, record.timestamp, header.leader_epoch)
+            return NOTHING_LISTED
+        finally:
+            file.release()
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """Return (epoch, end offset) of the greatest epoch not above the asked one that wrote here; (-1, -1) if unknown."""

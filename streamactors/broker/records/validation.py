@@ -41,6 +41,8 @@ HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int,
 """As BATCH_HEADER unpacks them."""
 
 _SHOWN_ERRORS = 3
+_MOST_ERRORS: Final = 1_000
+"""A batch of a megabyte can hold a million records; nobody needs to be told of each. Apache Kafka lists them all."""
 
 
 class AppendOrigin(Enum):
@@ -109,10 +111,14 @@ def check_header(records: memoryview, max_message_bytes: int, origin: AppendOrig
     return fields
 
 
-def check_create_time(records: memoryview, base_timestamp: int, max_timestamp: int, bounds: TimestampBounds) -> None:
-    """Raise InvalidTimestamp, naming the records, if the header's timestamps are out of bounds."""
-    if max_timestamp > bounds.latest or NO_TIMESTAMP != base_timestamp < bounds.earliest:
-        check_records(records, keys_required=False, bounds=bounds)
+def check_create_time(records: memoryview, base_timestamp: int, max_timestamp: int, bounds: TimestampBounds) -> int:
+    """Return the greatest timestamp: the header's, or what the records say if the header's are out of bounds or
+    contradict each other. Believed, such a header would keep its segment for ever, and hide it from who asks by time.
+
+    Raises InvalidTimestamp, naming the records, and InvalidRecord."""
+    if base_timestamp <= max_timestamp <= bounds.latest and not NO_TIMESTAMP != base_timestamp < bounds.earliest:
+        return max_timestamp
+    return check_records(records, keys_required=False, bounds=bounds)
 
 
 def check_records(records: memoryview, *, keys_required: bool, bounds: TimestampBounds | None) -> int:
@@ -141,11 +147,18 @@ def check_records(records: memoryview, *, keys_required: bool, bounds: Timestamp
                 about_time = True
                 allowed = f"[{bounds.earliest}, {bounds.latest}]"
                 errors.append(RecordError(index, f"timestamp {timestamp} is out of range, which is {allowed}"))
+            if len(errors) == _MOST_ERRORS:
+                break
     except CorruptMessage as error:
         raise InvalidRecord(f"record batch is malformed after record {index}: {error}") from None
     if about_time:
         raise InvalidTimestamp("one or more records have been rejected due to invalid timestamp", tuple(errors))
     if errors:
         shown = "; ".join(f"record {at}: {message}" for at, message in errors[:_SHOWN_ERRORS])
-        raise InvalidRecord(f"one or more records have been rejected, {len(errors)} in total: {shown}", tuple(errors))
+        total = (
+            f"{len(errors)} in total"
+            if len(errors) < _MOST_ERRORS
+            else f"{len(errors)} before the others were looked at"
+        )
+        raise InvalidRecord(f"one or more records have been rejected, {total}: {shown}", tuple(errors))
     return greatest

@@ -147,3 +147,22 @@ def test_the_walk_refuses_what_does_not_decompress() -> None:
     check(raw)
     with pytest.raises(InvalidRecord, match="malformed"):
         check_records(memoryview(raw), keys_required=False, bounds=None)
+
+
+def test_a_header_whose_times_contradict_each_other_is_not_believed() -> None:
+    bounds = TimestampBounds(0, 1_000)
+    assert check_create_time(memoryview(good()), 10, 20, bounds) == 20
+    assert check_create_time(memoryview(good()), 10, 900, bounds) == 900  # believed: the records are not looked at
+    assert check_create_time(memoryview(good()), 10, 5, bounds) == 20
+    assert check_create_time(memoryview(good()), 10, 1_001, bounds) == 20
+
+
+def test_so_many_bad_records_are_named_and_no_more() -> None:
+    # a megabyte of compressed batch can hold a million records without a key: the answer was sixty megabytes
+    records = [NewRecord(None, b"", 10)] * 5_000
+    with pytest.raises(InvalidRecord, match="1000 before the others were looked at") as caught:
+        check_records(memoryview(build_batch(records)), keys_required=True, bounds=None)
+    assert [error.batch_index for error in caught.value.record_errors] == list(range(1_000))
+    with pytest.raises(InvalidTimestamp) as late:
+        check_records(memoryview(build_batch(records)), keys_required=False, bounds=TimestampBounds(11, 20))
+    assert len(late.value.record_errors) == 1_000
