@@ -57,9 +57,10 @@ def test_a_record_beyond_all_times_is_not_listed(make_log: MakeLog) -> None:
     log = make_log()  # the header is right, so the record is not looked at when it is appended
     log.append_as_leader(lying(0, LAST_TIME, base=NOW_MS, greatest=NOW_MS), 0, NOW_MS)
     assert log.list_offset(MAX_TIMESTAMP, 2) == ListedOffset(0, NOW_MS, 0)
-    log.append_as_leader(lying(LAST_TIME, base=5, greatest=NOW_MS), 0, NOW_MS)
+    log.append_as_leader(lying(0, LAST_TIME, base=5, greatest=NOW_MS), 0, NOW_MS)
+    assert log.list_offset(NOW_MS, 4) == ListedOffset(0, NOW_MS, 0)
     log.advance_log_start(2)
-    assert log.list_offset(NOW_MS, 3) == NOTHING_LISTED
+    assert log.list_offset(NOW_MS, 4) == NOTHING_LISTED
 
 
 def test_a_search_by_time_goes_on_in_later_segments(make_log: MakeLog) -> None:
