@@ -94,6 +94,11 @@ class LiveBroker:
         self.broker.stop()
 
 
+def corrupt(content: bytes) -> bytes:
+    """Return a batch with its last bit flipped."""
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
 def batch(
     *values: bytes,
     producer: tuple[int, int] = (-1, -1),

@@ -6,10 +6,9 @@ import pytest
 
 from tests.differential.apache_kafka import broker as apache
 from tests.differential.test_connector import cluster  # noqa: F401
+from tests.kafka._windows import windows_producer, windows_settings  # noqa: F401
 from tests.kafka.conftest import committed, read_all, system, wait_for  # noqa: F401
 from tests.kafka.test_changelog import (  # noqa: F401
-    settings,
-    test_a_changelog_of_another_partition_count_is_refused,
     test_a_run_that_fails_again_and_again_gives_the_rows_of_one_that_did_not,
     test_K_14_K_16_a_cut_waits_for_a_plain_sink_behind_the_windows,
     test_K_15_the_changelog_keeps_each_open_window_and_the_stream_time,
@@ -20,11 +19,11 @@ from tests.kafka.test_changelog import (  # noqa: F401
     test_R_5_a_restart_changes_nothing_what_was_late_stays_late,
     test_reading_a_changelog_gives_the_newest_of_each_key_up_to_the_end_of_that_moment,
     test_silence_of_a_partition_closes_its_windows,
-    transactional,
 )
 from tests.kafka.test_changelog_crash import (  # noqa: F401
     test_windows_killed_in_the_middle_give_each_final_row_once_and_right,
 )
+from tests.kafka.test_changelog_refusals import test_a_changelog_of_another_partition_count_is_refused  # noqa: F401
 from tests.kafka.test_repartition import (  # noqa: F401
     test_a_run_that_fails_writes_each_row_under_its_new_key_once,
     test_a_stop_leaves_windows_open_and_the_next_run_goes_on,

@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from contextlib import suppress
 
+import pytest
 from confluent_kafka import Producer as BareProducer
 
 from streamactors import Flow, Keep
 from streamactors.broker.wire_request import Refused
-from streamactors.kafka import Consumer, ProducerRecord, Subscriptions, Transactional
+from streamactors.kafka import (
+    Consumer,
+    ConsumerSettings,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+    Transactional,
+)
 from streamactors.windows import BufferConfig, Suppressed, TimeWindows
 
 SECOND = TimeWindows.of_size(1_000).with_grace(500)
 CLOSED = Suppressed.until_window_closes(BufferConfig.unbounded())
+
+
+@pytest.fixture(name="settings")
+def windows_settings(cluster, request):
+    """The group's name begins those of topics."""
+    return ConsumerSettings(
+        cluster.bootstrap_servers,
+        group_id=re.sub(r"[^\w-]", "-", request.node.name),
+        auto_offset_reset="earliest",
+        commit_interval_ms=50,
+        properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
+    )
+
+
+@pytest.fixture(name="transactional")
+def windows_producer(cluster, request):
+    return ProducerSettings(
+        cluster.bootstrap_servers,
+        transactional_id=request.node.name,
+        commit_interval_ms=20,
+        transaction_timeout_ms=20_000,
+    )
+
+
+def changelog_of(settings, store="seconds-store"):
+    return f"{settings.group_id}-{store}-changelog"
 
 
 def rows(seed, count, partitions, keys=5):

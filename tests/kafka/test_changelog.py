@@ -4,59 +4,30 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 import threading
 
 import pytest
 from confluent_kafka import Producer as BareProducer
 
-from streamactors import ActorSystem, Flow, Keep, RestartSettings, RestartSource, Sink, Source
-from streamactors.errors import BuildError
-from streamactors.kafka import Consumer, ConsumerSettings, ProducerSettings, Subscriptions, Transactional
+from streamactors import ActorSystem, Flow, Keep, Sink
 from streamactors.kafka.changelog_topics import ChangelogTopics
 from streamactors.kafka.client import Admin
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.subscriptions import TopicPartition
-from streamactors.windows import RestoreError, TimeWindows
 from streamactors.windows.changelog import META_KEY
-from streamactors.windows.codec import dumps, loads
-from tests.kafka._windows import (
-    SECOND,
+from streamactors.windows.codec import loads
+from tests.kafka._windows import (  # noqa: F401  # fixtures
+    changelog_of,
     counted,
     finals,
     late_to,
     produce,
     read,
     rows,
-    to_records,
+    windows_producer,
+    windows_settings,
     written,
 )
-
-
-@pytest.fixture
-def settings(cluster, request):
-    """The group's name begins those of topics."""
-    return ConsumerSettings(
-        cluster.bootstrap_servers,
-        group_id=re.sub(r"[^\w-]", "-", request.node.name),
-        auto_offset_reset="earliest",
-        commit_interval_ms=50,
-        properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
-    )
-
-
-@pytest.fixture
-def transactional(cluster, request):
-    return ProducerSettings(
-        cluster.bootstrap_servers,
-        transactional_id=request.node.name,
-        commit_interval_ms=20,
-        transaction_timeout_ms=20_000,
-    )
-
-
-def changelog_of(settings, store="seconds-store"):
-    return f"{settings.group_id}-{store}-changelog"
 
 
 def newest(messages):
@@ -291,113 +262,6 @@ def test_silence_of_a_partition_closes_its_windows(cluster, settings, transactio
     control.shutdown().result(30)
     done.result(30)
     assert read(read_all("silent-out")) == [(0, "a@5000", 2)]
-
-
-# ── what is refused at start ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def fails_to_start(settings, transactional, system, topic):
-    _, done = written(counted(settings, topic), f"{topic}-out", transactional).run(system)
-    return done.exception(30)
-
-
-def test_a_changelog_of_another_partition_count_is_refused(cluster, settings, transactional, system):
-    produce(cluster, "count", [(0, "a", 5_000)], 2)
-    cluster.create_topic(changelog_of(settings), partitions=3)
-    error = fails_to_start(settings, transactional, system, "count")
-    assert isinstance(error, RestoreError)
-    assert "has 3 partitions, the input has 2" in str(error)
-
-
-def meta(**changes):
-    fields = {
-        "format": 1,
-        "application": "other",
-        "partition": 0,
-        "partitions": 1,
-        "node": "seconds",
-        "shape": "",
-        "state": {},
-    } | changes
-    return dumps(list(fields.values()))
-
-
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        (meta(), "belongs to application 'other'"),
-        (meta(format=9), "has format version 9, this version reads 1"),
-        (b"\xc1 no msgpack", "is not what this package writes"),
-    ],
-    ids=["application", "format", "bytes"],
-)
-def test_a_changelog_that_is_not_this_ones_is_refused(cluster, settings, transactional, system, value, says):
-    topic = "foreign" + says[-5:].strip(" 1'").replace(" ", "")
-    produce(cluster, topic, [(0, "a", 5_000)], 1)
-    cluster.create_topic(changelog_of(settings), partitions=1)
-    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers})
-    producer.produce(changelog_of(settings), value, META_KEY)
-    assert producer.flush(10) == 0
-    error = fails_to_start(settings, transactional, system, topic)
-    assert isinstance(error, RestoreError)
-    assert says in str(error)
-
-
-def test_topics_of_different_partition_counts_are_refused(cluster, settings, transactional, system):
-    produce(cluster, "uneven-1", [(0, "a", 5_000)], 1)
-    produce(cluster, "uneven-2", [(0, "a", 5_000)], 2)
-    source = (
-        Consumer.records(settings, Subscriptions.topics("uneven-1", "uneven-2"), key="string", until="end")
-        .group_by_key()
-        .windowed_by(SECOND)
-        .count()
-        .to_stream()
-    )
-    error = written(source, "out", transactional).run(system)[1].exception(30)
-    assert isinstance(error, RestoreError)
-    assert "uneven-1 has 1, uneven-2 has 2" in str(error)
-
-
-def test_two_stores_of_one_name_are_refused(cluster, settings, transactional, system):
-    produce(cluster, "twice", [(0, "a", 5_000)], 1)
-    source = Consumer.records(settings, Subscriptions.topics("twice"), key="string", until="end")
-    branch = Flow.identity().group_by_key().windowed_by(SECOND).count().to_stream().to(Sink.ignore())
-    both = source.also_to(branch).group_by_key().windowed_by(SECOND).count().to_stream()
-    error = written(both, "out", transactional).run(system)[1].exception(30)
-    assert isinstance(error, BuildError)
-    assert "name their steps" in str(error)
-
-
-def test_windows_that_are_begun_anew_inside_a_transactional_run_fail_it(
-    cluster, settings, transactional, system, read_all, committed
-):
-    """What the sink outside has written of the first must not be committed with what the second gives again."""
-    produce(cluster, "anew", [(0, "a", 5_000), (0, "a", 9_000)], 1)
-    cluster.create_topic("anew-out", partitions=1)
-
-    def poisoned():
-        def check(row):
-            raise ValueError("poison")
-
-        return counted(settings, "anew").map(check)
-
-    anew = RestartSource.on_failures_with_backoff(RestartSettings(10, 20, 0.0), poisoned)
-    done = anew.map(to_records("anew-out")).run_with(Transactional.sink(transactional), system)
-    assert any(words in str(done.exception(60)) for words in ("poison", "restart the whole graph", "aborted"))
-    assert read_all("anew-out") == []
-    assert committed("anew") == {0: -1001}
-
-
-def test_K_13_a_stage_that_blurs_marks_in_front_of_the_windows_is_refused(settings, system):
-    source = Consumer.records(settings, Subscriptions.topics("x"), key="string")
-    blurred = (
-        source.map_async_unordered(4, lambda record: record).group_by_key().windowed_by(SECOND).count().to_stream()
-    )
-    with pytest.raises(BuildError, match="windows with a changelog needs exact cuts, and stage 'map_async_unordered'"):
-        blurred.run_with(Sink.ignore(), system)
-    Source.from_iterable([]).map_async_unordered(4, lambda record: record).group_by_key().windowed_by(
-        TimeWindows.of_size(10).with_grace(0)
-    ).count().to_stream().run_with(Sink.ignore(), system).result(30)
 
 
 def test_reading_a_changelog_gives_the_newest_of_each_key_up_to_the_end_of_that_moment(cluster, settings):

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import errno
-import logging
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.compression import Compression
-from streamactors.broker.replication.reading import ReadLimits
-from streamactors.clock import VirtualClock
-from tests.broker.live_broker import GatedDisk, LiveBroker, batch, fetch_body, produce_body
-from tests.broker.wire import WireClient, wait_until
+from tests.broker.live_broker import LiveBroker, batch, corrupt, produce_body
+from tests.broker.wire import WireClient
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +88,6 @@ def test_acks_0_with_an_error_closes_the_connection(
     assert "produce to no-such-topic-0 with acks=0 failed: UNKNOWN_TOPIC_OR_PARTITION" in caplog.text
 
 
-def _corrupt(content: bytes) -> bytes:
-    return content[:-1] + bytes([content[-1] ^ 1])
-
-
 def _with_magic(content: bytes, magic: int) -> bytes:
     return content[:16] + bytes([magic]) + content[17:]
 
@@ -106,7 +97,7 @@ def _with_magic(content: bytes, magic: int) -> bytes:
     [
         (None, ErrorCode.INVALID_RECORD),
         (b"", ErrorCode.INVALID_RECORD),
-        (_corrupt(batch(b"a")), ErrorCode.CORRUPT_MESSAGE),
+        (corrupt(batch(b"a")), ErrorCode.CORRUPT_MESSAGE),
         (batch(b"a") * 2, ErrorCode.INVALID_RECORD),
         (batch(b"a")[:40], ErrorCode.INVALID_RECORD),
         (batch(b"x" * 1_100_000), ErrorCode.MESSAGE_TOO_LARGE),
@@ -158,7 +149,7 @@ def test_requests_that_cannot_be_served(
 def test_partitions_of_one_request_succeed_and_fail_each_for_itself(client: WireClient, topic: str) -> None:
     body = produce_body(batch(b"a"), topic)
     body["topic_data"][0]["partition_data"] += [
-        {"index": 1, "records": _corrupt(batch(b"b"))},
+        {"index": 1, "records": corrupt(batch(b"b"))},
         {"index": 7, "records": batch(b"c")},
     ]
     body["topic_data"].append({"name": "no-such-topic", "partition_data": [{"index": 0, "records": batch(b"d")}]})
@@ -204,135 +195,6 @@ def test_an_idempotent_producer_may_repeat_itself(broker: LiveBroker, client: Wi
     assert broker.partition(topic).log_end_offset == 8
 
 
-# ---- waiting for the disk ----
-
-
-@pytest.fixture
-def disk() -> GatedDisk:
-    return GatedDisk()
-
-
-@pytest.fixture
-def flushing(tmp_path: Path, disk: GatedDisk) -> Iterator[LiveBroker]:
-    with LiveBroker(tmp_path, disk=disk) as live:
-        live.create_topic("orders", flush_messages=1)
-        yield live
-        disk.let_go()
-
-
-@pytest.mark.parametrize("acks", [1, -1])
-def test_no_answer_leaves_before_the_sync_that_covers_it(flushing: LiveBroker, disk: GatedDisk, acks: int) -> None:
-    client = flushing.client()
-    disk.hold()
-    client.send(0, 9, produce_body(batch(b"a"), acks=acks))
-    wait_until(lambda: disk.waiting == 1)
-    flushing.on_data_plane(lambda: None)
-    client.socket.settimeout(0.05)
-    with pytest.raises(TimeoutError):
-        client.read_frame()
-    client.socket.settimeout(30)
-    disk.let_go()
-    assert client.receive()[1].responses[0].partition_responses[0].base_offset == 0
-
-
-def test_what_is_not_synced_is_not_seen(flushing: LiveBroker, disk: GatedDisk) -> None:
-    producer, consumer = flushing.client(), flushing.client()
-    disk.hold()
-    producer.send(0, 9, produce_body(batch(b"a")))
-    wait_until(lambda: disk.waiting == 1)
-    partition = consumer.call(1, 12, fetch_body()).responses[0].partitions[0]
-    assert (partition.error_code, partition.high_watermark, partition.records) == (0, 0, b"")
-    consumer.send(1, 12, fetch_body(max_wait_ms=30_000))
-    disk.let_go()
-    partition = consumer.receive()[1].responses[0].partitions[0]
-    assert partition.high_watermark == 1
-    assert len(partition.records) > 0
-
-
-def test_requests_in_flight_share_syncs_and_are_answered_in_order(flushing: LiveBroker, disk: GatedDisk) -> None:
-    client = flushing.client()
-    disk.hold()
-    before = disk.syncs
-    sent = [client.send(0, 9, produce_body(batch(b"%d" % number))) for number in range(50)]
-    wait_until(lambda: flushing.partition("orders").log_end_offset == 50)
-    disk.let_go()
-    answers = [client.receive() for _ in range(50)]
-    assert [correlation_id for correlation_id, _ in answers] == sent
-    assert [answer.responses[0].partition_responses[0].base_offset for _, answer in answers] == list(range(50))
-    assert disk.syncs - before <= 3
-
-
-def test_one_at_a_time_without_pipelining(tmp_path: Path, disk: GatedDisk) -> None:
-    with LiveBroker(tmp_path, {"pipelining": False}, disk=disk) as live:
-        live.create_topic("orders", flush_messages=1)
-        client = live.client()
-        disk.hold()
-        for number in range(5):
-            client.send(0, 9, produce_body(batch(b"%d" % number)))
-        wait_until(lambda: disk.waiting == 1)
-        for _ in range(3):
-            live.on_data_plane(lambda: None)
-        assert live.partition("orders").log_end_offset == 1
-        before = disk.syncs
-        disk.let_go()
-        offsets = [client.receive()[1].responses[0].partition_responses[0].base_offset for _ in range(5)]
-        assert offsets == list(range(5))
-        assert disk.syncs - before == 5
-
-
-def test_a_failed_sync_fails_its_batch_and_those_behind_it_and_a_retry_succeeds(
-    flushing: LiveBroker, disk: GatedDisk, caplog: pytest.LogCaptureFixture
-) -> None:
-    # five in flight, the sync of the second fails: 56 for it, 45 for the three behind, nothing of them stays
-    caplog.set_level(logging.CRITICAL, "streamactors")
-    client = flushing.client()
-    producer_id = client.call(22, 4, {"transactional_id": None, "transaction_timeout_ms": 1000}).producer_id
-
-    def send(number: int) -> None:
-        records = batch(b"%d" % number, producer=(producer_id, 0), sequence=number)
-        client.send(0, 9, produce_body(records))
-
-    def receive() -> Any:
-        return client.receive()[1].responses[0].partition_responses[0]
-
-    send(0)
-    assert receive().error_code == 0
-    disk.hold()
-    disk.failures.append(OSError(errno.EIO, "Input/output error"))
-    for number in range(1, 5):
-        send(number)
-    wait_until(lambda: flushing.partition("orders").log_end_offset == 5)
-    disk.let_go()
-    errors = [ErrorCode(receive().error_code) for _ in range(4)]
-    assert errors == [ErrorCode.KAFKA_STORAGE_ERROR] + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3
-    assert flushing.partition("orders").log_end_offset == 1
-    for number in range(1, 5):
-        send(number)
-    answers = [receive() for _ in range(4)]
-    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 1), (0, 2), (0, 3), (0, 4)]
-    fetched = client.call(1, 12, fetch_body()).responses[0].partitions[0]
-    assert fetched.high_watermark == 5
-
-
-def test_later_batches_of_a_failed_one_are_out_of_order_when_it_failed_at_once(
-    flushing: LiveBroker, disk: GatedDisk
-) -> None:
-    # five in flight, the second is refused: the three behind it do not follow the first
-    client = flushing.client()
-    producer_id = client.call(22, 4, {"transactional_id": None, "transaction_timeout_ms": 1000}).producer_id
-    frames = []
-    for number in range(5):
-        records = batch(b"%d" % number, producer=(producer_id, 0), sequence=number)
-        frames.append(client.frame(0, 9, produce_body(_corrupt(records) if number == 1 else records)))
-    client.send_raw(b"".join(frames))
-    codes = [client.receive()[1].responses[0].partition_responses[0].error_code for _ in range(5)]
-    out_of_order = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert codes == [0, ErrorCode.CORRUPT_MESSAGE, out_of_order, out_of_order, out_of_order]
-    for number in range(1, 5):
-        records = batch(b"%d" % number, producer=(producer_id, 0), sequence=number)
-        assert produced(client, produce_body(records)).base_offset == number
-
-
 def test_a_refusal_tells_where_the_log_starts_if_the_log_was_looked_at(broker: LiveBroker, client: WireClient) -> None:
     """As Apache Kafka 4.1.1 does, error by error."""
     topic = next(_topics)
@@ -366,66 +228,3 @@ def test_a_refusal_tells_where_the_log_starts_if_the_log_was_looked_at(broker: L
 def delete_records(topic: str, offset: int) -> dict[str, Any]:
     partitions = [{"partition_index": 0, "offset": offset}]
     return {"topics": [{"name": topic, "partitions": partitions}], "timeout_ms": 30_000}
-
-
-def test_acks_all_times_out_while_the_disk_hangs(tmp_path: Path, disk: GatedDisk) -> None:
-    clock = VirtualClock()
-    with LiveBroker(tmp_path, clock=clock, disk=disk) as live:
-        live.create_topic("orders", flush_messages=1)
-        client = live.client()
-        disk.hold()
-        client.send(0, 9, produce_body(batch(b"a", timestamp=clock.wall_ms()), timeout_ms=5_000))
-        wait_until(lambda: disk.waiting == 1 and live.node.produce_purgatory.delayed == 1)
-        clock.advance(5_001)
-        answer = client.receive()[1].responses[0].partition_responses[0]
-        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-        disk.let_go()
-        wait_until(lambda: live.partition("orders").high_watermark == 1)
-
-
-def test_a_full_disk_refuses_appends_and_reads_go_on(
-    flushing: LiveBroker, disk: GatedDisk, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.CRITICAL, "streamactors")
-    client = flushing.client()
-    assert produced(client, produce_body(batch(b"a"))).error_code == 0
-    disk.write_failures.append(OSError(errno.ENOSPC, "No space left on device"))
-    assert produced(client, produce_body(batch(b"b"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert produced(client, produce_body(batch(b"c"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    fetched = client.call(1, 12, fetch_body()).responses[0].partitions[0]
-    assert (fetched.error_code, fetched.high_watermark) == (0, 1)
-
-
-def test_a_topic_deleted_while_a_produce_waits(flushing: LiveBroker, disk: GatedDisk) -> None:
-    client, admin = flushing.client(), flushing.client()
-    disk.hold()
-    client.send(0, 9, produce_body(batch(b"a")))
-    wait_until(lambda: flushing.node.produce_purgatory.delayed == 1)
-    admin.send(20, 4, {"topic_names": ["orders"], "timeout_ms": 1000})
-    wait_until(lambda: flushing.node.partitions.get("orders", 0) is None)
-    disk.let_go()
-    code = client.receive()[1].responses[0].partition_responses[0].error_code
-    assert code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR)
-
-
-def test_internal_appends_answer_when_they_are_durable(flushing: LiveBroker, disk: GatedDisk) -> None:
-    outcomes: list[Any] = []
-    disk.hold()
-    flushing.on_data_plane(
-        lambda: flushing.node.partitions.append("orders", 0, bytearray(batch(b"a")), outcomes.append)
-    )
-    wait_until(lambda: disk.waiting == 1)
-    assert outcomes == []
-    disk.let_go()
-    wait_until(lambda: len(outcomes) == 1)
-    assert outcomes[0] == (ErrorCode.NONE, 0, 0)
-    flushing.on_data_plane(
-        lambda: flushing.node.partitions.append("orders", 5, bytearray(batch(b"a")), outcomes.append)
-    )
-    assert outcomes[1].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def test_read_limits_follow_the_isolation_level(flushing: LiveBroker) -> None:
-    partition = flushing.partition("orders")
-    assert ReadLimits(1, 1, 0).bound(partition) == partition.high_watermark
-    assert ReadLimits(1, 1, 1).bound(partition) == partition.last_stable_offset

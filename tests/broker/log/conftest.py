@@ -11,11 +11,19 @@ import pytest
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk
 from streamactors.broker.log.log_loader import Checkpoints
+from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.partition_log import PartitionLog
 from tests.broker.log.manual_pool import ManualPool
 from tests.broker.log.quick_disk import QuickDisk
 
 NOW_MS = 1_700_000_000_000
+MakeLog = Callable[..., PartitionLog]
+
+
+class Time:
+    """The clock of the data folders that `start` opens; set back by it."""
+
+    now_ms = NOW_MS
 
 
 @pytest.fixture
@@ -70,3 +78,25 @@ def reopen(pool: ManualPool) -> Iterator[Callable[..., PartitionLog]]:
     yield reopen
     for log in opened:
         log.abandon()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., LogManager]]:
+    """Open a data folder under the clock `Time`; closed at the end."""
+    started: list[LogManager] = []
+
+    def start(folder: Path | None = None, **options: Any) -> LogManager:
+        logs = LogManager(
+            folder or tmp_path / "data",
+            default_config=LogConfig(),
+            clock_ms=lambda: Time.now_ms,
+            **{"flush_pool": ManualPool(), **options},
+        )
+        logs.open()
+        started.append(logs)
+        return logs
+
+    Time.now_ms = NOW_MS
+    yield start
+    for logs in started:
+        logs.close()

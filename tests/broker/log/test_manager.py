@@ -1,4 +1,4 @@
-"""The data folder as a whole: locking, whose it is, checkpoints, work from time to time, shutting down."""
+"""The data folder as a whole: locking, whose it is, what comes back of it, shutting down."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,54 +16,15 @@ import pytest
 
 from streamactors.broker.errors import BrokerStartError, StorageError
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from streamactors.broker.log.config import LogConfig, ManagerConfig
+from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager, parse_folder
 from streamactors.broker.log.meta_properties import decode_properties
 from streamactors.broker.log.partition_log import PartitionLog
-from streamactors.broker.records.builder import build_batch
-from streamactors.broker.records.record import NewRecord
 from tests.broker.log.conftest import NOW_MS
+from tests.broker.log.data_folder import append, crash
 from tests.broker.log.forgetful_disk import ForgetfulDisk
-from tests.broker.log.manual_pool import ManualPool
 
 TOPIC_ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
-
-
-class Time:
-    now_ms = NOW_MS
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., LogManager]]:
-    started: list[LogManager] = []
-
-    def start(folder: Path | None = None, **options: Any) -> LogManager:
-        logs = LogManager(
-            folder or tmp_path / "data",
-            default_config=LogConfig(),
-            clock_ms=lambda: Time.now_ms,
-            **{"flush_pool": ManualPool(), **options},
-        )
-        logs.open()
-        started.append(logs)
-        return logs
-
-    Time.now_ms = NOW_MS
-    yield start
-    for logs in started:
-        logs.close()
-
-
-def append(log: PartitionLog, count: int = 1) -> None:
-    for _ in range(count):
-        log.append_as_leader(memoryview(build_batch([NewRecord(b"k", b"v" * 50, NOW_MS)])), 0, NOW_MS)
-    log.advance_high_watermark(log.hw_limit)
-
-
-def crash(logs: LogManager) -> None:
-    """What is left of a process that was killed."""
-    logs._open = False
-    logs._abandon()
 
 
 def test_a_new_folder_gets_an_identity_and_keeps_it(start: Callable[..., LogManager]) -> None:
@@ -250,41 +211,6 @@ def test_damaged_checkpoints_are_found_out_again(start: Callable[..., LogManager
     assert log.end_offset == 3
 
 
-def test_deleting_frees_the_name_at_once_and_the_files_after_the_delay(start: Callable[..., LogManager]) -> None:
-    logs = start()
-    log = logs.create("t", 0, TOPIC_ID, LogConfig(file_delete_delay_ms=20_000))
-    append(log)
-    piece = log.read(0, 1000, 1)
-    logs.delete("t", 0)
-    logs.delete("t", 0)
-    assert logs.get("t", 0) is None
-    with pytest.raises(StorageError, match="t-0: the log was deleted"):
-        append(log)
-    assert piece.read()
-    piece.release()
-    fresh = logs.create("t", 0, uuid.uuid4(), LogConfig())
-    assert fresh.end_offset == 0
-    [left] = [name for name in os.listdir(logs.folder) if name.endswith("-delete")]
-    assert left.startswith("t-0.")
-    logs.tick(NOW_MS)
-    logs.tick(NOW_MS + 19_999)
-    assert (logs.folder / left).exists()
-    logs.tick(NOW_MS + 40_000)
-    assert not (logs.folder / left).exists()
-
-
-def test_what_was_being_deleted_is_gone_after_a_restart(start: Callable[..., LogManager]) -> None:
-    logs = start()
-    name = "t" * 249
-    logs.create(name, 0, TOPIC_ID, LogConfig())
-    logs.delete(name, 0)
-    assert max(map(len, os.listdir(logs.folder))) <= 255
-    crash(logs)
-    again = start()
-    assert again.logs() == []
-    assert not [each for each in os.listdir(logs.folder) if each.endswith("-delete")]
-
-
 def test_closing_leaves_no_thread_no_descriptor_and_no_lock(tmp_path: Path) -> None:
     def descriptors() -> int:
         return len(os.listdir("/proc/self/fd"))
@@ -304,97 +230,6 @@ def test_closing_leaves_no_thread_no_descriptor_and_no_lock(tmp_path: Path) -> N
     assert not [name for name in os.listdir(tmp_path / "data") if name.endswith("-delete")]
 
 
-def test_ticks_write_checkpoints_in_their_time(start: Callable[..., LogManager]) -> None:
-    logs = start()
-    log = logs.create("t", 0, TOPIC_ID, LogConfig())
-    append(log, 4)
-    assert logs.tick(NOW_MS) == 5_000
-    assert not (logs.folder / HIGH_WATERMARKS).exists()
-    logs.tick(NOW_MS + 5_000)
-    assert (logs.folder / HIGH_WATERMARKS).read_text() == "0\n1\nt 0 4\n"
-    assert not (logs.folder / RECOVERY_POINTS).exists()
-    log.flush()
-    logs.tick(NOW_MS + 60_000)
-    assert (logs.folder / RECOVERY_POINTS).read_text() == "0\n1\nt 0 4\n"
-
-
-def test_a_clock_that_goes_back_does_not_stop_the_work(start: Callable[..., LogManager]) -> None:
-    logs = start()
-    append(logs.create("t", 0, TOPIC_ID, LogConfig()), 4)
-    logs.tick(NOW_MS)
-    assert logs.tick(NOW_MS - 86_400_000) <= 5_000
-    assert (logs.folder / HIGH_WATERMARKS).exists()
-
-
-def test_idle_ticks_write_nothing(start: Callable[..., LogManager]) -> None:
-    logs = start()
-    append(logs.create("t", 0, TOPIC_ID, LogConfig()), 4)
-    logs.tick(NOW_MS)
-    logs.tick(NOW_MS + 100_000)
-    before = {path: path.stat().st_mtime_ns for path in logs.folder.rglob("*")}
-    logs.tick(NOW_MS + 200_000)
-    assert {path: path.stat().st_mtime_ns for path in logs.folder.rglob("*")} == before
-
-
-def test_ticks_retain_delete_and_let_go(start: Callable[..., LogManager]) -> None:
-    logs = start(config=ManagerConfig(log_retention_check_interval_ms=1000))
-    log = logs.create("t", 0, TOPIC_ID, LogConfig(retention_ms=1000, segment_bytes=300, file_delete_delay_ms=5000))
-    append(log, 10)
-    logs.tick(NOW_MS)
-    logs.tick(NOW_MS + 1001)
-    assert log.log_start_offset == 10
-    assert list(log.directory.glob("*.deleted"))
-    assert not any(segment.log.is_open for segment in log.segments)
-    logs.tick(NOW_MS + 20_000)
-    assert not list(log.directory.glob("*.deleted"))
-
-
-def test_nothing_is_deleted_by_the_defaults_before_the_topics_settings_are_known(
-    start: Callable[..., LogManager],
-) -> None:
-    logs = start()
-    append(logs.create("t", 0, TOPIC_ID, LogConfig(retention_ms=-1)), 3)
-    logs.close()
-    again = start(config=ManagerConfig(log_retention_check_interval_ms=1000))
-    log = again.get("t", 0)
-    assert log is not None
-    week_ms = 8 * 86_400_000
-    again.tick(NOW_MS + week_ms)
-    again.tick(NOW_MS + 2 * week_ms)
-    assert log.log_start_offset == 0
-    log.update_config(LogConfig())
-    again.tick(NOW_MS + 3 * week_ms)
-    assert log.log_start_offset == 3
-
-
-def test_flush_ms_bounds_the_age_of_what_is_not_flushed(start: Callable[..., LogManager]) -> None:
-    pool = ManualPool()
-    logs = start(flush_pool=pool)
-    log = logs.create("t", 0, TOPIC_ID, LogConfig(flush_ms=1000))
-    idle = logs.create("idle", 0, TOPIC_ID, LogConfig(flush_ms=1000))
-    append(log)
-    assert logs.tick(NOW_MS) <= 500
-    pool.run()
-    assert log.recovery_point == 0
-    logs.tick(NOW_MS + 500)
-    pool.run()
-    assert (log.recovery_point, idle.recovery_point) == (1, 0)
-    logs.tick(NOW_MS + 1000)
-    assert pool.run() == 0
-
-
-def test_producers_are_forgotten_in_time(start: Callable[..., LogManager]) -> None:
-    logs = start()
-    log = logs.create("t", 0, TOPIC_ID, LogConfig())
-    batch = build_batch([NewRecord(None, b"", NOW_MS)], producer_id=1, producer_epoch=0, base_sequence=0)
-    log.append_as_leader(memoryview(batch), 0, NOW_MS)
-    logs.tick(NOW_MS)
-    logs.tick(NOW_MS + 86_000_000)
-    assert len(log.producers(NOW_MS)) == 1
-    logs.tick(NOW_MS + 87_400_000)
-    assert log.producers(NOW_MS) == []
-
-
 def test_a_log_that_went_offline_keeps_the_folder_from_being_called_clean(
     start: Callable[..., LogManager], tmp_path: Path
 ) -> None:
@@ -412,25 +247,6 @@ def test_a_log_that_went_offline_keeps_the_folder_from_being_called_clean(
     back = again.get("t", 0)
     assert back is not None
     assert back.end_offset == 1
-
-
-def test_the_cleaners_points_survive(start: Callable[..., LogManager]) -> None:
-    logs = start()
-    config = LogConfig(cleanup_policy=("compact",))
-    log = logs.create("t", 0, TOPIC_ID, config)
-    append(log, 3)
-    log.roll(NOW_MS)
-    assert logs.cleaner.run_once(NOW_MS)
-    assert (logs.folder / "cleaner-offset-checkpoint").read_text() == "0\n1\nt 0 3\n"
-    logs.close()
-    again = start()
-    back = again.get("t", 0)
-    assert back is not None
-    back.update_config(config)
-    assert again.cleaner.cleaned_to(back) == 3
-    again.delete("t", 0)
-    again.create("t", 0, TOPIC_ID, config)
-    assert again.cleaner.cleaned_to(again.get("t", 0)) == 0  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

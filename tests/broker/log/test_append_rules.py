@@ -1,0 +1,153 @@
+"""What an append refuses, corrects and stamps: epochs, timestamps, headers that lie, sizes, and when a segment is rolled."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamactors.broker.errors import (
+    CorruptMessage,
+    FencedLeaderEpoch,
+    InvalidRecord,
+    InvalidTimestamp,
+    RecordListTooLarge,
+    StorageError,
+)
+from streamactors.broker.log.log_follow import UnexpectedAppendOffset
+from streamactors.broker.records.batch import RecordBatch
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.compression import Compression
+from streamactors.broker.records.header import seal
+from streamactors.broker.records.record import NewRecord
+from tests.broker.log.appending import append, values
+from tests.broker.log.conftest import NOW_MS, MakeLog
+
+
+def test_offset_and_epoch_are_written_into_the_producers_buffer_and_into_the_log(make_log: MakeLog) -> None:
+    log = make_log()
+    append(log, b"a", epoch=3)
+    raw = build_batch([NewRecord(None, b"b", NOW_MS)])
+    log.append_as_leader(memoryview(raw), 4, NOW_MS)
+    for batch in (RecordBatch(raw), list(log.replay(0, 2))[1]):
+        batch.ensure_valid()
+        assert (batch.base_offset, batch.leader_epoch) == (1, 4)
+
+
+def test_an_older_leader_epoch_is_fenced_before_anything_is_written(make_log: MakeLog) -> None:
+    log = make_log()
+    append(log, b"a", epoch=5)
+    with pytest.raises(FencedLeaderEpoch, match="leader epoch 4 is over, 5 is current"):
+        append(log, b"b", epoch=4)
+    assert log.end_offset == 1
+
+
+def test_log_append_time_stamps_every_record(make_log: MakeLog) -> None:
+    log = make_log(message_timestamp_type="LogAppendTime")
+    raw = build_batch([NewRecord(None, b"a", 5), NewRecord(None, b"b", 9)], compression=Compression.ZSTD)
+    result = log.append_as_leader(memoryview(raw), 0, NOW_MS)
+    assert result.log_append_time_ms == NOW_MS
+    [batch] = log.replay(0, 2)
+    batch.ensure_valid()
+    assert [record.timestamp for record in batch.records()] == [NOW_MS, NOW_MS]
+    assert log.append_as_leader(memoryview(build_batch([NewRecord(None, b"c", 5)])), 0, NOW_MS + 1).log_append_time_ms
+
+
+def test_create_time_has_bounds(make_log: MakeLog) -> None:
+    log = make_log(message_timestamp_before_max_ms=1000)
+    append(log, b"old enough", timestamp=NOW_MS - 1000)
+    append(log, b"young enough", timestamp=NOW_MS + 3_600_000)
+    append(log, b"none at all", timestamp=-1)
+    for timestamp in (NOW_MS - 1001, NOW_MS + 3_600_001):
+        with pytest.raises(InvalidTimestamp, match="invalid timestamp") as caught:
+            append(log, b"bad", timestamp=timestamp)
+        assert [error.batch_index for error in caught.value.record_errors] == [0]
+    assert log.end_offset == 3
+
+
+def test_header_validation_believes_the_header_and_full_validation_does_not(make_log: MakeLog) -> None:
+    lying = build_batch([NewRecord(None, b"a", NOW_MS), NewRecord(None, b"b", NOW_MS)])
+    lying[-1] = 0x7F  # the last record's header count
+    seal(lying)
+    trusting, careful = make_log(topic="trusting"), make_log(topic="careful", record_validation="full")
+    trusting.append_as_leader(memoryview(bytearray(lying)), 0, NOW_MS)
+    with pytest.raises(InvalidRecord, match="malformed"):
+        careful.append_as_leader(memoryview(bytearray(lying)), 0, NOW_MS)
+    assert careful.end_offset == 0
+
+
+def test_full_validation_corrects_a_max_timestamp_that_lies(make_log: MakeLog) -> None:
+    log = make_log(record_validation="full")
+    raw = build_batch([NewRecord(None, b"a", NOW_MS - 5)])
+    raw[35:43] = (NOW_MS + 1000).to_bytes(8, "big")
+    seal(raw)
+    log.append_as_leader(memoryview(raw), 0, NOW_MS)
+    [batch] = log.replay(0, 1)
+    batch.ensure_valid()
+    assert batch.max_timestamp == NOW_MS - 5
+
+
+def test_compacted_topics_are_always_walked(make_log: MakeLog) -> None:
+    log = make_log(cleanup_policy=("compact",))
+    with pytest.raises(InvalidRecord) as caught:
+        log.append_as_leader(memoryview(build_batch([NewRecord(None, b"a", NOW_MS)])), 0, NOW_MS)
+    assert [error.batch_index for error in caught.value.record_errors] == [0]
+
+
+def test_a_batch_larger_than_a_segment_is_refused(make_log: MakeLog) -> None:
+    log = make_log(segment_bytes=200)
+    with pytest.raises(RecordListTooLarge, match=r"segment.bytes is 200"):
+        append(log, b"x" * 300)
+
+
+def test_segments_roll_by_age_of_their_first_batch(make_log: MakeLog) -> None:
+    log = make_log(segment_ms=1000)
+    append(log, b"a", timestamp=NOW_MS - 5000)
+    append(log, b"b", timestamp=NOW_MS - 4000)
+    assert len(log.segments) == 1
+    append(log, b"c", timestamp=NOW_MS - 3999)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_segments_roll_when_an_index_is_full(make_log: MakeLog) -> None:
+    log = make_log(segment_index_bytes=16, index_interval_bytes=0)
+    for _ in range(9):
+        append(log, b"v")
+    assert len(log.segments) > 2
+    assert values(log, 0, up_to=9) == [b"v"] * (log.segments[1].base_offset)
+
+
+def test_a_closed_log_refuses_appends_by_name(make_log: MakeLog) -> None:
+    log = make_log()
+    log.close()
+    with pytest.raises(StorageError, match="orders-0: the log is closed"):
+        append(log, b"a")
+
+
+def test_a_follower_keeps_offsets_and_epochs(make_log: MakeLog) -> None:
+    leader, follower = make_log(topic="leader"), make_log(topic="follower")
+    for number in range(5):
+        append(leader, b"v%d" % number, epoch=number // 2)
+    with leader.read(0, 1 << 20, 5) as piece:
+        fetched = piece.read()
+    result = follower.append_as_follower(memoryview(fetched), NOW_MS)
+    assert (result.base_offset, result.last_offset) == (0, 4)
+    assert values(follower, 0, up_to=5) == values(leader, 0)
+    assert follower.epochs.entries == leader.epochs.entries
+    with pytest.raises(UnexpectedAppendOffset, match="the log ends at 5"):
+        follower.append_as_follower(memoryview(fetched), NOW_MS)
+
+
+def test_a_follower_takes_no_damaged_and_no_partial_batch(make_log: MakeLog) -> None:
+    leader, follower = make_log(topic="leader"), make_log(topic="follower")
+    for number in range(3):
+        append(leader, b"v%d" % number)
+    with leader.read(0, 1 << 20, 3) as piece:
+        fetched = bytearray(piece.read())
+    follower.append_as_follower(memoryview(fetched)[:-5], NOW_MS)
+    assert follower.end_offset == 2
+    rest = fetched[len(fetched) // 3 * 2 :]
+    with pytest.raises(CorruptMessage, match="without a whole batch"):
+        follower.append_as_follower(memoryview(rest)[:-1], NOW_MS)
+    rest[-1] ^= 1
+    with pytest.raises(CorruptMessage, match="CRC"):
+        follower.append_as_follower(memoryview(rest), NOW_MS)
+    assert follower.end_offset == 2
