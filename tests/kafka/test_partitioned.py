@@ -19,11 +19,7 @@ from streamactors.kafka import (
     Subscriptions,
     TopicPartition,
 )
-
-
-def merged(source, breadth=16, through=None):
-    through = Flow.identity() if through is None else through
-    return source.flat_map_merge(breadth, lambda pair: pair[1].via(through))
+from tests.kafka._partitioned import merged
 
 
 def test_each_partition_has_a_source_of_its_records_in_order(settings, topic_with, system, committed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import replace
 
-from streamactors import Flow, Sink
+from streamactors import Sink
 from streamactors.kafka import (
     Consumer,
     DrainingControl,
@@ -13,11 +13,7 @@ from streamactors.kafka import (
     TopicPartition,
 )
 from streamactors.kafka.errors import ConsumerFailed
-
-
-def merged(source, breadth=16, through=None):
-    through = Flow.identity() if through is None else through
-    return source.flat_map_merge(breadth, lambda pair: pair[1].via(through))
+from tests.kafka._partitioned import merged
 
 
 def test_43_manual_offsets_are_sought_before_the_first_record(settings, topic_with, system):

@@ -14,11 +14,7 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.kafka.client_consumer import StreamConsumer
-
-
-def merged(source, breadth=16, through=None):
-    through = Flow.identity() if through is None else through
-    return source.flat_map_merge(breadth, lambda pair: pair[1].via(through))
+from tests.kafka._partitioned import merged
 
 
 def test_42_what_failed_comes_again_when_the_stream_is_restarted(settings, topic_with, system, committed):

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from streamactors import (
-    Source,
-)
+import pytest
+
+from streamactors import RestartSettings, Source
 from streamactors.testing import TestSink
+
+QUICK = RestartSettings("1s", "8s", random_factor=0)
+
+
+@pytest.fixture(name="clock")
+def virtual_time(virtual_clock, actor_system):
+    return virtual_clock
 
 
 class Factory:

@@ -61,6 +61,19 @@ def test_a_spinning_loop_yields_to_everyone_else(system):
     sink.cancel()
 
 
+def feedback(system, join, source, through, *, into=1):
+    """What is merged goes to a probe, and through a flow back into input `into` of the merge; the source has the other."""
+    with GraphDSL() as g:
+        join, fork = g.add(join), g.add(Broadcast(2))
+        sink = g.add(TestSink.probe(), keep=True)
+        g.add(source) >> join.in_(1 - into)
+        join >> fork
+        fork.out(0) >> sink
+        fork.out(1) >> through >> join.in_(into)
+    (sink,) = g.to_runnable().run(system)
+    return sink
+
+
 def test_a_merge_and_broadcast_feedback_stalls_with_bounded_memory(system):
     emitted = []
 
@@ -68,14 +81,7 @@ def test_a_merge_and_broadcast_feedback_stalls_with_bounded_memory(system):
         emitted.append(x)
         return x
 
-    with GraphDSL() as g:
-        join, fork = g.add(Merge(2)), g.add(Broadcast(2))
-        sink = g.add(TestSink.probe(), keep=True)
-        g.add(Source.range(0, 10**9).map(seen)) >> join.in_(0)
-        join >> fork
-        fork.out(0) >> sink
-        fork.out(1) >> Flow.buffer(10, "backpressure") >> join.in_(1)
-    (sink,) = g.to_runnable().run(system)
+    sink = feedback(system, Merge(2), Source.range(0, 10**9).map(seen), Flow.buffer(10, "backpressure"))
     sink.request(1_000_000)
     assert sink.receive_within("500ms"), "some elements arrive, then nothing more"
     sink.expect_no_message()
@@ -84,28 +90,14 @@ def test_a_merge_and_broadcast_feedback_stalls_with_bounded_memory(system):
 
 
 def test_a_feedback_into_merge_preferred_stays_live(system):
-    with GraphDSL() as g:
-        join, fork = g.add(MergePreferred(1)), g.add(Broadcast(2))
-        sink = g.add(TestSink.probe(), keep=True)
-        g.add(Source.range(0, 10**9)) >> join.in_(1)
-        join >> fork
-        fork.out(0) >> sink
-        fork.out(1) >> Flow.map(lambda x: x) >> join.in_(0)
-    (sink,) = g.to_runnable().run(system)
+    sink = feedback(system, MergePreferred(1), Source.range(0, 10**9), Flow.map(lambda x: x), into=0)
     sink.request(5_000)
     sink.expect_next_n(5_000)
     sink.cancel()
 
 
 def test_a_feedback_through_a_dropping_buffer_stays_live_and_consumes_the_source(system):
-    with GraphDSL() as g:
-        join, fork = g.add(Merge(2)), g.add(Broadcast(2))
-        sink = g.add(TestSink.probe(), keep=True)
-        g.add(Source.range(0, 10**9)) >> join.in_(0)
-        join >> fork
-        fork.out(0) >> sink
-        fork.out(1) >> Flow.buffer(10, "drop_head") >> join.in_(1)
-    (sink,) = g.to_runnable().run(system)
+    sink = feedback(system, Merge(2), Source.range(0, 10**9), Flow.buffer(10, "drop_head"))
     sink.request(5_000)
     got = sink.expect_next_n(5_000)
     assert len(set(got)) > 100, "the source goes on being read"

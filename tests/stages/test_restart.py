@@ -18,15 +18,7 @@ from streamactors import (
 )
 from streamactors.errors import BuildError
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
-from tests.stages.restarting import Factory, failing, start
-
-QUICK = RestartSettings("1s", "8s", random_factor=0)
-
-
-@pytest.fixture
-def clock(virtual_clock, actor_system):
-    return virtual_clock
-
+from tests.stages.restarting import QUICK, Factory, failing, start, virtual_time  # noqa: F401
 
 # ── source ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

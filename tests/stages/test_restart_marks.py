@@ -18,14 +18,7 @@ from streamactors import (
 from streamactors.engine.marks import EndOfInput, Needs
 from streamactors.engine.stage import SINK
 from streamactors.errors import BuildError
-from tests.stages.restarting import Factory, start
-
-QUICK = RestartSettings("1s", "8s", random_factor=0)
-
-
-@pytest.fixture
-def clock(virtual_clock, actor_system):
-    return virtual_clock
+from tests.stages.restarting import QUICK, Factory, start, virtual_time  # noqa: F401
 
 
 @pytest.mark.parametrize(
