@@ -36,12 +36,12 @@ class Dispatch:
         try:
             header = read_request_header(frame)
         except MalformedMessage as error:
-            connection.close(f"not a Kafka request: {error}")
+            connection.close_after_answers(f"not a Kafka request: {error}")
             return
         key, version, _, _, body = header
         api = self._loaded.get(key) or self._node.routes.get(key)
         if api is None:
-            connection.close(f"unknown API key {key} ({NAMES.get(key, 'no such API')})")
+            connection.close_after_answers(f"unknown API key {key} ({NAMES.get(key, 'no such API')})")
             return
         low, high = api.versions
         request = Request(self._node, connection, header, api, len(frame), connection.last_active_ms)
@@ -54,7 +54,7 @@ class Dispatch:
             else:
                 request.message = messages().decode_request(key, version, frame, body)
         except MalformedMessage as error:
-            connection.close(f"bad {_name(request.header)} request: {error}")
+            connection.close_after_answers(f"bad {_name(request.header)} request: {error}")
             return
         connection.begin(request)
         try:
@@ -100,7 +100,7 @@ class Dispatch:
         header = request.header
         if header.api_key != API_VERSIONS:
             low, high = request.api.versions
-            request.connection.close(f"{_name(header)} is served in versions {low} to {high}")
+            request.connection.close_after_answers(f"{_name(header)} is served in versions {low} to {high}")
             return
         request.version = _VERSION_EVERYBODY_READS
         request.connection.begin(request)

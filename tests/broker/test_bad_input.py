@@ -102,13 +102,33 @@ def test_other_protocols_and_impossible_sizes(
     assert said in line
 
 
-def test_requests_before_a_bad_one_are_answered(broker: LiveBroker, client: WireClient) -> None:
-    good = client.frame(0, 9, produce_body(batch(b"good"), acks=1))
-    client.send_raw(good + framed(b"bad"))
-    try:
-        assert client.receive()[1].responses[0].partition_responses[0].error_code == 0
-    except ConnectionError:
-        pass  # the connection may be closed before the answer has left
+@pytest.mark.parametrize(
+    "bad",
+    [
+        framed(b"bad"),
+        struct.pack(">i", -7),
+        b"GET / HTTP/1.1\r\n",
+        framed(struct.pack(">hhih", 4711, 0, 1, -1)),
+        framed(struct.pack(">hhih", 1, 3, 1, -1)),
+        framed(struct.pack(">hhih", 0, 7, 1, -1) + b"\xff\xff\x00"),
+    ],
+    ids=["no header", "a negative size", "HTTP", "an unknown key", "an unknown version", "a bad body"],
+)
+def test_requests_before_a_bad_one_are_answered(broker: LiveBroker, client: WireClient, bad: bytes) -> None:
+    # as in Apache Kafka, which does not read the next request before it has answered this one
+    end = broker.partition("orders").log_end_offset
+    requests = [
+        client.frame(0, 9, produce_body(batch(b"good"), acks=1)),
+        client.frame(1, 12, fetch_body(end + 1, max_wait_ms=2**31 - 1)),
+        client.frame(0, 9, produce_body(batch(b"good"), partition=1)),
+    ]
+    client.send_raw(b"".join(requests) + bad + client.frame(0, 9, produce_body(batch(b"behind"))))
+    assert client.receive()[1].responses[0].partition_responses[0].error_code == 0
+    assert client.receive()[1].responses[0].partitions[0].error_code == 0  # it does not wait now
+    unknown = client.receive()[1].responses[0].partition_responses[0]
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert client.closed_by_peer()
+    assert broker.partition("orders").log_end_offset == end + 1
     still_serves(broker)
 
 

@@ -51,10 +51,28 @@ def handle(request: Request) -> Any:
     if reading.size >= limits.min_bytes or reading.failed or message.max_wait_ms <= 0 or not topics:
         return _answer(request, reading)
     reading.release()
-    DelayedFetch(topics, limits, message.max_wait_ms, lambda: _answer_later(request, read_all(topics, limits))).wait(
-        request.node
-    )
+    _wait(request, topics, limits, message.max_wait_ms)
     return LATER
+
+
+def _wait(request: Request, topics: list[WantedTopic], limits: ReadLimits, max_wait_ms: int) -> None:
+    unfinished = request.connection.unfinished
+
+    def done() -> None:
+        unfinished.discard(delayed)
+        if request.connection.closed:
+            return
+        try:
+            answer = _answer(request, read_all(topics, limits))
+        except Exception:  # noqa: BLE001 - a bug must not leave the client waiting
+            _log.exception("%r failed after its wait", request)
+            answer = _refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if answer is not LATER:
+            request.answer(answer)
+
+    delayed = DelayedFetch(topics, limits, max_wait_ms, done)
+    unfinished.add(delayed)
+    delayed.wait(request.node)
 
 
 def _wanted(request: Request, message: FetchRequest) -> list[WantedTopic]:
@@ -87,12 +105,6 @@ def _answer(request: Request, reading: Reading) -> FetchResponse[LogSlice] | Lat
 
     request.node.helpers.run(lambda: warm(cold), warmed)
     return LATER
-
-
-def _answer_later(request: Request, reading: Reading) -> None:
-    answer = _answer(request, reading)
-    if answer is not LATER:
-        request.answer(answer)
 
 
 def _encode(answer: FetchResponse[LogSlice], version: int, correlation_id: int) -> list[Part]:

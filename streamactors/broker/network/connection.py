@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from streamactors.broker.network.frame_reader import FrameReader
 from streamactors.broker.network.listener import Listener, address
@@ -32,6 +32,16 @@ class Mute:
     QUEUE_FULL: Final = 8  # too many bytes of requests in service, over all connections
     THROTTLED: Final = 16  # a quota; the place for it (KIP-219)
     HANDLER: Final = 32  # a handler must not see the next request before it is done with this one
+    CLOSING: Final = 64  # nothing is read any more; it is closed when what was asked is answered
+
+
+_CLOSED_BY_PEER: Final = (7, 8)  # TCP_CLOSE, TCP_CLOSE_WAIT
+
+
+class Unfinished(Protocol):
+    """Something that a request waits for, and that can be brought to its end at any time."""
+
+    def force_complete(self) -> bool: ...
 
 
 class Connection:
@@ -53,6 +63,7 @@ class Connection:
         "reader",
         "registered",
         "socket",
+        "unfinished",
     )
 
     def __init__(
@@ -80,11 +91,20 @@ class Connection:
         self.registered = (True, False)  # for reading, for writing
         self.closed = False
         self.last_active_ms = now_ms
+        self.unfinished: set[Unfinished] = set()
+        """What requests wait for that nobody waits for any more once the connection ends."""
 
     @property
     def peer(self) -> str:
         """The client's address."""
         return address(self.host, self.port)
+
+    @property
+    def left_by_peer(self) -> bool:
+        """Whether the client has closed its end, as can be seen without reading (on Linux)."""
+        if not hasattr(socket, "TCP_INFO"):
+            return False
+        return self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _CLOSED_BY_PEER
 
     def begin(self, request: Request) -> None:
         """Give a request its place in the order of answers."""
@@ -123,6 +143,19 @@ class Connection:
             if not self.muted and not self.closed:
                 self.processor.resume(self)
 
+    def close_after_answers(self, reason: str) -> None:
+        """Read no more, and close the connection when the requests before have their answers, which must not wait for
+        anything long. As `close` else."""
+        if self.closed or self.muted & Mute.CLOSING:
+            return
+        if reason:
+            _log.warning("connection of %s closed: %s", self.peer, reason)
+        self.muted |= Mute.CLOSING
+        self.reader.close()
+        for each in tuple(self.unfinished):
+            each.force_complete()
+        self.processor.has_output(self)
+
     def close(self, reason: str) -> None:
         """Close the connection; its requests go on, their answers are dropped. One log line if there is a reason."""
         if self.closed:
@@ -137,6 +170,8 @@ class Connection:
             self.processor.in_flight_bytes -= request.size
             _release(request)
         self.in_flight.clear()
+        for each in tuple(self.unfinished):
+            each.force_complete()
         self.socket.close()
 
     def __str__(self) -> str:

@@ -221,10 +221,10 @@ class Processor:
     def _refuse_frame(self, connection: Connection, error: BadFrame) -> None:
         foreign = recognise(error.head)
         if foreign is None:
-            connection.close(f"{error}; socket.request.max.bytes is {self.limits.max_request_bytes}")
+            connection.close_after_answers(f"{error}; socket.request.max.bytes is {self.limits.max_request_bytes}")
         else:
             self.foreigners.report(connection, f"closed: {foreign}")
-            connection.close("")
+            connection.close_after_answers("")
 
     def resume(self, connection: Connection) -> None:
         """No reason to be mute is left."""
@@ -306,7 +306,10 @@ class Processor:
         if not drained:
             connection.muted |= Mute.OUTPUT
             self._register(connection)
-        elif connection.muted & Mute.OUTPUT:
+        elif connection.muted & (Mute.OUTPUT | Mute.CLOSING):
+            if connection.muted & Mute.CLOSING and not connection.in_flight:
+                connection.close("")
+                return
             connection.last_active_ms = self._now_ms()
             connection.unmute(Mute.OUTPUT)
             self._register(connection)
@@ -329,7 +332,9 @@ class Processor:
         limits = self.limits
         for connection in list(self.connections.values()):
             silent_ms = now_ms - connection.last_active_ms
-            if connection.in_flight or connection.muted & ~(Mute.OUTPUT | Mute.MEMORY):
+            if connection.in_flight or connection.muted & ~(Mute.OUTPUT | Mute.MEMORY | Mute.CLOSING):
+                if connection.muted and connection.left_by_peer:
+                    connection.close("")  # who is not read from cannot be heard to leave
                 continue  # it waits for us
             if silent_ms > limits.max_idle_ms:
                 connection.close("" if not connection.output else "it does not read its answers")
