@@ -23,7 +23,7 @@ def test_the_ten_lines_of_python() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", example("python")], capture_output=True, text=True, timeout=60, check=False
     )
-    assert (ran.returncode, ran.stdout) == (0, "b'hello'\n"), ran.stderr
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "b'hello'\n", "")
 
 
 def test_the_command_line(tmp_path: Path) -> None:
