@@ -39,15 +39,17 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = 7 * DAY_MS
 
+    roll_ms: int = dataclasses.field(init=False)
+    """Age at which a segment is closed: a compacted one in time for max.compaction.lag.ms, which closed ones wait for."""
+
+    def __post_init__(self) -> None:
+        roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+        object.__setattr__(self, "roll_ms", roll_ms)  # every append asks for it
+
     @classmethod
     def of(cls, settings: object) -> LogConfig:
         """Return the values that an object with attributes of the same names has, such as a topic's resolved settings."""
-        return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(cls)})
-
-    @property
-    def roll_ms(self) -> int:
-        """Age at which a segment is closed: a compacted one in time for max.compaction.lag.ms, which closed ones wait for."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+        return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(cls) if field.init})
 
     @property
     def compacts(self) -> bool:

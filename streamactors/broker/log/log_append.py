@@ -61,6 +61,9 @@ class LogAppend(LogCore):
     _owed_from = 0  # first offset whose required flush has not happened; == _owed_to: none is owed
     _owed_to = 0
 
+    sole_replica = False
+    """No other broker has a copy to wait for: the high watermark follows each append as far as `hw_limit`."""
+
     @property
     def hw_limit(self) -> int:
         """How far the high watermark may go: to the end, or to the first record whose required flush is still owed."""
@@ -121,12 +124,12 @@ class LogAppend(LogCore):
             base_offset = self.end_offset
             last_offset = base_offset + last_offset_delta
             segment = self.active
-            if segment.must_roll(size, last_offset, max_timestamp, now_ms, config):
-                segment = self._roll(now_ms)
-            if leader_epoch != self.epochs.latest:
-                self._change_epoch(leader_epoch)
-            assign_offset(records, base_offset, leader_epoch)
             try:
+                if segment.must_roll(size, last_offset, max_timestamp, now_ms, config):
+                    segment = self._roll(now_ms)
+                if leader_epoch != self.epochs.latest:
+                    self._change_epoch(leader_epoch)
+                assign_offset(records, base_offset, leader_epoch)
                 segment.append(records, size, last_offset, max_timestamp)
             except OSError as error:
                 raise self._append_failed(error) from error
@@ -146,6 +149,10 @@ class LogAppend(LogCore):
                 if self._owed_from >= self._owed_to:
                     self._owed_from = base_offset
                 self._owed_to = end_offset
+            if self.sole_replica:
+                limit = self._owed_from if self._owed_from < self._owed_to else end_offset
+                if limit > self.high_watermark:
+                    self._raise_high_watermark(limit)
             start, generation = self.log_start_offset, self.generation
             return _new(
                 AppendResult,
@@ -234,8 +241,11 @@ class LogAppend(LogCore):
             offset = min(offset, self.end_offset)
             if offset <= self.high_watermark:
                 return False
-            self.high_watermark = offset
-            if self.first_unstable is not None:
-                self.producer_state.high_watermark_moved(offset)
-                self.first_unstable = self.producer_state.first_unstable()
+            self._raise_high_watermark(offset)
             return True
+
+    def _raise_high_watermark(self, offset: int) -> None:
+        self.high_watermark = offset
+        if self.first_unstable is not None:
+            self.producer_state.high_watermark_moved(offset)
+            self.first_unstable = self.producer_state.first_unstable()

@@ -116,9 +116,9 @@ class Segment:
             age_ms = now_ms - self.created_ms
         return (
             age_ms > config.roll_ms - self._jitter_ms
-            or self.offsets.is_full
-            or self.times.is_full
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+            # it matters when the batch would need an entry: once in 4 KB
+            or (self._bytes_since_index > self._index_interval and (self.offsets.is_full or self.times.is_full))
         )
 
     def position_of(self, offset: int) -> tuple[int, int, int]:

@@ -86,6 +86,11 @@ class ProduceResponse(NamedTuple):
     throttle_time_ms: int = 0
 
 
+def produced(topics: Sequence[TopicProduced]) -> ProduceResponse:
+    """Return the response, made without the class's own, slower constructor."""
+    return _new(ProduceResponse, (topics, 0))
+
+
 def decode_produce_request(view: memoryview, position: int, version: int) -> ProduceRequest:
     """Decode a request's body; views of records live as long as the frame. Raises MalformedMessage."""
     try:
@@ -99,16 +104,17 @@ def decode_produce_request(view: memoryview, position: int, version: int) -> Pro
 def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRequest:
     # Varints of one byte and empty tag blocks are read in place: small requests come by the ten thousand.
     transactional_id = None
-    if view[position]:
-        transactional_id, position = read_nullable_string(view, position, True)
-    else:
-        position += 1
-    acks, timeout_ms, topic_count = _ACKS_FLEXIBLE.unpack_from(view, position)
-    position += 7
+    length, acks, timeout_ms, topic_count = _START_FLEXIBLE(view, position)
+    position += 8
+    if length:
+        transactional_id, position = read_nullable_string(view, position - 8, True)
+        acks, timeout_ms, topic_count = _ACKS_FLEXIBLE.unpack_from(view, position)
+        position += 7
     if topic_count > 127:
         topic_count, position = read_uvarint(view, position - 1)
     if topic_count == 0:
         raise MalformedMessage("null where the topics must be")
+    limit = len(view)
     topics: list[TopicRecords] = []
     left = MAX_ELEMENTS  # topics, partitions and unknown tagged fields, all together
     for _ in range(topic_count - 1):
@@ -119,8 +125,11 @@ def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRe
         else:
             length = view[position]
             end = position + length
-            if 0 < length < 128 and end < len(view):
-                name = _text(view[position + 1 : end])
+            if 0 < length < 128 and end < limit:
+                try:
+                    name = str(view[position + 1 : end], "utf-8")
+                except UnicodeDecodeError as problem:
+                    raise MalformedMessage(f"a string that is not UTF-8: {problem}") from None
                 position = end
             else:
                 name, position = read_string(view, position, True)
@@ -143,9 +152,9 @@ def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRe
             position = begin
             if size:
                 position += size - 1
+                if position > limit:
+                    raise MalformedMessage(f"records of {size - 1} bytes where {limit - begin} are left")
                 records = view[begin:position]
-                if len(records) != size - 1:
-                    raise MalformedMessage(f"records of {size - 1} bytes where {len(records)} are left")
             partitions.append((partition, records))
             if view[position]:
                 position, left = skip_counted(view, position, left)
@@ -159,13 +168,6 @@ def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRe
     if view[position]:
         skip_tagged_fields(view, position)
     return _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
-
-
-def _text(content: memoryview) -> str:
-    try:
-        return str(content, "utf-8")
-    except UnicodeDecodeError as problem:
-        raise MalformedMessage(f"a string that is not UTF-8: {problem}") from None
 
 
 def _decode_classic(view: memoryview, position: int, version: int) -> ProduceRequest:
@@ -198,7 +200,8 @@ def _decode_classic(view: memoryview, position: int, version: int) -> ProduceReq
 _INT32: Final = INT32.unpack_from
 _INDEX: Final = Struct(">iBB").unpack_from  # and the first two bytes of the records' size (or one, and a tag count)
 _ACKS: Final = Struct(">hi")  # acks, timeout
-_ACKS_FLEXIBLE: Final = Struct(">hiB")  # and the first byte of the number of topics
+_START_FLEXIBLE: Final = Struct(">BhiB").unpack_from  # no transactional id, then as the next
+_ACKS_FLEXIBLE: Final = Struct(">hiB")  # acks, timeout and the first byte of the number of topics
 _FRAME: Final = Struct(">ii")
 _FRAME_FLEXIBLE: Final = Struct(">iiB")  # with no tagged fields in the header
 _THROTTLE_FLEXIBLE: Final = Struct(">iB")  # with no tagged fields after it

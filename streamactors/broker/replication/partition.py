@@ -56,6 +56,7 @@ class Partition:
         self.topic = state.topic
         self.topic_id = state.topic_id
         self.log = log
+        log.sole_replica = len(state.isr) == 1
         self.deleted = False
 
     @property
@@ -103,6 +104,7 @@ class Partition:
     def become(self, state: PartitionState) -> None:
         """Take over what the metadata says now."""
         before, self.state = self.state, state
+        self.log.sole_replica = len(state.isr) == 1
         if self.is_leader and state.leader_epoch > before.leader_epoch:
             self.log.assign_leader_epoch(state.leader_epoch)
         self.changed()
@@ -120,9 +122,9 @@ class Partition:
     def append(self, records: memoryview, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
         """Append one batch as leader. Raises BrokerError. Whoever answers acks 1 or -1 must look at `settled` first."""
         log = self.log
+        before = log.high_watermark
         result = log.append_as_leader(records, self.state.leader_epoch, now_ms, origin)
-        limit = log.hw_limit
-        if limit > log.high_watermark and log.advance_high_watermark(limit):
+        if log.high_watermark > before:
             self.changed()
         return result
 
