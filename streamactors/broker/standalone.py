@@ -5,6 +5,7 @@ Owner: the process's main thread, which does nothing but wait. The command line 
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("streamactors.broker")
 
 _PARENT_POLL_SECONDS: Final = 1.0
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def run(
@@ -53,8 +55,18 @@ def run(
 
             endpoint = MetricsEndpoint(broker.node, metrics_address)
             undo.callback(endpoint.close)
+        _collect_seldom()
         ready(broker)
         stop.wait()
+
+
+def _collect_seldom() -> None:
+    """Spare the requests the cyclic garbage collector, in a process that is the broker's own.
+
+    What the start has made lives as long as the process, and a request leaves no cycles; but one to a thousand partitions
+    makes objects enough for several collections, a twentieth of its time."""
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _on_signals(stop: threading.Event, undo: ExitStack) -> None:
