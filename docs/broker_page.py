@@ -44,6 +44,8 @@ In general:
 - Batches are checked by their header and CRC, record by record only in compacted topics or with `record.validation=full`.
 - `compression.type` other than `producer` is refused: batches are stored as the producer compressed them.
 - Up to 64 requests of a connection are served at the same time and answered in their order (`pipelining=false` serves one).
+- A topic's own `min.insync.replicas` is taken at its word: with fewer replicas, acks=all is refused. Apache Kafka asks for no
+  more than there are, as this broker does where only the broker's default says so.
 - Unknown settings are refused everywhere; Apache Kafka keeps unknown broker settings.
 - `Cluster()` turns the rebalance delay off and gives the internal topics 4 partitions each.
 

@@ -131,8 +131,14 @@ class MetadataPublisher:
         return (partition for partition in topic.partitions if here in partition.replicas)
 
     def _log_config(self, config: BrokerConfig, image: MetadataImage, topic: TopicImage) -> tuple[LogConfig, int]:
-        settings = resolve_topic(config, image.topic_overrides(topic.name))
-        return LogConfig.of(settings), settings.min_insync_replicas
+        overrides = image.topic_overrides(topic.name)
+        settings = resolve_topic(config, overrides)
+        least_in_sync = settings.min_insync_replicas
+        if "min.insync.replicas" not in overrides:
+            # the broker's default asks for no more replicas than there are, as in Apache Kafka: a single broker with the
+            # settings of a cluster could acknowledge nothing, not even a commit. A topic of its own is taken at its word.
+            least_in_sync = min([least_in_sync, *(len(partition.replicas) for partition in topic.partitions)])
+        return LogConfig.of(settings), least_in_sync
 
 
 def _state(topic: TopicImage, partition: PartitionImage, least_in_sync: int) -> PartitionState:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from streamactors.broker import Cluster
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.record import NewRecord
 from tests.broker.live_broker import LiveBroker
+from tests.broker.wire import WireClient
 
-BROKER = 4
+TOPIC, BROKER = 2, 4
 
 
 def alter(broker: LiveBroker, **settings: int) -> int:
@@ -42,3 +47,25 @@ def test_new_limits_hold_at_once_and_after_a_restart(tmp_path: Path) -> None:
         assert broker.client().closed_by_peer()
     with LiveBroker(tmp_path) as broker:
         assert broker.on_data_plane(lambda: kept(broker)) == (3, 900_000, 7)
+
+
+def test_a_cluster_s_min_insync_replicas_does_not_keep_a_single_broker_from_acknowledging(tmp_path: Path) -> None:
+    # Apache Kafka asks for no more replicas in sync than a partition has; here groups could not even commit
+    with Cluster(data=tmp_path, config={"min.insync.replicas": 2}) as cluster:
+        cluster.create_topic("inherits")
+        cluster.create_topic("asks", config={"min.insync.replicas": "2"})
+        host, port = cluster.bootstrap_servers.split(":")
+        with WireClient(host, int(port)) as client:
+            assert produced(client, "inherits") == ErrorCode.NONE
+            assert produced(client, "asks") == ErrorCode.NOT_ENOUGH_REPLICAS
+            assert client.call(10, 0, {"key": "g"}).error_code == ErrorCode.NONE
+            commit = {"name": "inherits", "partitions": [{"partition_index": 0, "committed_offset": 1}]}
+            answer = client.call(8, 2, {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": [commit]})
+            assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+def produced(client: WireClient, topic: str) -> int:
+    data = [{"name": topic, "partition_data": [{"index": 0, "records": bytes(build_batch([NewRecord(None, b"x")]))}]}]
+    answer = client.call(0, 9, {"acks": -1, "timeout_ms": 5_000, "topic_data": data})
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code

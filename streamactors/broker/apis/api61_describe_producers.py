@@ -1,13 +1,14 @@
 """DescribeProducers: the idempotent and transactional producers that partitions remember.
 
 Versions: 0.   Authorised: READ of each TOPIC.
-Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.   Differs from Apache Kafka: nothing."""
+Errors: INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from streamactors.broker.api import Api, Body
+from streamactors.broker.controller.topic_name import topic_name_complaint
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
 from streamactors.broker.security import Operation, ResourceType, each
@@ -37,6 +38,9 @@ def _partition(request: Request, topic: str, number: int) -> dict[str, Any]:
     node = request.node
     if not request.allowed(Operation.READ, ResourceType.TOPIC, topic):
         return _refused(number, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    complaint = topic_name_complaint(topic)
+    if complaint is not None:
+        return _refused(number, ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {complaint}")
     if topic not in node.controller.image.topics:
         return _refused(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN)
     partition = node.partitions.get(topic, number)

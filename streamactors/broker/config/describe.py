@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from itertools import dropwhile
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.config.broker_config import BrokerConfig
@@ -122,7 +123,9 @@ def _layers(config: BrokerConfig, name: str) -> list[SynonymEntry]:
         layers += [
             SynonymEntry(n, declared[n].format(declared[n].parse(given[n])), source) for n in names if n in given
         ]
-    default = declared[name].format(declared[name].default)
-    if default is not None:
-        layers.append(SynonymEntry(name, default, ConfigSource.DEFAULT))
-    return layers
+    for n in names:
+        default = declared[n].format(declared[n].default)
+        if default is not None:
+            layers.append(SynonymEntry(n, default, ConfigSource.DEFAULT))
+    # as Kafka tells it: what a coarser unit says is only told behind something that the finest one says
+    return list(dropwhile(lambda layer: layer.name != name, layers))

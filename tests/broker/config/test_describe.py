@@ -53,6 +53,11 @@ def test_a_coarser_unit_is_converted_and_gives_way_to_a_finer_one() -> None:
     assert topic(BrokerConfig.of({"log.retention.hours": -1}), "retention.ms").value == "-1"
     both = BrokerConfig.of({"log.retention.hours": 2, "log.retention.minutes": 3})
     assert topic(both, "retention.ms").value == "180000"
+    assert topic(both, "retention.ms").synonyms == ()
+    finest = BrokerConfig.of({"log.retention.minutes": 3}).with_dynamic({"log.retention.ms": "5"}, {})
+    assert [(s.name, s.value) for s in topic(finest, "retention.ms").synonyms] == [
+        ("log.retention.ms", "5"), ("log.retention.minutes", "3"), ("log.retention.hours", "168")
+    ]  # fmt: skip
 
 
 def test_a_broker_setting_tells_whether_it_can_be_changed_while_running() -> None:
