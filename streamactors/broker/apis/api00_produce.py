@@ -4,7 +4,8 @@ Versions: 0-13 (0-2 for record batches only; 7 zstd KIP-110; 8 record errors KIP
 KIP-951; 13 topic ids KIP-516).   Authorised: WRITE TOPIC each, WRITE TRANSACTIONAL_ID where there is one. acks 0:
 no answer; an error closes the connection, for there is no other way to tell. acks 1: when the leader has it, and
 has flushed it where flush.messages asks for that. acks -1: when it is below the high watermark. Errors:
-UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS,
+UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (an internal topic, but for clients named
+__admin_client), NOT_LEADER_OR_FOLLOWER, INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS,
 NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP,
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, OUT_OF_ORDER_SEQUENCE_NUMBER,
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE (TRANSACTION_ABORTABLE from 11), KAFKA_STORAGE_ERROR. Differs from Apache
@@ -17,6 +18,7 @@ import logging
 from typing import Final
 
 from streamactors.broker.api import LATER, NO_ANSWER, Api, Later
+from streamactors.broker.controller.topic_name import INTERNAL_TOPICS
 from streamactors.broker.errors import BrokerError, ErrorCode, InvalidRecord, NotOneBatch, UnsupportedCompressionType
 from streamactors.broker.network.output import Part
 from streamactors.broker.protocol.produce import (
@@ -40,6 +42,7 @@ from streamactors.broker.transaction.verification import check_transactional
 _log = logging.getLogger("streamactors.broker.produce")
 
 _ALL: Final = -1
+_ADMIN_CLIENT: Final = "__admin_client"  # Apache Kafka's way for tools that repair internal topics
 _ACKS: Final = (1, _ALL, 0)
 _FIRST_WITH_ZSTD: Final = 7
 _ATTRIBUTES: Final = 22  # position of a batch's codec
@@ -107,6 +110,8 @@ def _append_topic(
     name, hosted, error = find_topic(request.node, name, topic_id)
     if name and not request.allowed(_WRITE, _TOPIC, name):
         return [PartitionProduced(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for index, _ in wanted]
+    if name in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT:
+        hosted, error = {}, ErrorCode.INVALID_TOPIC_EXCEPTION  # only coordinators write there
     version = request.version
     answers: list[Answer] = []
     for index, records in wanted:

@@ -3,11 +3,12 @@
 Versions: 1-11 (2 isolation level; 4 leader epoch KIP-320; 6 flexible; 7 max timestamp KIP-734; 8 earliest local, 9
 latest tiered KIP-405; 11 earliest pending upload).   Authorised: DESCRIBE TOPIC each. Errors:
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, INVALID_REQUEST (a
-partition asked twice), UNSUPPORTED_VERSION (a special timestamp that the version does not have). Differs from Apache
-Kafka: nothing."""
+partition asked twice), UNSUPPORTED_VERSION (a special timestamp that the version does not have), CORRUPT_MESSAGE,
+KAFKA_STORAGE_ERROR. Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from functools import partial
 from typing import Any, Final
@@ -20,6 +21,8 @@ from streamactors.broker.protocol.fetch import READ_COMMITTED
 from streamactors.broker.replication.partition import Partition
 from streamactors.broker.request import Request
 from streamactors.broker.security import Operation, ResourceType, each
+
+_log = logging.getLogger("streamactors.broker.list_offsets")
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
@@ -83,6 +86,9 @@ def _search(searches: list[tuple[dict[str, Any], Partition, int, int]]) -> None:
             listed = _NOTHING if timestamp == _EARLIEST_PENDING_UPLOAD else partition.log.list_offset(timestamp, bound)
         except BrokerError as error:
             answer["error_code"] = error.code
+        except OSError as error:
+            _log.error("%s: cannot look for timestamp %d: %s", partition, timestamp, error)
+            answer["error_code"] = ErrorCode.KAFKA_STORAGE_ERROR
         else:
             _fill(answer, listed, timestamp)
 

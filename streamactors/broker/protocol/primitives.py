@@ -14,8 +14,9 @@ from streamactors.broker.protocol.errors import MalformedMessage
 MAX_ELEMENTS: Final = 250_000
 """Elements of arrays in one message. A hundred megabytes of two-byte elements would be gigabytes of objects."""
 
-MAX_STRING_BYTES: Final = 0x7FFF
-"""What the classic form of a string can say; Kafka allows no more in the compact one."""
+MAX_STRING_BYTES: Final = 0xFFFF
+"""Of a string in the compact form; the classic one can say half of it, and Apache Kafka takes no more in either. With this
+much an id that is too long is still refused by name, where Apache Kafka closes the connection."""
 
 MAX_TAGGED_FIELDS: Final = 127
 """Tagged fields of one struct: as many as one byte can count. None has more than a handful, and a hundred megabytes of

@@ -76,7 +76,7 @@ class DelayedFetch(DelayedOperation):
             return self._limits.min_bytes  # a read ends with its segment, so waiting would not give it more
         try:
             piece = log.read(asked.offset, _ALL, bound, True)
-        except BrokerError:
+        except (BrokerError, OSError):
             return None
         piece.release()
         return min(piece.length, asked.max_bytes)

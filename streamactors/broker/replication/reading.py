@@ -5,6 +5,7 @@ sent or released. Source: Kafka's ReplicaManager.readFromLog; limits: KIP-74."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,8 @@ from streamactors.broker.replication.warming import read_now
 
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
+
+_log = logging.getLogger("streamactors.broker.fetch")
 
 _COPIED_UP_TO: Final = 16 << 10  # below this a read and one send are cheaper than two system calls of their own
 _COPIED_IN_ALL: Final = 256 << 10
@@ -145,16 +148,12 @@ def read_one(
     bound = limits.bound(partition)
     try:
         piece = log.read(asked.offset, min(asked.max_bytes, left), bound, min_one)
+        aborted = _aborted_in(piece, partition, asked.offset) if limits.isolation_level == READ_COMMITTED else None
     except BrokerError as cause:
         return PartitionFetched(asked.partition, cause.code)
-    aborted = None
-    if limits.isolation_level == READ_COMMITTED:
-        aborted = []
-        if piece.length:
-            aborted = [
-                (each.producer_id, each.first_offset)
-                for each in log.aborted_transactions(asked.offset, piece.end_offset)
-            ]
+    except OSError as cause:
+        _log.error("%s: cannot read at offset %d: %s", partition, asked.offset, cause)
+        return PartitionFetched(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
     records: bytes | bytearray | LogSlice = piece
     if not piece.length:
         records = b""
@@ -163,6 +162,18 @@ def read_one(
     if records is not piece:
         piece.release()
     return PartitionFetched(asked.partition, 0, *_offsets(partition), records, aborted)
+
+
+def _aborted_in(piece: LogSlice, partition: Partition, offset: int) -> list[tuple[int, int]]:
+    """Return (producer id, first offset) of the aborted transactions in a slice, which is let go if that fails."""
+    if not piece.length:
+        return []
+    try:
+        found = partition.log.aborted_transactions(offset, piece.end_offset)
+    except OSError:
+        piece.release()
+        raise
+    return [(each.producer_id, each.first_offset) for each in found]
 
 
 def _offsets(partition: Partition) -> tuple[int, int, int]:

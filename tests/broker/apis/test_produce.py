@@ -228,3 +228,12 @@ def test_a_refusal_tells_where_the_log_starts_if_the_log_was_looked_at(broker: L
 def delete_records(topic: str, offset: int) -> dict[str, Any]:
     partitions = [{"partition_index": 0, "offset": offset}]
     return {"topics": [{"name": topic, "partitions": partitions}], "timeout_ms": 30_000}
+
+
+def test_clients_do_not_write_into_internal_topics(broker: LiveBroker) -> None:
+    broker.create_topic("__consumer_offsets")
+    with broker.client() as client, broker.client(client_id="__admin_client") as admin:
+        refused = client.call(0, 9, produce_body(batch(b"a"), "__consumer_offsets"))
+        allowed = admin.call(0, 9, produce_body(batch(b"a"), "__consumer_offsets"))
+    assert refused.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert allowed.responses[0].partition_responses[0].error_code in (0, ErrorCode.INVALID_RECORD)
