@@ -158,9 +158,11 @@ def percentile(values: list[float], percent: float) -> float:
 # ---- raw clients: they cost next to nothing, so the broker is what is measured ----
 
 
-def produce_frame(topic: str, size: int, partitions: int = 1, acks: int = 1) -> bytes:
-    """Return a Produce request of one record of `size` bytes for each of the topic's first partitions."""
-    batch = memoryview(bytes(build_batch([NewRecord(None, bytes(size), int(time.time() * 1000))])))
+def produce_frame(topic: str, size: int, partitions: int = 1, acks: int = 1, records: int = 1) -> bytes:
+    """Return a Produce request of one batch of `records` values of `size` bytes for each of the topic's first
+    partitions."""
+    now_ms = int(time.time() * 1000)
+    batch = memoryview(bytes(build_batch([NewRecord(None, os.urandom(size), now_ms) for _ in range(records)])))
     wanted = [(topic, None, [(partition, batch) for partition in range(partitions)])]
     body = encode_produce_request(ProduceRequest(None, acks, 30_000, wanted), 9)
     return request_frame(0, 9, 7, "raw", body)
