@@ -152,6 +152,7 @@ def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(steps: list[st
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @given(MANY, st.integers(0, 2**32))
 @settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 def test_what_was_acknowledged_survives_a_power_cut_at_any_moment_for_long(steps: list[str], seed: int) -> None:
