@@ -29,6 +29,7 @@ from streamactors.broker.protocol.produce import (
     TopicRecords,
     decode_produce_request,
     encode_produce_response,
+    produced,
     succeeded,
 )
 from streamactors.broker.records.header import TRANSACTIONAL
@@ -90,7 +91,7 @@ def handle(request: Request) -> ProduceResponse | Later:
         )
         pending.wait()
         return LATER
-    return ProduceResponse(answers)  # type: ignore[arg-type]  # nothing waits, so every answer is final
+    return produced(answers)  # type: ignore[arg-type]  # nothing waits, so every answer is final
 
 
 def _refusal(request: Request, message: ProduceRequest) -> ErrorCode | None:
