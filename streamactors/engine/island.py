@@ -36,9 +36,10 @@ class _Continue:
 class _Abort:
     """The system ends: fail what runs."""
 
-    __slots__ = ("error",)
+    __slots__ = ("error", "island")
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, island: Island, error: BaseException) -> None:
+        self.island = island
         self.error = error
 
 
@@ -81,9 +82,14 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     @staticmethod
     def refuse_letter(message: Any) -> None:
-        """What comes after the end (credits, calls, timers) is nobody's loss; only who waits for feedback is told."""
+        """What comes after the end (credits, calls, timers) is nobody's loss; only who waits for feedback is told.
+
+        An abort for which the shutdown had no time is carried out all the same: futures would never fail, and clients that the stages
+        hold (a producer, a changelog's reader) would live on with their threads."""
         if type(message) is tuple and len(message) > 3:
             message[3].try_fail(AbruptTermination(f"stage {message[0].name} has stopped"))
+        elif type(message) is _Abort:
+            message.island.run.end_outside(message.island, message.error)
 
     def receiveMessage(self, message: Any, sender: Any) -> None:  # Thespian's name
         """Handle one message, then run the stages as long as there is something to do."""
@@ -109,9 +115,12 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
                 self.tell(CONTINUE)
         finally:
             running.discard(interpreter)
-        if not interpreter.alive and not self._over:
+        self._end_if_over()
+
+    def _end_if_over(self) -> None:
+        if not self._over and not self.interpreter.alive:
             self._over = True
-            interpreter.fall_apart()
+            self.interpreter.fall_apart()
             del self.interpreter  # which knows its island: nothing comes here any more, and both can go at once
             self.run.island_ended(self)
             self._myRef.end()
@@ -139,4 +148,13 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def abort(self, error: BaseException) -> None:
         """Fail every stage with `error`; any thread."""
-        self.tell(_Abort(error))
+        self.tell(_Abort(self, error))
+
+    def end_outside(self, error: BaseException) -> None:
+        """Fail every stage with `error` on this thread: nothing gives the island a turn any more."""
+        if self._over:
+            return
+        if not self._started:
+            self._start(ALONE)
+        self.interpreter.abort(error)
+        self._end_if_over()

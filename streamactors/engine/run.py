@@ -4,6 +4,7 @@ Owner: the actor system, which keeps every run until its islands have ended and 
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from streamactors.errors import AbruptTermination, BuildError
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
+
+_log = logging.getLogger("streamactors.engine")
 
 _running: weakref.WeakKeyDictionary[ActorSystem, _Runs] = weakref.WeakKeyDictionary()
 _running_lock = threading.Lock()
@@ -78,6 +81,7 @@ class Run:
         "__weakref__",
         "_ended",
         "_inside",
+        "_left",
         "_lock",
         "_progress",
         "_runs",
@@ -100,6 +104,7 @@ class Run:
         self._source_of: dict[Logic, tuple[int, Any]] = {}
         self._inside: dict[Logic, list[Logic]] | None = None
         self._lock = threading.Lock()
+        self._left: list[tuple[Island, BaseException]] = []  # islands that a shutdown had no time for
         self._ended: list[Callable[[], None]] | None = None
 
     @property
@@ -180,6 +185,26 @@ class Run:
             islands = list(self.islands)
         for island in islands:
             island.abort(error)
+
+    def end_outside(self, island: Island, error: BaseException) -> None:
+        """End an island that gets no turn any more, on a thread that those of the run share: whoever shuts down is not kept waiting."""
+        with self._lock:
+            self._left.append((island, error))
+            first = len(self._left) == 1
+        if first:
+            threading.Thread(target=self._end_left, name="the end of a stream", daemon=True).start()
+
+    def _end_left(self) -> None:
+        while True:
+            island, error = self._left[0]
+            try:
+                island.end_outside(error)
+            except Exception:  # noqa: BLE001  # the others are still to be ended
+                _log.exception("the end of a stream that the shutdown had no time for")
+            with self._lock:
+                del self._left[0]
+                if not self._left:
+                    return
 
 
 _UNHEARD = (

@@ -12,6 +12,7 @@ from streamactors import ActorSystem, Keep, Sink, Source
 from streamactors.engine.run import runs_of
 from streamactors.errors import AbruptTermination
 from streamactors.testing import TestSink
+from tests.actors.eventually import eventually
 
 
 @pytest.mark.parametrize("rounds", range(5))
@@ -79,3 +80,32 @@ def test_islands_start_with_the_first_even_while_that_one_blocks(actor_system):
     assert free.result(30) == [0, 1, 2]
     go_on.set()
     assert sorted(blocked.result(30)) == [1, 5, 6]
+
+
+def test_streams_that_a_shutdown_has_no_time_for_fail_and_stop_all_the_same():
+    # a user's call blocks the only thread -> the shutdown ends -> no island gets a turn any more, nor hears that the system has ended
+    go_on, entered, stopped = threading.Event(), threading.Event(), threading.Event()
+
+    def block(_):
+        entered.set()
+        go_on.wait(60)
+
+    system = ActorSystem("no time", max_threads=1)
+    try:
+        occupied = Source.single(1).map(block).run_with(Sink.ignore(), system)
+        assert entered.wait(30)
+        resource = Source.unfold_resource(lambda: 1, lambda _: 1, lambda _: stopped.set())
+        waiting = [resource.run_with(Sink.ignore(), system)]
+        waiting += [Source.repeat(1).async_boundary().run_with(Sink.ignore(), system) for _ in range(20)]
+        runs = set(runs_of(system))
+        system.shutdown(0.005, quiet=True)
+        for future in waiting:
+            with pytest.raises(AbruptTermination):
+                future.result(30)
+        assert stopped.wait(30)
+        assert not occupied.done()
+    finally:
+        go_on.set()
+    occupied.exception(30)  # it has its turn, and may end well in it
+    assert len(runs) == 22
+    eventually(lambda: not runs_of(system))
