@@ -79,6 +79,8 @@ def _into_spark(job: Job, module: Any, topic: str) -> int:
             except BaseException:
                 with suppress(Exception):  # whatever comes of it, the first error is the one to tell
                     spark.sparkContext.setLogLevel("OFF")  # a batch that is cut off is what is wanted now, not news
+                    # an interrupted query may hang up on this server, which would show that as an error of its own
+                    spark.sparkContext._accumulatorServer.shutdown()
                     query.stop(QUERY_STOP_SECONDS)  # stopped under a running query, Spark tells of it at length
                 raise
     return total

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,6 +88,15 @@ class BridgeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if rows != last - first:
                 raise RuntimeError(f"the bridge sent {rows} rows instead of {last - first}")
 
+    def stop(self) -> None:
+        """The query has ended, and with it the process that Spark runs this in."""
+        if self._calls is not None:
+            self._calls.close()
+        # the query is interrupted -> Spark drops this process's connection -> PySpark reports that over the same connection, which
+        # fails, too, and Python would show both on the terminal of whoever stopped the query
+        if getattr(sys.modules["__main__"].__spec__, "name", "").startswith("pyspark"):
+            sys.excepthook = end_quietly
+
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         if self._calls is None:
             self._calls = connected(self._address, self._token)
@@ -95,6 +105,12 @@ class BridgeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer
+
+
+def end_quietly(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """An excepthook that shows what ends the process, unless it is that the other side has hung up."""
+    if not issubclass(kind, (ConnectionError, EOFError)):
+        sys.__excepthook__(kind, error, trace)
 
 
 def connected(address: tuple[str, int], token: str) -> socket.socket:
