@@ -17,7 +17,7 @@ from streamactors.kafka import (
 ORDERS = ['{"amount": 10}', '{"amount": 20', '{"amount": 30}', "amount=40", '{"amount": 50}']
 
 
-def totals(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[int]]:
+def graph(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[int]]:
     """Add up topic `orders`; what is no JSON goes to `orders-dead`, and its offset is committed when it is stored there."""
     settings = ConsumerSettings(bootstrap, group_id="totals", auto_offset_reset="earliest")
     return (
@@ -56,9 +56,9 @@ def main() -> None:
         orders = Source.from_iterable(ORDERS).map(lambda order: ProducerRecord("orders", order))
         orders.run_with(Producer.plain_sink(ProducerSettings(bootstrap))).result(timeout=30)
 
-        print("first run:", totals(bootstrap).run().result(timeout=60))
+        print("first run:", graph(bootstrap).run().result(timeout=60))
         replay(bootstrap).run().result(timeout=60)
-        print("the replayed ones:", totals(bootstrap).run().result(timeout=60))
+        print("the replayed ones:", graph(bootstrap).run().result(timeout=60))
 
 
 if __name__ == "__main__":
