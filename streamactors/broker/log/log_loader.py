@@ -198,7 +198,7 @@ def _finish_interrupted(disk: Disk, directory: Path, config: LogConfig, names: l
 
 def _bases(names: Iterable[str], suffix: str) -> list[int]:
     stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
-    return [int(stem) for stem in stems if len(stem) == 20 and stem.isdigit()]
+    return [int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdigit()]
 
 
 def _remove(disk: Disk, paths: Iterable[Path]) -> None:

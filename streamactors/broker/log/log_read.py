@@ -88,11 +88,11 @@ class Stretch(NamedTuple):
 
 
 def _held(segment: Segment, offset: int) -> Stretch:
-    """Hold the segment from the last indexed batch at or before the offset to its end, as of now."""
-    segment.load_offsets()
+    """Hold the segment from the batch that has the offset to its end, as of now."""
+    position = segment.position_of(offset)[0]
     segment.log.descriptor()  # open from now on, whatever becomes of its name
     segment.log.hold()
-    return Stretch(segment.log, segment.offsets.lookup(offset), segment.size)
+    return Stretch(segment.log, position, segment.size)
 
 
 class LogRead(LogCore):
@@ -128,7 +128,7 @@ class LogRead(LogCore):
             else:
                 end_offset, limit = segment_end, segment.size
             if limit - position > max_bytes:
-                cut, cut_offset = segment.offsets.last_within(position + max_bytes)
+                cut, cut_offset = segment.last_indexed(position + max_bytes)
                 if cut > position:
                     limit, end_offset = cut, min(cut_offset, end_offset)
                 else:

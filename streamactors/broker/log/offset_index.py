@@ -48,10 +48,12 @@ class OffsetIndex:
         self._offsets.append(last_offset - self._base_offset)
         self._positions.append(position)
 
-    def lookup(self, offset: int) -> int:
-        """Return the position of the last entry at or below the offset; 0, the segment's start, if there is none. O(log n)."""
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """Return (position, last offset of the batch there) of the last entry at or below the offset. O(log n).
+
+        (0, -1) if there is none: that is the segment's start."""
         at = bisect_right(self._offsets, offset - self._base_offset)
-        return self._positions[at - 1] if at else 0
+        return (self._positions[at - 1], self._offsets[at - 1] + self._base_offset) if at else (0, -1)
 
     def last_within(self, limit: int) -> tuple[int, int]:
         """Return (position, last offset of the batch there) of the last entry whose position is at most `limit`.

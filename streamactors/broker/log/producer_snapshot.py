@@ -32,7 +32,7 @@ _CRC_FROM: Final = 6
 def snapshot_offsets(disk: Disk, directory: Path) -> list[int]:
     """Return the offsets of the snapshots that are there, in order."""
     names = (name.removesuffix(SNAPSHOT_SUFFIX) for name in disk.names(directory) if name.endswith(SNAPSHOT_SUFFIX))
-    return sorted(int(name) for name in names if name.isdigit())
+    return sorted(int(name) for name in names if len(name) == 20 and name.isascii() and name.isdigit())
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:

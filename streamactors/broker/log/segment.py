@@ -126,7 +126,23 @@ class Segment:
 
         (segment's size, 0, -1) if the segment has none."""
         self.load_offsets()
-        return find_batch(self.log, offset, self.offsets.lookup(offset), self.size)
+        try:
+            return find_batch(self.log, offset, *self.offsets.lookup(offset), self.size)
+        except CorruptMessage:
+            if not self._indexes.from_file:
+                raise  # it is not the index that is wrong
+            self.rebuild_indexes()
+            return find_batch(self.log, offset, *self.offsets.lookup(offset), self.size)
+
+    def last_indexed(self, limit: int) -> tuple[int, int]:
+        """Return (position, last offset) of the last indexed batch that begins at or before the limit.
+
+        (0, base offset - 1) if there is none."""
+        position, last_offset = self.offsets.last_within(limit)
+        if not position:
+            return position, last_offset
+        self.position_of(last_offset)  # which makes the index again if that is not so
+        return self.offsets.last_within(limit)
 
     def close_for_append(self) -> None:
         """Write the indexes, with the final time entry. The files are not synced: see `sync`."""
@@ -193,7 +209,8 @@ class Segment:
         for position, header in walk_headers(self.log, 0, self.size):
             self.note(position, header.size, header.last_offset, header.max_timestamp)
         self.times.append(*self.greatest)
-        self._indexes.save()
+        if not self._appendable:
+            self._indexes.save()
 
     def reset_indexes(self) -> None:
         """Forget all entries and what was known from the batches, to take them in again."""

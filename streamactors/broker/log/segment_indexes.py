@@ -21,7 +21,8 @@ from streamactors.broker.log.transaction_index import TransactionIndex
 
 
 class SegmentIndexes:
-    """Offset, time and transaction index. `saved`: the files know all that memory does."""
+    """Offset, time and transaction index. `saved`: the files know all that memory does. `from_file`: the offsets are what
+    a file said; it has no checksum, so that a batch must be looked at before it is believed to be where the index says."""
 
     __slots__ = (
         "_aborted_loaded",
@@ -30,6 +31,7 @@ class SegmentIndexes:
         "_offsets_loaded",
         "_times_loaded",
         "aborted",
+        "from_file",
         "offsets",
         "saved",
         "times",
@@ -45,6 +47,7 @@ class SegmentIndexes:
         self.times = TimeIndex(segment_path(directory, base_offset, TIME_INDEX_SUFFIX, extra), base_offset, max_bytes)
         self.aborted = TransactionIndex(segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX, extra))
         self.saved = on_disk
+        self.from_file = False
         self._offsets_loaded = self._times_loaded = self._aborted_loaded = not on_disk
 
     def load_offsets(self, segment_size: int) -> bool:
@@ -52,7 +55,8 @@ class SegmentIndexes:
         if self._offsets_loaded:
             return True
         self._offsets_loaded = True
-        return segment_size == 0 or self.offsets.load(self._disk, segment_size)
+        self.from_file = segment_size > 0 and self.offsets.load(self._disk, segment_size)
+        return segment_size == 0 or self.from_file
 
     def load_times(self, segment_size: int) -> bool:
         """Have the time index in memory; False if it must be made again."""
@@ -88,7 +92,7 @@ class SegmentIndexes:
         self.offsets.clear()
         self.times.clear()
         self._offsets_loaded = self._times_loaded = True
-        self.saved = False
+        self.saved = self.from_file = False
 
     def forget_all(self) -> None:
         """Empty all three."""

@@ -116,6 +116,6 @@ class Upkeep:
                 if now_ms - since_ms >= half_ms:
                     log.flusher.request_soon()
                 else:
-                    dirty_since[log] = since_ms
+                    dirty_since[log] = min(since_ms, now_ms)  # less than it was if the wall clock went back
         self._dirty_since = dirty_since
         return wait_ms

@@ -126,6 +126,20 @@ def test_a_damaged_snapshot_is_replaced_by_reading_the_log(
     assert send(again, 9).base_offset == 9
 
 
+def test_files_that_only_look_like_snapshots_are_left_alone(
+    make_log: MakeLog, reopen: Callable[..., PartitionLog]
+) -> None:
+    log = make_log()
+    send(log, 0)
+    log.close()
+    strangers = [log.directory / f"{name}.snapshot" for name in ("1", "²", "0" * 19 + "²", "notes")]
+    for path in strangers:
+        path.write_bytes(b"")
+    again = reopen(log, Checkpoints(clean=True, recovery_point=1))
+    assert send(again, 1).base_offset == 1
+    assert all(path.exists() for path in strangers)
+
+
 def test_truncation_takes_producer_state_back(make_log: MakeLog) -> None:
     log = make_log(segment_bytes=300)
     for sequence in range(9):

@@ -135,6 +135,18 @@ def test_flush_ms_bounds_the_age_of_what_is_not_flushed(start: Callable[..., Log
     assert pool.run() == 0
 
 
+def test_flush_ms_holds_when_the_clock_goes_back(start: Callable[..., LogManager]) -> None:
+    pool = ManualPool()
+    logs = start(flush_pool=pool)
+    log = logs.create("t", 0, TOPIC_ID, LogConfig(flush_ms=1000))
+    append(log)
+    logs.tick(NOW_MS)
+    logs.tick(NOW_MS - 3_600_000)
+    logs.tick(NOW_MS - 3_600_000 + 500)
+    pool.run()
+    assert log.recovery_point == 1
+
+
 def test_producers_are_forgotten_in_time(start: Callable[..., LogManager]) -> None:
     logs = start()
     log = logs.create("t", 0, TOPIC_ID, LogConfig())
