@@ -11,7 +11,8 @@ from typing import Any
 
 from streamactors.kafka.client import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ck, ck_admin
 from streamactors.kafka.consumer_statistics import Received, received_of, unknown_partitions
-from streamactors.kafka.errors import CommitFailed, ConsumerFailed, KafkaError, NoBroker, TopicNotFound
+from streamactors.kafka.errors import CommitFailed, ConsumerFailed, KafkaError, TopicNotFound
+from streamactors.kafka.preflight import known_topics
 from streamactors.kafka.received_runs import NOTHING, Batch, run_of, runs_of, wrapped
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -85,14 +86,7 @@ class StreamConsumer:
 
     def preflight(self, topics: Iterable[str]) -> None:
         """Raise NoBroker or TopicNotFound, in one sentence, unless the broker answers and has the topics."""
-        try:
-            known = self._client.list_topics(timeout=self._settings.preflight_timeout_ms / 1_000).topics
-        except ck.KafkaException:
-            self._client.poll(0)
-            raise NoBroker(
-                f"no broker at {self._settings.bootstrap_servers} ({self._complaint or 'no answer'}); "
-                "start one with: streamactors broker"
-            ) from None
+        known = known_topics(self._client, self._settings, lambda: self._complaint)
         for topic in topics:
             if topic not in known:
                 self._check_authorised(topic)

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.kafka.client import ck
-from streamactors.kafka.errors import KafkaError, NoBroker, ProducerFailed, RecordError
+from streamactors.kafka.errors import KafkaError, ProducerFailed, RecordError
+from streamactors.kafka.preflight import known_topics
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ProducerSettings
 
@@ -78,14 +79,7 @@ class StreamProducer:
             return self._started
 
     def _connect(self) -> None:
-        try:
-            self._client.list_topics(timeout=self.settings.preflight_timeout_ms / 1_000)
-        except ck.KafkaException:
-            self._client.poll(0)
-            raise NoBroker(
-                f"no broker at {self.settings.bootstrap_servers} ({self._complaint or 'no answer'}); "
-                "start one with: streamactors broker"
-            ) from None
+        known_topics(self._client, self.settings, lambda: self._complaint)
         if self.settings.transactional_id is not None:
             try:
                 self._client.init_transactions()

@@ -60,7 +60,9 @@ TRANSACTIONAL_PROPERTIES: Final[Mapping[str, Any]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """What consumers and producers share. `bootstrap_servers`: "host:port[,host:port …]"."""
+    """What consumers and producers share. `bootstrap_servers`: "host:port[,host:port …]". `preflight_timeout_ms`: how long a broker may
+    refuse before a stream fails with NoBroker; one that was reached and says nothing has 10 s more. `close_timeout_ms`: how long the end
+    may take."""
 
     bootstrap_servers: str
     properties: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
