@@ -57,12 +57,7 @@ class AppendResult(NamedTuple):
 class LogAppend(LogCore):
     """The writing side of a leader's log."""
 
-    _flush_from = 0  # records from here on count towards flush.messages
-    _owed_from = 0  # first offset whose required flush has not happened; == _owed_to: none is owed
-    _owed_to = 0
-
-    sole_replica = False
-    """No other broker has a copy to wait for: the high watermark follows each append as far as `hw_limit`."""
+    __slots__ = ()
 
     @property
     def hw_limit(self) -> int:

@@ -33,7 +33,7 @@ class FlushTicket(NamedTuple):
 class LogFlush(LogTrim):
     """The syncing side of a partition's log."""
 
-    _failures = 0
+    __slots__ = ()
 
     @property
     def unflushed(self) -> int:

@@ -20,6 +20,8 @@ class UnexpectedAppendOffset(BrokerError):
 class LogFollow(LogAppend):
     """The writing side of a follower's log."""
 
+    __slots__ = ()
+
     def append_as_follower(self, records: memoryview, now_ms: int) -> AppendResult:
         """Append the leader's batches as they are, offsets and epochs included; a partial one at the end is left out.
 

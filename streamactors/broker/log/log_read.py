@@ -98,6 +98,8 @@ def _held(segment: Segment, offset: int) -> Stretch:
 class LogRead(LogCore):
     """The reading side of a partition's log."""
 
+    __slots__ = ()
+
     def read(self, offset: int, max_bytes: int, up_to: int, min_one: bool = True) -> LogSlice:
         """Return whole batches from the one that holds `offset`, within one segment and below the offset `up_to`.
 

@@ -19,6 +19,8 @@ from streamactors.broker.log.segment_files import CLEANED_SUFFIX, SWAP_SUFFIX, s
 class LogTrim(LogFollow):
     """The shortening side of a partition's log."""
 
+    __slots__ = ()
+
     def truncate_to(self, offset: int, now_ms: int = 0) -> int:
         """Remove everything from the offset on, and the whole of a batch that holds it; return the log's new end.
 

@@ -31,11 +31,9 @@ NOTHING_KNOWN: Final = Checkpoints()
 class PartitionLog(LogRead, LogFlush):
     """An append-only sequence of records with offsets, in segments on disk."""
 
-    flusher: Flusher
-    closed_in_order = False
-    """Everything was on the disk when the log was closed."""
+    __slots__ = ()
 
-    _found_in_order: tuple[int, ...] = ()
+    flusher: Flusher
 
     @classmethod
     def create(
@@ -123,7 +121,6 @@ class PartitionLog(LogRead, LogFlush):
             recovery_point=loaded.recovery_point,
             high_watermark=high_watermark,
         )
-        made._flush_from = loaded.end_offset
         made.flusher = Flusher(made, pool)
         return made
 
