@@ -177,6 +177,10 @@ class Controller:
             self._publisher.withdraw(folders)
             raise self._broken from error
         self._newest = delta.image
+        for topic in delta.created:
+            _log.info("topic %s created: %d partitions", topic.name, len(topic.partitions))
+        for topic in delta.deleted:
+            _log.info("topic %s deleted", topic.name)
         return delta
 
     def _snapshot(self) -> None:
@@ -197,10 +201,6 @@ class Controller:
                 subscriber(delta)
             except Exception:  # noqa: BLE001 - the change is made; one part that fails keeps nobody else from hearing of it
                 _log.exception("%r did not take a change of the metadata", subscriber)
-        for topic in delta.created:
-            _log.info("topic %s created: %d partitions", topic.name, len(topic.partitions))
-        for topic in delta.deleted:
-            _log.info("topic %s deleted", topic.name)
 
     def _on_data_plane(self, delta: ImageDelta, then: Callable[[], object] = lambda: None) -> None:
         """Publish, call `then`, and wait for it; what goes wrong there is raised here."""

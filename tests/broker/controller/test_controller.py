@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import signal
@@ -30,6 +31,20 @@ def create(client: WireClient, *names: str) -> list[tuple[int, str | None]]:
 
 def topics(client: WireClient) -> dict[str, uuid.UUID]:
     return {topic.name: topic.topic_id for topic in client.call(3, 12, {"topics": None}).topics}
+
+
+def test_a_topic_is_said_to_be_created_once_and_not_again_at_every_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "streamactors.broker")
+    with LiveBroker(tmp_path) as broker:
+        broker.create_topic("a")
+    assert caplog.text.count("topic a created: 1 partitions") == 1
+    with LiveBroker(tmp_path) as broker, broker.client() as client:
+        assert set(topics(client)) == {"a"}
+        client.call(20, 5, {"topic_names": ["a"], "timeout_ms": 30_000})
+    assert caplog.text.count("topic a created") == 1
+    assert caplog.text.count("topic a deleted") == 1
 
 
 def test_many_clients_create_the_same_topics_and_each_comes_true_once(tmp_path: Path) -> None:
