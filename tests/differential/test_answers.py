@@ -16,7 +16,7 @@ import pytest
 from streamactors.broker import Cluster
 from streamactors.broker.protocol.decoding import Decoded
 from tests.broker.wire import WireClient
-from tests.differential import borderline_script, request_script
+from tests.differential import borderline_script, edges_script, request_script
 from tests.differential.apache_kafka import broker as apache
 from tests.differential.known_differences import (
     DIFFERENCES,
@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-SCRIPT = [*borderline_script.FIRST, *request_script.SCRIPT, *borderline_script.SCRIPT]
+SCRIPT = [*borderline_script.FIRST, *request_script.SCRIPT, *borderline_script.SCRIPT, *edges_script.SCRIPT]
 assert len({step.name for step in SCRIPT}) == len(SCRIPT)
 
 ANSWER_WITHIN_S = 15
@@ -105,7 +105,9 @@ def plain(value: Any, name: str = "") -> Any:
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Any]]:
     """Step -> (Apache Kafka's answer, ours)."""
-    kafka = apache.ApacheKafka(Path(tmp_path_factory.mktemp("kafka")) / "data")
+    # the records are years old: on a slow machine its retention, which begins after 30 s, would delete them meanwhile
+    settings = {"log.initial.task.delay.ms": str(3_600_000)}
+    kafka = apache.ApacheKafka(Path(tmp_path_factory.mktemp("kafka")) / "data", settings=settings)
     kafka.start()
     try:
         theirs = play(kafka.address)

@@ -86,7 +86,7 @@ DIFFERENCES: Final = {
 }
 
 BLOTTED: Final = (
-    (re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+\]|\b17\d{11}\b|\"timestamp\":\d+"), "<time>"),
+    (re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+\]|\b1[7-9]\d{11}\b|\"timestamp\":\d+"), "<time>"),
     (re.compile(r"TopicId: \S+|Cluster ID: \S+|ClusterId: +\S+"), "<id>"),
     (re.compile(r"\b\d+([.,]\d+)? (ms|records/sec)|\(\d+[.,]\d+ MB/sec\)|\b\d+(st|th|\.9th)"), "<rate>"),
     (re.compile(r"\"avg_throughput\":[\d.]+|\b(Avg latency|Percentiles).*|^\d\t[\d.]+$", re.MULTILINE), "<rate>"),
