@@ -159,6 +159,7 @@ def bound_topics() -> list[Step]:
         produce("what is too young", at_time(now_ms + HOUR_MS), topic="young"),
         produce("what has no time to a young topic", at_time(-1), topic="young"),
         produce("where two replicas are asked for and one is there", batch(b"x"), topic="strict"),
+        *(produce(f"to {name}", batch(b"x"), topic=name) for name in ("__consumer_offsets", "__cluster_metadata")),
         produce("with an id and no transaction", batch(b"x"), topic=EDGES, transactional_id="nobody"),
         produce(
             "to partitions that are and are not",

@@ -111,7 +111,7 @@ def _append_topic(
     name, hosted, error = find_topic(request.node, name, topic_id)
     if name and not request.allowed(_WRITE, _TOPIC, name):
         return [PartitionProduced(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for index, _ in wanted]
-    if name in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT:
+    if hosted and name in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT:
         hosted, error = {}, ErrorCode.INVALID_TOPIC_EXCEPTION  # only coordinators write there
     version = request.version
     answers: list[Answer] = []

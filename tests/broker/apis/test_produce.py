@@ -231,6 +231,9 @@ def delete_records(topic: str, offset: int) -> dict[str, Any]:
 
 
 def test_clients_do_not_write_into_internal_topics(broker: LiveBroker) -> None:
+    with broker.client() as client:  # what is not there is unknown, internal or not
+        unknown = client.call(0, 9, produce_body(batch(b"a"), "__transaction_state"))
+    assert unknown.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     broker.create_topic("__consumer_offsets")
     with broker.client() as client, broker.client(client_id="__admin_client") as admin:
         refused = client.call(0, 9, produce_body(batch(b"a"), "__consumer_offsets"))
