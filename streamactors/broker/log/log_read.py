@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from streamactors.broker.errors import InvalidRequest, OffsetOutOfRange
+from streamactors.broker.errors import BrokerError, InvalidRequest, OffsetOutOfRange
 from streamactors.broker.log.config import LONG_MAX
 from streamactors.broker.log.files import LogFile
 from streamactors.broker.log.log_core import LogCore
@@ -230,10 +230,15 @@ class LogRead(LogCore):
             for at, header in walk_headers(file, position, end):
                 if header.max_timestamp < timestamp_ms or header.next_offset <= self.log_start_offset:
                     continue
-                for record in read_batch(file, at, header.size).records():
-                    # a record may claim a time beyond all times, where only headers are looked at when it is appended
-                    if timestamp_ms <= record.timestamp <= LONG_MAX and record.offset >= self.log_start_offset:
-                        return ListedOffset(record.offset, record.timestamp, header.leader_epoch)
+                batch = read_batch(file, at, header.size)
+                try:
+                    for record in batch.records():
+                        # a record may claim a time beyond all times: only headers are looked at when it is appended
+                        if timestamp_ms <= record.timestamp <= LONG_MAX and record.offset >= self.log_start_offset:
+                            return ListedOffset(record.offset, record.timestamp, header.leader_epoch)
+                except BrokerError:  # nor may its records be readable; one producer must not spoil this for everybody
+                    first = max(header.base_offset, self.log_start_offset)
+                    return ListedOffset(first, header.max_timestamp, header.leader_epoch)
             return NOTHING_LISTED
         finally:
             file.release()

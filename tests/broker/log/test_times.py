@@ -12,6 +12,7 @@ from streamactors.broker.log import log_read
 from streamactors.broker.log.log_read import MAX_TIMESTAMP, NOTHING_LISTED, ListedOffset
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.compression import Compression
 from streamactors.broker.records.header import seal
 from streamactors.broker.records.record import NewRecord
 from tests.broker.log.conftest import NOW_MS
@@ -71,6 +72,18 @@ def test_a_search_by_time_goes_on_in_later_segments(make_log: MakeLog) -> None:
     assert len(log.segments) > 4
     assert log.list_offset(NOW_MS - 994, 12) == ListedOffset(11, NOW_MS - 994, 0)
     assert log.list_offset(NOW_MS - 993, 12) == NOTHING_LISTED
+
+
+def test_a_batch_whose_records_cannot_be_read_is_listed_by_its_header(make_log: MakeLog) -> None:
+    log = make_log()
+    raw = build_batch([NewRecord(None, b"a", NOW_MS)] * 2, compression=Compression.GZIP)
+    raw[70] ^= 0xFF
+    seal(raw)
+    log.append_as_leader(lying(NOW_MS - 9), 0, NOW_MS)
+    log.append_as_leader(memoryview(raw), 0, NOW_MS)
+    log.append_as_leader(lying(NOW_MS + 9), 0, NOW_MS)
+    assert log.list_offset(NOW_MS - 3, 4) == ListedOffset(1, NOW_MS, 0)
+    assert log.list_offset(NOW_MS + 1, 4) == ListedOffset(3, NOW_MS + 9, 0)
 
 
 def test_appends_and_reads_go_on_while_a_time_is_looked_for(make_log: MakeLog, monkeypatch: pytest.MonkeyPatch) -> None:
