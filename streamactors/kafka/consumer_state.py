@@ -85,6 +85,7 @@ class Delivery(NamedTuple):
     epoch: int
     records: list[Any]
     end: int
+    size: int = 0  # bytes, as delivered; who gives out a part of it leaves this as it is
 
 
 @dataclass(slots=True)
@@ -266,7 +267,7 @@ class ConsumerState:
         self._buffered -= n
         self._size -= size
         self.counts.delivered += n
-        return Delivery(partition.stage, partition.key, partition.epoch, records, end)
+        return Delivery(partition.stage, partition.key, partition.epoch, records, end, size)
 
     def pauses(self, now_ms: float) -> tuple[list[TopicPartition], list[TopicPartition]]:
         """Return (to pause, to resume): the differences to what the client was told, which count as told from here on."""

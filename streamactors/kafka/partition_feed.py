@@ -28,13 +28,15 @@ class PartitionFeed:
     takes_messages = True
     """Records come as librdkafka's messages."""
 
-    __slots__ = ("_end", "_queue", "_reader", "_revoked", "asked", "epoch", "key")
+    __slots__ = ("_end", "_queue", "_reader", "_revoked", "asked", "epoch", "key", "record_bytes")
 
     def __init__(self, key: TopicPartition, epoch: int) -> None:
         self.key = key
         self.epoch = epoch
         self.asked = 0
         """Records asked of the consumer that the sub-source has not taken yet; the reader's."""
+        self.record_bytes: int | None = None
+        """The size of a record, by the newest delivery; None before the first."""
         self._queue: deque[Delivery] = deque()
         self._end: int | None = None
         self._reader: FeedReader | None = None
@@ -48,6 +50,7 @@ class PartitionFeed:
 
     def on_records(self, delivery: Delivery) -> None:
         """Records have come."""
+        self.record_bytes = delivery.size // len(delivery.records)
         self._queue.append(delivery)
         self._tell()
 

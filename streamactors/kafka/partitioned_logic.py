@@ -41,7 +41,7 @@ _log = logging.getLogger("streamactors.kafka")
 
 AHEAD_OF_ALL = 8_192
 LEAST_AHEAD = 32
-"""Records that lie ready for all sub-sources together, and at least for each."""
+"""Records that lie ready for all sub-sources together, and at least for each; fewer where they would be more than max_buffered_bytes."""
 
 
 class PartitionedSourceLogic(SourceLogic):
@@ -115,9 +115,12 @@ class PartitionedSourceLogic(SourceLogic):
 
     # ── what sub-sources say; any thread ──────────────────────────────────────────────────────────────────────────
 
-    @property
-    def ahead(self) -> int:
-        return max(LEAST_AHEAD, AHEAD_OF_ALL // max(1, len(self._assigned)))
+    def ahead(self, record_bytes: int | None) -> int:
+        if record_bytes is None:
+            return 1  # it tells how large they are
+        sources = max(1, len(self._assigned))
+        bound = self._stage.settings.max_buffered_bytes // sources // max(1, record_bytes)
+        return max(1, min(bound, max(LEAST_AHEAD, AHEAD_OF_ALL // sources)))
 
     def wait_for(self, run: Run) -> None:
         """Keep the consumer until this run has ended, too: what it has been given may still become done."""

@@ -112,7 +112,7 @@ class ConsumerSettings(ClientSettings):
 
     `poll_interval_ms`: pause between polls while nobody waits for records. `poll_timeout_ms`: how long one poll waits for the first
     record, `max_poll_records` how many it brings at most (fewer where more would set off the garbage collector). Back-pressure, per partition: resumed when less than `low_bytes` are buffered, paused when more than `high_bytes` have been for
-    `pause_dwell_ms`; `max_buffered_bytes` is the bound of all partitions together. `commit_interval_ms`: how often done positions are
+    `pause_dwell_ms`; `max_buffered_bytes` is the bound of all partitions together, and of what lies ready for the sources of partitioned ones. `commit_interval_ms`: how often done positions are
     committed. `revoke_timeout_ms`: how long a partition that is taken away may wait for what is in flight. `wait_close_partition_ms`: how
     long the sub-source of a partition that was taken away goes on, in case it is given back at once, as eager rebalances do. `max_in_flight`: nothing more
     is delivered of a partition while so many of its offsets in hand are acknowledged above one that is not (what is on its way comes on top);

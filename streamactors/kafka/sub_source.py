@@ -26,9 +26,8 @@ class Parent(Protocol):
     renew_membership: Callable[[], None]
     """Says that it is stale."""
 
-    @property
-    def ahead(self) -> int:
-        """Records that one sub-source may have asked for while it has demand."""
+    def ahead(self, record_bytes: int | None) -> int:
+        """Records of this size (None: not known yet) that one sub-source may have asked for while it has demand."""
 
     def tell(self, message: Any) -> None:
         """Tell the consumer."""

@@ -164,7 +164,7 @@ class _SubSourceLogic(SourceLogic):
         if not self.out.asked or feed.revoked:
             return
         # flat_map_merge asks each source for a small share: what lies ahead in the feed makes the messages few
-        ahead = min(AHEAD, max(self.out.asked, self._sub.parent.ahead))
+        ahead = min(AHEAD, max(self.out.asked, self._sub.parent.ahead(feed.record_bytes)))
         if self._steps is not None:
             ahead = min(ahead, self._steps.pace.window)
         wanted = ahead - feed.asked

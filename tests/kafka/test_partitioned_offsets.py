@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -103,4 +104,25 @@ def test_43_on_revoke_hears_of_the_partitions_taken_away(settings, topic_with, s
     left = {TopicPartition(*key.rsplit("-", 1)[:1], int(key[-1])) for key in control.snapshot()["partitions"]}
     assert revoked == [{TopicPartition(topic, number) for number in (0, 1)} - left]
     other.drain_and_shutdown(timeout=60)
+    control.drain_and_shutdown(timeout=60)
+
+
+def test_what_lies_ready_for_a_slow_sub_source_is_bounded_by_bytes(settings, topic_with, system, wait_for):
+    # a share of flat_map_merge's demand is small, and records are asked ahead of it: 2,048 of them, whatever their size
+    topic = topic_with("large", [bytes(100_000)] * 200)
+    tight = replace(settings, high_bytes=500_000, low_bytes=250_000, max_buffered_bytes=1_000_000, pause_dwell_ms=0)
+    go, taken = threading.Event(), []
+
+    def hold(record):
+        taken.append(record.offset)
+        go.wait(60)
+
+    source = Consumer.plain_partitioned_source(tight, Subscriptions.topics(topic))
+    control = merged(source).max_chunk(1).to_mat(Sink.foreach(hold), DrainingControl.create).run(system)
+    name = f"{topic}-0"
+    wait_for(lambda: control.snapshot()["partitions"].get(name, {}).get("paused_by") == "back-pressure", 60)
+    assert control.snapshot()["partitions"][name]["position"] < 100
+    go.set()
+    wait_for(lambda: len(taken) == 200, 60)
+    assert taken == list(range(200))
     control.drain_and_shutdown(timeout=60)
