@@ -132,6 +132,26 @@ def test_requests_before_a_bad_one_are_answered(broker: LiveBroker, client: Wire
     still_serves(broker)
 
 
+def test_names_as_long_as_a_request_can_have_them_are_refused_in_a_few_words(
+    broker: LiveBroker, client: WireClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    # an answer that cites such a name cannot be encoded: the connection was closed, with a traceback of 64 KB
+    name = "ü" * 16_383
+    topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "configs": []}
+    for version in (4, 7):
+        (created,) = client.call(19, version, {"topics": [topic], "timeout_ms": 1000}).topics
+        assert created.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert created.error_message.startswith("Topic name is invalid")
+        assert created.error_message.endswith(" ...")
+    asked = {"resource_type": 2, "resource_name": name, "configuration_keys": None}
+    assert client.call(32, 1, {"resources": [asked]}).results[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert warnings_of(caplog) == []
+    client.send(0, 9, produce_body(batch(b"a"), name, acks=0))
+    assert client.closed_by_peer()
+    (line,) = warnings_of(caplog)
+    assert len(line) < 600
+
+
 def test_a_decompression_bomb_costs_nothing(broker: LiveBroker, client: WireClient) -> None:
     from streamactors.broker.records.compression import Compression
 

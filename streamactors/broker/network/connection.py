@@ -149,7 +149,7 @@ class Connection:
         if self.closed or self.muted & Mute.CLOSING:
             return
         if reason:
-            _log.warning("connection of %s closed: %s", self.peer, reason)
+            _log.warning("connection of %s closed: %.500s", self.peer, reason)
         self.muted |= Mute.CLOSING
         self.reader.close()
         for each in tuple(self.unfinished):
@@ -162,7 +162,7 @@ class Connection:
             return
         self.closed = True
         if reason:
-            _log.warning("connection of %s closed: %s", self.peer, reason)
+            _log.warning("connection of %s closed: %.500s", self.peer, reason)
         self.processor.forget(self)
         self.reader.close()
         self.output.discard()

@@ -37,6 +37,7 @@ _NUMBERS: Final = {
     "bool": Struct(">?"),
 }
 _NO_UUID: Final = bytes(16)
+_LONGEST_ERROR_BYTES: Final = 2_000
 
 
 @cache
@@ -99,6 +100,8 @@ def _bound(known: FieldSchema, schema: StructSchema, key: int, direction: Direct
 
 def _field_writer(known: FieldSchema, schema: StructSchema, key: int, direction: Direction) -> Writer:
     compact = schema.flexible
+    if known.name.endswith("error_message"):
+        return _bytes_writer(INT16, known.nullable, compact, encode=_brief)
     if isinstance(known.type, StructSchema):
         item = _struct_writer(known.type, key, direction)
         if known.nullable and not known.is_array:
@@ -160,6 +163,14 @@ def _bytes_writer(length: Struct, nullable: bool, compact: bool, encode: Callabl
         out += encoded
 
     return write_bytes
+
+
+def _brief(text: str) -> bytes:
+    """Encode an error's text. It may cite a name as long as a request may have it, which no answer could hold."""
+    encoded = text.encode()
+    if len(encoded) <= _LONGEST_ERROR_BYTES:
+        return encoded
+    return encoded[:_LONGEST_ERROR_BYTES].decode(errors="ignore").encode() + b" ..."
 
 
 def _write_uuid(out: bytearray, value: uuid.UUID | None) -> None:
