@@ -7,6 +7,7 @@ imported when it is run, so that a broker does not wait for what only a consumer
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -72,6 +73,9 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal of another character set cannot show is escaped
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(arguments))
 
 

@@ -43,6 +43,8 @@ def command(
     separator = key_separator.encode() if key_separator else None
     producer = LineProducer(bootstrap, compression=compression, acks=acks)
     producer.connect()
+    if sys.stdin.isatty():
+        click.echo("every line is a record; Ctrl-D ends", err=True)
     for number, raw in enumerate(sys.stdin.buffer, 1):
         line = raw.rstrip(b"\r\n")
         key: bytes | None = None

@@ -31,7 +31,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header
             column, justify="right" if numeric else "left", overflow="fold", no_wrap=not sys.stdout.isatty()
         )
     for row in shown:
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        # rich expands tabs only after it has measured the cell, and cuts off what is too much then
+        table.add_row(*(Text("" if cell is None else str(cell).expandtabs()) for cell in row))
     console = Printer(highlight=False)
     if not sys.stdout.isatty():
         console.width = max(console.width, 100_000)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 from datetime import UTC, datetime
+from typing import Final
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and line feed
 
 
 def json_field(name: str, data: bytes | None) -> dict[str, str | None]:
@@ -17,8 +21,8 @@ def json_field(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def as_text(data: bytes | None) -> str | None:
-    """Return bytes as text; what is no text is escaped."""
-    return None if data is None else data.decode(errors="backslashreplace")
+    """Return bytes as text for a terminal; what is no text is escaped, and what a terminal would obey is, too."""
+    return None if data is None else _CONTROL.sub(_escaped, data.decode(errors="backslashreplace"))
 
 
 def as_time(timestamp_ms: int | None) -> str | None:
@@ -30,3 +34,7 @@ def as_time(timestamp_ms: int | None) -> str | None:
     except (ValueError, OverflowError, OSError):
         return f"{timestamp_ms} ms"
     return moment.isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\x{ord(match[0]):02x}"

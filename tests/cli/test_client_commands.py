@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -74,6 +75,23 @@ def test_bytes_that_are_no_text_are_marked_as_base64(streamactors: Run, topic: s
     (record,) = streamactors("consume", topic, "--json").json
     assert (record["key"], record["value_base64"]) == (None, "//4=")
     assert "value" not in record
+
+
+def test_a_table_does_not_make_the_terminal_obey_a_record(streamactors: Run, topic: str) -> None:
+    streamactors("produce", topic, stdin=b"\x1b[2Jgone\x07\tand \xff \xc3\xbc\n")
+    assert "\\x1b[2Jgone\\x07" in streamactors("consume", topic).out
+    assert "\\xff \u00fc" in streamactors("consume", topic).out
+
+
+def test_what_the_terminal_cannot_show_is_escaped(streamactors: Run, broker: Cluster, topic: str) -> None:
+    streamactors("produce", topic, stdin="\u65e5\u672c\n".encode())
+    patient = "from streamactors.kafka import client; client.CONNECT_TIMEOUT_MS = 30_000"
+    program = f"{patient}; from streamactors.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "consume", topic, "-b", broker.bootstrap_servers]
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ran = subprocess.run(command, capture_output=True, env=env, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert b"\\u65e5\\u672c" in ran.stdout
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
