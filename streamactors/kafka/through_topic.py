@@ -47,8 +47,8 @@ def through_topic(
     """Return the flow that writes rows (Record, WindowedRecord) to topic `name` and emits them as they are read back, once committed.
 
     Emits when: a row was committed and read.    Backpressures when: the topic is behind, or `parallelism` rows wait to be stored.
-    Completes when: upstream has completed and everything written was read back, at the end of bounded reads also what other
-    instances of their groups write.   Cancels when: downstream cancels.
+    Completes when: upstream has completed and everything written was read back, right behind bounded reads also what other
+    instances of their groups write (behind `key_by` those that end later read it).   Cancels when: downstream cancels.
     Fails when: upstream fails; a row cannot be stored; the topic cannot be read.
 
     Rows keep key, value, timestamp, headers and partition (of their `.context`). `settings`: how it is read; the group is

@@ -294,6 +294,8 @@ class RunTransaction:
         except StaleMembership as error:
             now = time.monotonic()
             self._again_until = self._again_until or now + timeout_s
+            if self.writes.why_not_again is not None:
+                raise ProducerFailed(f"{error}; {self.writes.why_not_again}") from None
             if now > self._again_until or not self.writes.complete:
                 raise
             self._write_again(error)

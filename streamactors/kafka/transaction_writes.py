@@ -49,7 +49,21 @@ class TransactionWrites:
     @property
     def complete(self) -> bool:
         """True when all that the transaction holds can be written again."""
-        return self.repeatable and self._n <= KEPT and self.lost is None
+        return self.why_not_again is None and self.lost is None
+
+    @property
+    def why_not_again(self) -> str | None:
+        """What keeps this transaction from being written again, with the way out; None where nothing in its nature does."""
+        if not self.repeatable:
+            return (
+                "Transactional.flow has told where its records are, so they cannot be written again elsewhere: put the graph into a "
+                "RestartSource, or write by Transactional.sink"
+            )
+        if self._n > KEPT:
+            return (
+                f"its {self._n} records are more than are kept to be written again ({KEPT}); lower commit_interval_ms"
+            )
+        return None
 
     def write_again(self, producer: StreamProducer) -> None:
         """Send all that was kept, waiting while the queue is full."""

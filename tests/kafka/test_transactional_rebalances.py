@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from streamactors import Keep, Source
-from streamactors.kafka import ProducerRecord, ProducerSettings, Subscriptions, Transactional
+from streamactors import Keep, Sink, Source
+from streamactors.kafka import (
+    Consumer,
+    ProducerMessage,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+    Transactional,
+)
 from streamactors.kafka.consumer_actor import ConsumerActor
-from streamactors.kafka.errors import RecordError
+from streamactors.kafka.errors import ProducerFailed, RecordError
 from tests.history import Outcome, Poll, Read, Send, Write, check
 from tests.kafka.test_rebalances import PARTITIONS, STRATEGIES
 
@@ -112,6 +119,42 @@ def test_a_transaction_refused_for_a_stale_membership_is_written_again(
     assert judged("stale", "stale-out", read_all("stale-out", 2), range(200), 2) == []
     written = len(read_all("stale-out", 2, isolation="read_uncommitted"))
     assert written > 200, "what the broker refused is in the log, aborted"
+
+
+def test_a_flow_that_has_told_where_its_records_are_fails_of_a_stale_membership_with_the_way_out(
+    cluster, settings, system, wait_for, monkeypatch
+):
+    cluster.create_topic("told", partitions=2)
+    cluster.create_topic("told-out", partitions=2)
+    genuine, first, stale = ConsumerActor.group_metadata, [], []
+
+    def group_metadata(actor):
+        first.append(genuine(actor))
+        return first[0] if stale else first[-1]
+
+    monkeypatch.setattr(ConsumerActor, "group_metadata", group_metadata)
+    producer = ProducerSettings(cluster.bootstrap_servers, transactional_id="told", commit_interval_ms=20)
+    send(cluster, "told", range(10), 2)
+    control, done = (
+        Transactional.source(settings, Subscriptions.topics("told"))
+        .map(lambda record: ProducerMessage.message(ProducerRecord("told-out", record.value)))
+        .via(Transactional.flow(producer))
+        .to_mat(Sink.ignore(), Keep.both)
+        .run(system)
+    )
+    wait_for(lambda: first)
+    other, other_done = (
+        Consumer.source(settings, Subscriptions.topics("told")).to_mat(Sink.ignore(), Keep.both).run(system)
+    )
+    wait_for(lambda: len(other.snapshot()["partitions"]) == len(control.snapshot()["partitions"]) == 1)
+    stale.append(True)
+    send(cluster, "told", range(100), 2)
+    error = done.exception(60)
+    assert isinstance(error, ProducerFailed), error
+    assert "ILLEGAL_GENERATION" in str(error)
+    assert "put the graph into a RestartSource, or write by Transactional.sink" in str(error)
+    other.stop()
+    other_done.result(60)
 
 
 def test_a_partition_that_is_taken_away_does_not_wait_for_the_commit_interval(
