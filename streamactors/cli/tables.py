@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+_ANY_WIDTH = 1 << 30  # columns
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line instead of a table.")
 
 
@@ -35,7 +36,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header
         table.add_row(*(Text("" if cell is None else str(cell).expandtabs()) for cell in row))
     console = Printer(highlight=False)
     if not sys.stdout.isatty():
-        console.width = max(console.width, 100_000)
+        console.width = max(
+            console.width, console.measure(table, options=console.options.update(width=_ANY_WIDTH)).maximum
+        )
         table.expand = False
     console.print(table, soft_wrap=not sys.stdout.isatty())
 

@@ -83,6 +83,11 @@ def test_a_table_does_not_make_the_terminal_obey_a_record(streamactors: Run, top
     assert "\\xff \u00fc" in streamactors("consume", topic).out
 
 
+def test_on_a_pipe_no_cell_is_cut(streamactors: Run, topic: str) -> None:
+    streamactors("produce", topic, stdin=b"x" * 300_000 + b"\n")
+    assert "x" * 300_000 in streamactors("consume", topic).out
+
+
 def test_what_the_terminal_cannot_show_is_escaped(streamactors: Run, broker: Cluster, topic: str) -> None:
     streamactors("produce", topic, stdin="\u65e5\u672c\n".encode())
     patient = "from streamactors.kafka import client; client.CONNECT_TIMEOUT_MS = 30_000"
