@@ -62,7 +62,8 @@ class CommittableOffset(tuple[Any, Any, Origin]):
         return self[2].epoch
 
     def commit(self) -> StreamFuture[None]:
-        """Commit it now; the future ends when the broker has it, fails with CommitFailed or CommitTimeout."""
+        """Commit it now; the future ends when the broker has it, or its partition is another's, who reads the record again. It fails
+        with CommitFailed or CommitTimeout."""
         return CommittableOffsetBatch().updated(self).commit()
 
     def __repr__(self) -> str:

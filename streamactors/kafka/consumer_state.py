@@ -17,7 +17,7 @@ Asked after every poll, so nothing here walks over all partitions unless there i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -343,7 +343,3 @@ class ConsumerState:
         if stop_at is None or partition.chunks or partition.key in self.withheld:
             return False
         return (partition.fetched or 0) >= stop_at
-
-    def by_stage(self, stage: Any) -> Sequence[Partition]:
-        """Return the partitions a stage gets records of."""
-        return [partition for partition in self.partitions.values() if partition.stage is stage]

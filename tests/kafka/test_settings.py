@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamactors.kafka import ProducerSettings
+from streamactors.kafka import CommitterSettings, ConsumerSettings, ProducerSettings
 
 PRODUCER = ProducerSettings("localhost:1")
 
@@ -15,3 +15,16 @@ def test_a_transactional_producer_keeps_its_brokers_when_none_of_them_answers() 
     assert transactional.client_properties()[strategy] == "none"
     assert strategy not in PRODUCER.client_properties()
     assert transactional.with_property(strategy, "rebootstrap").client_properties()[strategy] == "rebootstrap"
+
+
+def test_every_with_changes_one_thing_and_leaves_the_settings_as_they_were() -> None:
+    consumer = ConsumerSettings("localhost:1", "g")
+    assert consumer.with_group_id("h").group_id == "h"
+    assert consumer.with_auto_offset_reset("earliest").auto_offset_reset == "earliest"
+    assert consumer.with_bootstrap_servers("other:1").client_properties()["bootstrap.servers"] == "other:1"
+    several = consumer.with_properties({"fetch.min.bytes": 5}).with_property("fetch.wait.max.ms", 7).client_properties()
+    assert (several["fetch.min.bytes"], several["fetch.wait.max.ms"]) == (5, 7)
+    assert consumer == ConsumerSettings("localhost:1", "g")
+    assert PRODUCER.with_transactional_id("t").with_transactional_id(None) == PRODUCER
+    committer = CommitterSettings().with_max_batch(5).with_max_interval(7)
+    assert (committer.max_batch, committer.max_interval_ms) == (5, 7)

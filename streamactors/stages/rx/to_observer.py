@@ -40,7 +40,6 @@ class _ToObserverLogic(SinkLogic):
 
     def on_start(self) -> None:
         self._pace = Pace(self.interpreter, self.attributes.max_chunk)
-        self._stopper = self.async_callback(self._dispose)
         self.in_.want(self._pace.window)
 
     def on_push(self, in_: Connection) -> None:
