@@ -31,6 +31,13 @@ def test_a_full_time_index_closes_the_segment(make_log: MakeLog) -> None:
     assert log.list_offset(NOW_MS + 6, 9).offset == 6
 
 
+def test_a_full_offset_index_closes_the_segment(make_log: MakeLog) -> None:
+    log = make_log(segment_index_bytes=84, index_interval_bytes=0)
+    for _ in range(14):  # of one time, so that the time index has one entry
+        append(log, b"v")
+    assert [segment.base_offset for segment in log.segments] == [0, 11]
+
+
 def test_offsets_beyond_31_bits_of_the_base_begin_a_segment(make_log: MakeLog) -> None:
     log = make_log()
     assert log.append_as_leader(wide_batch(MAX_RELATIVE_OFFSET), 0, NOW_MS).base_offset == 0
