@@ -1,13 +1,12 @@
-"""The network by itself: order, limits, slow readers and bad senders, with a made-up service behind it."""
+"""The network by itself: order, slow readers, files, services that fail, with a made-up service behind it."""
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,96 +16,11 @@ from streamactors.actors.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.network.acceptor import Acceptor
-from streamactors.broker.network.connection import Connection, Mute
-from streamactors.broker.network.foreign import SILENT_MS
+from streamactors.broker.network.connection import Mute
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.output import Output
-from streamactors.broker.network.processor import Processor
-from streamactors.clock import VirtualClock
-from tests.broker.wire import WireClient, wait_until
-
-
-class FakeRequest:
-    """As much of a request as a connection needs."""
-
-    def __init__(self, connection: Connection, payload: bytes) -> None:
-        self.connection = connection
-        self.payload = payload
-        self.size = len(payload)
-        self.answered = False
-        self.parts: list[Any] | None = None
-
-    def answer(self, *parts: Any) -> None:
-        self.answered, self.parts = True, list(parts)
-        self.connection.answered(self)  # type: ignore[arg-type]
-
-
-class Network:
-    """A processor on a dispatcher of its own; `service` decides what becomes of a request."""
-
-    def __init__(self, limits: Limits, service: Callable[[FakeRequest], None]) -> None:
-        self.clock = VirtualClock()
-        self.dispatcher = Dispatcher("network-under-test", self.clock)
-        self.seen: list[FakeRequest] = []
-        self.service = service
-        self.processor = Processor(self.dispatcher, limits, self._serve)
-        self.acceptor = Acceptor(self.dispatcher, limits, self.processor.adopt)
-        self.listener = self.acceptor.bind(ListenerSpec("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0))
-        self.dispatcher.start()
-        self.on_loop(self.acceptor.start)
-        self.on_loop(self.processor.start)
-
-    def _serve(self, connection: Connection, frame: memoryview) -> None:
-        request = FakeRequest(connection, bytes(frame))
-        connection.begin(request)  # type: ignore[arg-type]
-        self.seen.append(request)
-        self.service(request)
-
-    def on_loop(self, fn: Callable[[], Any]) -> Any:
-        done = threading.Event()
-        result: list[Any] = []
-
-        def run() -> None:
-            try:
-                result.append(fn())
-            finally:
-                done.set()
-
-        self.dispatcher.execute(run)
-        assert done.wait(30)
-        return result[0]
-
-    def client(self, receive_buffer: int | None = None) -> WireClient:
-        return WireClient("127.0.0.1", self.listener.port, receive_buffer=receive_buffer)
-
-    def close(self) -> None:
-        self.on_loop(self.acceptor.stop)
-        self.on_loop(self.processor.stop)
-        assert self.dispatcher.stop()
-        assert not self.processor.connections
-        assert self.processor.in_flight_bytes == 0
-        assert self.processor.pool.in_use == 0
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Network]]:
-    made: list[Network] = []
-
-    def make(service: Callable[[FakeRequest], None] = lambda request: None, **limits: Any) -> Network:
-        made.append(Network(Limits(**limits), service))
-        return made[-1]
-
-    yield make
-    for network in made:
-        network.close()
-
-
-def framed(payload: bytes) -> bytes:
-    return struct.pack(">i", len(payload)) + payload
-
-
-def echo(request: FakeRequest) -> None:
-    request.answer(framed(request.payload))
+from tests.broker.network.network_under_test import FakeRequest, Network, echo, framed
+from tests.broker.wire import wait_until
 
 
 def test_answers_leave_in_request_order_whatever_order_they_come_in(start: Callable[..., Network]) -> None:
@@ -163,24 +77,6 @@ def test_a_connection_has_so_many_requests_in_service_and_no_more(start: Callabl
             wait_until(lambda number=number: len(network.seen) > number)
             network.on_loop(lambda number=number: echo(network.seen[number]))
         assert [client.read_frame() for _ in range(10)] == [b"%d" % number for number in range(10)]
-
-
-def test_bytes_in_service_are_bounded_over_all_connections(start: Callable[..., Network]) -> None:
-    network = start(max_in_flight_bytes=1000)
-    clients = [network.client() for _ in range(3)]
-    for client in clients:
-        client.send_raw(framed(bytes(600)) * 3)
-    wait_until(lambda: network.processor.in_flight_bytes > 1000)
-    served = 0
-    while served < 9:
-        # each connection may overshoot by the one request that it was served
-        assert network.on_loop(lambda: network.processor.in_flight_bytes) <= 1000 + 3 * 600
-        wait_until(lambda: any(not request.answered for request in network.seen))
-        network.on_loop(lambda: echo(next(request for request in network.seen if not request.answered)))
-        served += 1
-    for client in clients:
-        assert [len(client.read_frame()) for _ in range(3)] == [600] * 3
-        client.close()
 
 
 def test_a_client_that_does_not_read_is_not_read_from(start: Callable[..., Network]) -> None:
@@ -257,136 +153,6 @@ def test_a_file_that_got_shorter_ends_the_connection(
                 client.read_frame()
         assert region.released == 1
         assert "990 bytes before the end of a response" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("head", "said"),
-    [
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS hello on a plain listener"),
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP request"),
-        (struct.pack(">i", -1), "a request of -1 bytes"),
-        (struct.pack(">i", 2**31 - 1), "a request of 2147483647 bytes; socket.request.max.bytes is 104857600"),
-    ],
-)
-def test_what_is_no_frame_closes_the_connection_with_one_line(
-    start: Callable[..., Network], caplog: pytest.LogCaptureFixture, head: bytes, said: str
-) -> None:
-    network = start(echo)
-    with network.client() as client, network.client() as other:
-        client.send_raw(head)
-        assert client.closed_by_peer()
-        other.send_raw(framed(b"still served"))
-        assert other.read_frame() == b"still served"
-        lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-        assert len(lines) == 1
-        assert said in lines[0]
-        assert "127.0.0.1:" in lines[0]
-
-
-def test_a_client_of_another_protocol_that_comes_again_and_again_does_not_fill_the_log(
-    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
-) -> None:
-    # confluent-kafka with security.protocol=SSL connects twenty times a second
-    network = start(echo)
-
-    def comes(head: bytes) -> list[str]:
-        caplog.clear()
-        with network.client() as client:
-            client.send_raw(head)
-            assert client.closed_by_peer()
-        return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-
-    hello, get = b"\x16\x03\x01\x02\x00\x01\x00", b"GET / HTTP/1.1\r\n\r\n"
-    assert [len(comes(hello)) for _ in range(4)] == [1, 0, 0, 0]
-    assert len(comes(get)) == 1
-    network.clock.advance(SILENT_MS)
-    (line,) = comes(hello)
-    assert line.endswith("PLAINTEXT (3 times more until now)")
-
-
-def test_frames_before_a_bad_one_are_answered(start: Callable[..., Network]) -> None:
-    network = start(echo)
-    with network.client() as client:
-        client.send_raw(framed(b"good") + struct.pack(">i", -7))
-        assert client.read_frame() == b"good"
-        assert client.closed_by_peer()
-    assert [request.payload for request in network.seen] == [b"good"]
-
-
-def test_half_a_request_is_forgotten_after_its_time(
-    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
-) -> None:
-    network = start(echo, stalled_frame_ms=1000)
-    with network.client() as client, network.client() as idle:
-        client.send_raw(framed(b"0123456789")[:7])
-        wait_until(lambda: network.processor.pool.in_use > 0)
-        wait_until(lambda: len(network.processor.connections) == 2)
-        network.clock.advance(2000)
-        assert client.closed_by_peer()
-        assert "half a request, then nothing" in caplog.text
-        idle.send_raw(framed(b"x"))
-        assert idle.read_frame() == b"x"
-
-
-def test_thousands_of_half_requests_cost_bounded_memory(start: Callable[..., Network]) -> None:
-    network = start(echo, max_receive_bytes=200_000)
-    clients = [network.client() for _ in range(80)]
-    for client in clients:
-        client.send_raw(struct.pack(">i", 50 << 20) + bytes(10_000))
-    with network.client() as other:
-        other.send_raw(framed(b"still served"))
-        assert other.read_frame() == b"still served"
-    assert network.processor.pool.in_use <= 2 * 200_000 + (16 << 10)
-    for client in clients:
-        client.close()
-    wait_until(lambda: network.on_loop(lambda: len(network.processor.connections)) == 0)
-    assert network.processor.pool.in_use == 0
-
-
-def test_who_waits_for_memory_goes_on_when_there_is_some(start: Callable[..., Network]) -> None:
-    network = start(echo, max_receive_bytes=200_000)
-    hog, client = network.client(), network.client()
-    hog.send_raw(struct.pack(">i", 180_000) + bytes(150_000))
-    wait_until(lambda: network.processor.pool.in_use > 100_000)
-    client.send_raw(struct.pack(">i", 150_000) + bytes(150_000))
-    wait_until(lambda: any(each.muted & Mute.MEMORY for each in network.processor.connections.values()))
-    hog.send_raw(bytes(30_000))
-    assert len(hog.read_frame()) == 180_000
-    assert len(client.read_frame()) == 150_000
-    hog.close()
-    client.close()
-
-
-def test_idle_connections_are_closed_without_a_word(
-    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
-) -> None:
-    network = start(max_idle_ms=5000)
-    with network.client() as idle, network.client() as waiting:
-        waiting.send_raw(framed(b"long poll"))
-        wait_until(lambda: len(network.seen) == 1 and len(network.processor.connections) == 2)
-        network.clock.advance(10_000)
-        assert idle.closed_by_peer()
-        network.on_loop(lambda: echo(network.seen[0]))
-        assert waiting.read_frame() == b"long poll"
-        assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-@pytest.mark.parametrize("limit", ["max_connections", "max_connections_per_ip"])
-def test_too_many_connections_are_refused(
-    start: Callable[..., Network], caplog: pytest.LogCaptureFixture, limit: str
-) -> None:
-    network = start(echo, **{limit: 1})
-    with network.client() as first:
-        wait_until(lambda: len(network.processor.connections) == 1)
-        with network.client() as second:
-            assert second.closed_by_peer()
-        assert "refused" in caplog.text
-        first.send_raw(framed(b"x"))
-        assert first.read_frame() == b"x"
-    wait_until(lambda: not network.processor.connections)
-    with network.client() as third:
-        third.send_raw(framed(b"y"))
-        assert third.read_frame() == b"y"
 
 
 def test_a_handler_can_hold_back_the_next_request_of_its_connection(start: Callable[..., Network]) -> None:

@@ -1,0 +1,162 @@
+"""What senders may not do to the network: half requests, bytes that are no frames, too many connections, silence, memory."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from streamactors.broker.network.connection import Mute
+from streamactors.broker.network.foreign import SILENT_MS
+from tests.broker.network.network_under_test import Network, echo, framed
+from tests.broker.wire import wait_until
+
+
+def test_bytes_in_service_are_bounded_over_all_connections(start: Callable[..., Network]) -> None:
+    network = start(max_in_flight_bytes=1000)
+    clients = [network.client() for _ in range(3)]
+    for client in clients:
+        client.send_raw(framed(bytes(600)) * 3)
+    wait_until(lambda: network.processor.in_flight_bytes > 1000)
+    served = 0
+    while served < 9:
+        # each connection may overshoot by the one request that it was served
+        assert network.on_loop(lambda: network.processor.in_flight_bytes) <= 1000 + 3 * 600
+        wait_until(lambda: any(not request.answered for request in network.seen))
+        network.on_loop(lambda: echo(next(request for request in network.seen if not request.answered)))
+        served += 1
+    for client in clients:
+        assert [len(client.read_frame()) for _ in range(3)] == [600] * 3
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS hello on a plain listener"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP request"),
+        (struct.pack(">i", -1), "a request of -1 bytes"),
+        (struct.pack(">i", 2**31 - 1), "a request of 2147483647 bytes; socket.request.max.bytes is 104857600"),
+    ],
+)
+def test_what_is_no_frame_closes_the_connection_with_one_line(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture, head: bytes, said: str
+) -> None:
+    network = start(echo)
+    with network.client() as client, network.client() as other:
+        client.send_raw(head)
+        assert client.closed_by_peer()
+        other.send_raw(framed(b"still served"))
+        assert other.read_frame() == b"still served"
+        lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        assert len(lines) == 1
+        assert said in lines[0]
+        assert "127.0.0.1:" in lines[0]
+
+
+def test_a_client_of_another_protocol_that_comes_again_and_again_does_not_fill_the_log(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
+) -> None:
+    # confluent-kafka with security.protocol=SSL connects twenty times a second
+    network = start(echo)
+
+    def comes(head: bytes) -> list[str]:
+        caplog.clear()
+        with network.client() as client:
+            client.send_raw(head)
+            assert client.closed_by_peer()
+        return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+    hello, get = b"\x16\x03\x01\x02\x00\x01\x00", b"GET / HTTP/1.1\r\n\r\n"
+    assert [len(comes(hello)) for _ in range(4)] == [1, 0, 0, 0]
+    assert len(comes(get)) == 1
+    network.clock.advance(SILENT_MS)
+    (line,) = comes(hello)
+    assert line.endswith("PLAINTEXT (3 times more until now)")
+
+
+def test_frames_before_a_bad_one_are_answered(start: Callable[..., Network]) -> None:
+    network = start(echo)
+    with network.client() as client:
+        client.send_raw(framed(b"good") + struct.pack(">i", -7))
+        assert client.read_frame() == b"good"
+        assert client.closed_by_peer()
+    assert [request.payload for request in network.seen] == [b"good"]
+
+
+def test_half_a_request_is_forgotten_after_its_time(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
+) -> None:
+    network = start(echo, stalled_frame_ms=1000)
+    with network.client() as client, network.client() as idle:
+        client.send_raw(framed(b"0123456789")[:7])
+        wait_until(lambda: network.processor.pool.in_use > 0)
+        wait_until(lambda: len(network.processor.connections) == 2)
+        network.clock.advance(2000)
+        assert client.closed_by_peer()
+        assert "half a request, then nothing" in caplog.text
+        idle.send_raw(framed(b"x"))
+        assert idle.read_frame() == b"x"
+
+
+def test_thousands_of_half_requests_cost_bounded_memory(start: Callable[..., Network]) -> None:
+    network = start(echo, max_receive_bytes=200_000)
+    clients = [network.client() for _ in range(80)]
+    for client in clients:
+        client.send_raw(struct.pack(">i", 50 << 20) + bytes(10_000))
+    with network.client() as other:
+        other.send_raw(framed(b"still served"))
+        assert other.read_frame() == b"still served"
+    assert network.processor.pool.in_use <= 2 * 200_000 + (16 << 10)
+    for client in clients:
+        client.close()
+    wait_until(lambda: network.on_loop(lambda: len(network.processor.connections)) == 0)
+    assert network.processor.pool.in_use == 0
+
+
+def test_who_waits_for_memory_goes_on_when_there_is_some(start: Callable[..., Network]) -> None:
+    network = start(echo, max_receive_bytes=200_000)
+    hog, client = network.client(), network.client()
+    hog.send_raw(struct.pack(">i", 180_000) + bytes(150_000))
+    wait_until(lambda: network.processor.pool.in_use > 100_000)
+    client.send_raw(struct.pack(">i", 150_000) + bytes(150_000))
+    wait_until(lambda: any(each.muted & Mute.MEMORY for each in network.processor.connections.values()))
+    hog.send_raw(bytes(30_000))
+    assert len(hog.read_frame()) == 180_000
+    assert len(client.read_frame()) == 150_000
+    hog.close()
+    client.close()
+
+
+def test_idle_connections_are_closed_without_a_word(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
+) -> None:
+    network = start(max_idle_ms=5000)
+    with network.client() as idle, network.client() as waiting:
+        waiting.send_raw(framed(b"long poll"))
+        wait_until(lambda: len(network.seen) == 1 and len(network.processor.connections) == 2)
+        network.clock.advance(10_000)
+        assert idle.closed_by_peer()
+        network.on_loop(lambda: echo(network.seen[0]))
+        assert waiting.read_frame() == b"long poll"
+        assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("limit", ["max_connections", "max_connections_per_ip"])
+def test_too_many_connections_are_refused(
+    start: Callable[..., Network], caplog: pytest.LogCaptureFixture, limit: str
+) -> None:
+    network = start(echo, **{limit: 1})
+    with network.client() as first:
+        wait_until(lambda: len(network.processor.connections) == 1)
+        with network.client() as second:
+            assert second.closed_by_peer()
+        assert "refused" in caplog.text
+        first.send_raw(framed(b"x"))
+        assert first.read_frame() == b"x"
+    wait_until(lambda: not network.processor.connections)
+    with network.client() as third:
+        third.send_raw(framed(b"y"))
+        assert third.read_frame() == b"y"
