@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from streamactors.cli.bootstrap import bootstrap_option
 from streamactors.cli.tables import json_option, print_json, print_table
-from streamactors.cli.texts import as_text, as_time, json_field
+from streamactors.cli.texts import as_text, as_time, json_field, time_ms
 
 if TYPE_CHECKING:
     from streamactors.kafka.client import Admin, Consumed, PartitionReader
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
     default="beginning",
     show_default=True,
     metavar="WHERE",
-    help="beginning, end, an offset, -N for the last N of each partition, or a time such as 2026-01-31T12:00.",
+    help="beginning, end, an offset, -N for the last N of each partition, or a time such as 2026-01-31T12:00 (UTC unless it says "
+    "otherwise).",
 )
 @click.option("--count", "-n", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes later, until Ctrl-C.")
@@ -88,12 +88,12 @@ def _offsets(admin: Admin, reader: PartitionReader, topic: str, wanted: tuple[in
             for number, p in chosen.items()
         }
     try:
-        moment = datetime.fromisoformat(start)
+        moment_ms = time_ms(start)
     except ValueError:
         raise click.UsageError(
             f"--from {start}: give beginning, end, an offset, -N or a time such as 2026-01-31T12:00"
         ) from None
-    found = reader.offsets_at(topic, list(chosen), int(moment.timestamp() * 1000))
+    found = reader.offsets_at(topic, list(chosen), moment_ms)
     return {number: offset if offset >= 0 else chosen[number].latest for number, offset in found.items()}
 
 

@@ -4,7 +4,6 @@ Owner: `streamactors groups reset-offsets` and the script that stands in for kaf
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 import click
 
 from streamactors.cli.group_admin import EARLIEST, LATEST, GroupAdmin, Place
+from streamactors.cli.texts import time_ms
 from streamactors.kafka.errors import KafkaError
 
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}")
@@ -53,11 +53,8 @@ def targets(admin: GroupAdmin, places: Sequence[Place], before: Mapping[Place, i
 
 def _time_ms(text: str) -> int:
     try:
-        moment = datetime.datetime.fromisoformat(text)
+        return time_ms(text)
     except ValueError:
         raise click.UsageError(
             f"--to {text}: it is earliest, latest, an offset, +N, -N, or a time such as 2013-01-01T06:00"
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return int(moment.timestamp() * 1000)

@@ -15,7 +15,9 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 @bootstrap_option
 @click.argument("topic")
 @click.option("--key-separator", "-k", metavar="TEXT", help="What stands between key and value on a line.")
-@click.option("--partition", "-p", type=click.IntRange(0), help="Partition for all of them.  [default: by key]")
+@click.option(
+    "--partition", "-p", type=click.IntRange(0, (1 << 31) - 1), help="Partition for all of them.  [default: by key]"
+)
 @click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record.")
 @click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)

@@ -36,5 +36,14 @@ def as_time(timestamp_ms: int | None) -> str | None:
     return moment.isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"
 
 
+def time_ms(text: str) -> int:
+    """Return ms since 1970 of a time such as 2026-01-31T12:00, in UTC unless it says otherwise. What is earlier counts as 1970:
+    negative numbers mean something else to a broker. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0, int(moment.timestamp() * 1000))
+
+
 def _escaped(match: re.Match[str]) -> str:
     return f"\\x{ord(match[0]):02x}"

@@ -12,6 +12,9 @@ from streamactors.cli.tables import json_option, print_json, print_table
 if TYPE_CHECKING:
     from streamactors.kafka.client import Admin
 
+MOST_PARTITIONS = 100_000  # that librdkafka asks for
+MOST_REPLICAS = 32_767  # that the protocol can say
+
 
 def _admin(bootstrap: str) -> Admin:
     from streamactors.kafka.client import Admin  # librdkafka: only when a broker is talked to
@@ -63,8 +66,8 @@ def list_topics(bootstrap: str, internal: bool, as_json: bool) -> None:
 @command.command("create")
 @bootstrap_option
 @click.argument("topic")
-@click.option("--partitions", "-p", type=click.IntRange(1), help="How many.  [default: the broker's]")
-@click.option("--replicas", "-r", type=click.IntRange(1), help="How many.  [default: the broker's]")
+@click.option("--partitions", "-p", type=click.IntRange(1, MOST_PARTITIONS), help="How many.  [default: the broker's]")
+@click.option("--replicas", "-r", type=click.IntRange(1, MOST_REPLICAS), help="How many.  [default: the broker's]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting; may be given several times.")
 def create(bootstrap: str, topic: str, partitions: int | None, replicas: int | None, settings: tuple[str, ...]) -> None:
     """Create a topic.
@@ -127,7 +130,7 @@ def offsets(bootstrap: str, topic: str, as_json: bool) -> None:
 @command.command("alter")
 @bootstrap_option
 @click.argument("topic")
-@click.option("--partitions", "-p", type=click.IntRange(1), help="Grow the topic to so many.")
+@click.option("--partitions", "-p", type=click.IntRange(1, MOST_PARTITIONS), help="Grow the topic to so many.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting; may be given several times.")
 @click.option("--unset", multiple=True, metavar="KEY", help="A setting to fall back to the broker's.")
 def alter(

@@ -224,7 +224,11 @@ class LineProducer:
         self._connection = _Connection(bootstrap_servers)
         self._client = ck.Producer(
             self._connection.settings(
-                compression_type=compression, acks=acks, enable_idempotence=acks == "all", linger_ms=20
+                compression_type=compression,
+                acks=acks,
+                enable_idempotence=acks == "all",
+                linger_ms=20,
+                topic_metadata_propagation_max_ms=REQUEST_TIMEOUT_MS,  # so long a new topic may be unknown
             )
         )
         self._failed: str | None = None
@@ -279,7 +283,10 @@ class LineProducer:
         if error is None:
             self.delivered += 1
         elif self._failed is None:
-            self._failed = f"topic {message.topic()}: {error.str()}"
+            name = message.topic()
+            self._failed = f"topic {name}: {error.str()}"
+            if error.code() in (ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_TOPIC):
+                self._failed += f"; create it with: streamactors topics create {name}"
 
     def _raise_failure(self) -> None:
         if self._failed is not None:

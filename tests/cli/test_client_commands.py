@@ -119,6 +119,32 @@ def test_reading_begins_where_it_is_told(streamactors: Run, topic: str) -> None:
     assert read("-p", "1") == []
     assert read("--from", "2020-01-01") == [str(number) for number in range(10)]
     assert read("--from", "2999-01-01") == []
+    for early in (
+        "0001-01-01",
+        "1969-12-31T23:59:59.999",
+        "1969-12-31T23:59:59.998",
+    ):  # -1 and -2 ms mean latest and earliest
+        assert read("--from", early) == [str(number) for number in range(10)]
+    assert read("--from", "9999-12-31T23:59") == []
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_a_time_is_meant_in_utc_as_it_is_printed(
+    streamactors: Run, topic: str, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        with monkeypatch.context() as patch:
+            patch.setenv("TZ", zone)
+            time.tzset()
+            streamactors("produce", topic, "-p", "0", stdin=b"now\n")
+            (record,) = streamactors("consume", topic, "--json").json
+            for shift_ms, found in ((0, 1), (1, 0)):
+                printed = as_time(record["timestamp_ms"] + shift_ms)
+                assert printed is not None
+                for text in (printed, printed.removesuffix("Z")):
+                    assert len(streamactors("consume", topic, "--json", "--from", text).json) == found
+    finally:
+        time.tzset()
 
 
 def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
@@ -139,6 +165,9 @@ def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
         (["topics", "create", "x", "--set", "zz=1"], 1, "Unknown topic config name: zz"),
         (["topics", "create", "x", "--set", "zz"], 2, "its form is key=value"),
         (["topics", "create", "x", "-p", "0"], 2, "-p"),
+        (["topics", "create", "x", "-p", "4294967296"], 2, "-p"),
+        (["topics", "create", "x", "-r", "32768"], 2, "-r"),
+        (["produce", "TOPIC", "-p", "2147483648"], 2, "-p"),
         (["topics", "alter", "x"], 2, "nothing to change"),
         (["topics", "alter", "x", "--set", "retention.ms=5", "--unset", "retention.ms"], 2, "both set and unset"),
         (["consume", "none"], 1, "no topic none at"),
