@@ -126,6 +126,17 @@ def test_a_damaged_snapshot_is_replaced_by_reading_the_log(
     assert send(again, 9).base_offset == 9
 
 
+def test_closing_and_rolling_leave_a_snapshot_of_the_producers(make_log: MakeLog) -> None:
+    log = make_log()
+    send(log, 0)
+    log.roll(NOW_MS)
+    send(log, 1)
+    log.close()
+    for offset in (1, 2):
+        (entry,) = decode_snapshot((log.directory / f"{offset:020d}.snapshot").read_bytes())
+        assert (entry.producer_id, entry.last_sequence, entry.last_offset) == (7, offset - 1, offset - 1)
+
+
 def test_files_that_only_look_like_snapshots_are_left_alone(
     make_log: MakeLog, reopen: Callable[..., PartitionLog]
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from streamactors.broker.errors import StorageError
-from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, RECOVERY_POINTS
+from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.records.builder import build_batch
@@ -66,8 +66,10 @@ def test_ticks_write_checkpoints_in_their_time(start: Callable[..., LogManager])
     assert (logs.folder / HIGH_WATERMARKS).read_text() == "0\n1\nt 0 4\n"
     assert not (logs.folder / RECOVERY_POINTS).exists()
     log.flush()
+    log.delete_records(3, NOW_MS)
     logs.tick(NOW_MS + 60_000)
     assert (logs.folder / RECOVERY_POINTS).read_text() == "0\n1\nt 0 4\n"
+    assert (logs.folder / LOG_STARTS).read_text() == "0\n1\nt 0 3\n"
 
 
 def test_a_clock_that_goes_back_does_not_stop_the_work(start: Callable[..., LogManager]) -> None:
