@@ -85,6 +85,8 @@ class Subscriptions:
     @staticmethod
     def topic_pattern(pattern: str) -> AutoSubscription:
         """Read every topic whose name matches the regular expression, those created later too."""
+        if not isinstance(pattern, str) or not pattern:
+            raise BuildError(f"Subscriptions.topic_pattern expects a regular expression, got {pattern!r}")
         try:
             re.compile(pattern)
         except re.error as error:
@@ -94,24 +96,19 @@ class Subscriptions:
     @staticmethod
     def assignment(*partitions: tuple[str, int]) -> ManualSubscription:
         """Read these partitions, from the committed offsets if the settings have a group, else as auto_offset_reset says."""
-        return ManualSubscription(tuple(_partition(p) for p in _flattened_pairs(partitions)))
+        return ManualSubscription(_some("assignment", (_partition(p) for p in _flattened_pairs(partitions))))
 
     @staticmethod
     def assignment_with_offset(offsets: Mapping[tuple[str, int], int]) -> ManualSubscription:
         """Read these partitions, each from its offset."""
-        told = {_partition(p): offset for p, offset in offsets.items()}
-        for partition, offset in told.items():
-            if not isinstance(offset, int) or offset < 0:
-                raise BuildError(
-                    f"{partition}: the offset to start at must be an integer of at least 0, got {offset!r}"
-                )
-        return ManualSubscription(tuple(told), offsets=told)
+        told = _numbers("assignment_with_offset", "the offset to start at", offsets)
+        return ManualSubscription(_some("assignment_with_offset", told), offsets=told)
 
     @staticmethod
     def assignment_offsets_for_times(times_ms: Mapping[tuple[str, int], int]) -> ManualSubscription:
         """Read these partitions, each from the first record at or after a time (ms since 1970)."""
-        told = {_partition(p): time for p, time in times_ms.items()}
-        return ManualSubscription(tuple(told), times_ms=told)
+        told = _numbers("assignment_offsets_for_times", "the time to start at, in ms since 1970,", times_ms)
+        return ManualSubscription(_some("assignment_offsets_for_times", told), times_ms=told)
 
 
 def _flattened(values: Iterable[object]) -> Iterable[str]:
@@ -139,8 +136,24 @@ def _partition(value: object) -> TopicPartition:
         isinstance(value, tuple)
         and len(value) == 2
         and isinstance(value[0], str)
-        and isinstance(value[1], int)
+        and type(value[1]) is int
         and value[1] >= 0
     ):
         return TopicPartition(value[0], value[1])
     raise BuildError(f"a partition is (topic, number), got {value!r}")
+
+
+def _some(name: str, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+    found = tuple(partitions)
+    if not found:
+        raise BuildError(f"Subscriptions.{name} expects at least one partition: nothing would ever be read")
+    return found
+
+
+def _numbers(name: str, what: str, told: object) -> dict[TopicPartition, int]:
+    if not isinstance(told, Mapping):
+        raise BuildError(f"Subscriptions.{name} expects a mapping of (topic, number) to integers, got {told!r}")
+    for partition, number in told.items():
+        if type(number) is not int or number < 0:
+            raise BuildError(f"{partition}: {what} must be an integer of at least 0, got {number!r}")
+    return {_partition(partition): number for partition, number in told.items()}
