@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import confluent_kafka
@@ -36,6 +37,30 @@ def test_every_test_has_a_fresh_topic_and_the_last_ones_is_gone(
 @pytest.mark.kafka_topic(3)
 def test_a_test_says_how_many_partitions_it_wants(kafka_broker: Cluster, kafka_topic: str) -> None:
     assert partitions_of(kafka_broker, kafka_topic) == 3
+
+
+@pytest.mark.kafka_topic(partitions=2)
+def test_or_says_so_by_name(kafka_broker: Cluster, kafka_topic: str) -> None:
+    assert partitions_of(kafka_broker, kafka_topic) == 2  # the name was overlooked, and the topic had one
+
+
+WRONG_MARKERS = """
+import pytest
+
+@pytest.mark.kafka_topic(parts=2)
+def test_another_name(kafka_topic): pass
+
+@pytest.mark.kafka_topic(2, 3)
+def test_too_many(kafka_topic): pass
+"""
+
+
+def test_a_marker_that_says_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "test_wrong.py").write_text(WRONG_MARKERS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_wrong.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert "2 errors" in ran.stdout
+    assert ran.stdout.count("its form is kafka_topic(partitions=3)\n") >= 2
 
 
 def test_the_plugin_costs_a_test_run_nothing_until_a_fixture_is_used() -> None:
