@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.errors import BuildError
 from streamactors.kafka.consumer_messages import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
 from streamactors.kafka.consumer_snapshot import snapshot_without_consumer
 from streamactors.kafka.subscriptions import TopicPartition
@@ -122,7 +124,13 @@ class DrainingControl(Control, Generic[T]):
 
     @classmethod
     def create(cls, control: Control, completion: StreamFuture[T]) -> DrainingControl[T]:
-        """Combine what a consumer source and a sink materialize."""
+        """Combine what a consumer source and a sink materialize. Raises BuildError where they are something else."""
+        if not isinstance(control, Control) or not isinstance(completion, Future):
+            raise BuildError(
+                "DrainingControl.create combines the control of a Consumer source with the future of a sink, got "
+                f"{type(control).__name__} and {type(completion).__name__}; source.to_mat(sink, DrainingControl.create) keeps "
+                "the source's on the left"
+            )
         return cls(control, completion)
 
     def stop(self) -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from streamactors import Keep, RestartSettings, RestartSource, Sink
+from streamactors import Keep, RestartSettings, RestartSource, Sink, Source
 from streamactors.actors.futures import StreamFuture
+from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, DrainingControl, NoopControl, RestartControl, Subscriptions
 from streamactors.kafka.consumer_messages import PausePartitions, ResumePartitions
 from streamactors.kafka.control import Control
@@ -157,6 +158,15 @@ def test_50_draining_gives_up_at_its_timeout():
     control.attach(lambda _: None, lambda: None)
     with pytest.raises(TimeoutError):
         control.drain_and_shutdown(StreamFuture("stream"), timeout=0.01)
+
+
+def test_a_draining_control_of_what_is_none_says_what_it_combines(system):
+    with pytest.raises(
+        BuildError, match=r"the control of a Consumer source with the future of a sink, got .* and StreamFuture"
+    ):
+        Source.single(1).to_mat(Sink.ignore(), DrainingControl.create).run(system)
+    with pytest.raises(BuildError, match="got Control and int"):
+        DrainingControl.create(Control(), 5)
 
 
 def test_a_control_of_nothing_does_nothing():
