@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import logging
 from collections.abc import Iterator
@@ -173,6 +174,30 @@ def test_a_full_disk_refuses_appends_and_reads_go_on(
     assert produced(client, produce_body(batch(b"c"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     fetched = client.call(1, 12, fetch_body()).responses[0].partitions[0]
     assert (fetched.error_code, fetched.high_watermark) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("acks", "change", "code"),
+    [
+        (-1, {"min_insync_replicas": 2}, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+        (1, {"min_insync_replicas": 2}, ErrorCode.NONE),
+        (-1, {"leader": 7, "leader_epoch": 9}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+    ids=["too few replicas", "too few, but acks 1", "another leader"],
+)
+def test_what_changes_while_a_produce_waits_is_in_its_answer(
+    flushing: LiveBroker, disk: GatedDisk, acks: int, change: dict[str, int], code: ErrorCode
+) -> None:
+    client, partition = flushing.client(), flushing.partition("orders")
+    disk.hold()
+    client.send(0, 9, produce_body(batch(b"a"), acks=acks))
+    wait_until(lambda: flushing.node.produce_purgatory.delayed == 1)
+    before = partition.state
+    flushing.on_data_plane(lambda: partition.become(dataclasses.replace(before, **change)))
+    disk.let_go()
+    assert client.receive()[1].responses[0].partition_responses[0].error_code == code
+    assert partition.log_end_offset == 1
+    flushing.on_data_plane(lambda: partition.become(before))
 
 
 def test_a_topic_deleted_while_a_produce_waits(flushing: LiveBroker, disk: GatedDisk) -> None:
