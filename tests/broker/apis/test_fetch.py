@@ -266,6 +266,27 @@ def test_min_bytes_that_no_read_can_give_do_not_make_it_wait_for_ever(
     assert offsets_of(partition.records)[0] == 0
 
 
+def test_a_read_that_ends_with_its_segment_is_not_waited_for(
+    broker: LiveBroker, client: WireClient, topic: str
+) -> None:
+    fill(client, topic, 1, 100)
+    partition = broker.partition(topic)
+    fill(client, topic, 1, 100)
+    broker.on_data_plane(lambda: partition.log.roll(broker.node.clock.wall_ms()))
+    fill(client, topic, 1, 100)
+    answer = fetched(client, offset=1, topic=topic, min_bytes=100_000, max_wait_ms=2**31 - 1)
+    assert offsets_of(answer.records) == [1]
+
+
+def test_a_partition_counts_for_no_more_than_is_asked_of_it(broker: LiveBroker, client: WireClient, topic: str) -> None:
+    fill(client, topic, 10, 1000)
+    client.send(1, 12, fetch_body(topic=topic, min_bytes=5_000, partition_max_bytes=2_500, max_wait_ms=2**31 - 1))
+    wait_until(lambda: waiting(broker) == 1)
+    with broker.client() as producer:
+        fill(producer, topic, 1, 1000)
+    assert waiting(broker) == 1
+
+
 def test_time_ends_the_wait_with_what_there_is(tmp_path: Path) -> None:
     clock = VirtualClock()
     with LiveBroker(tmp_path, clock=clock) as live:
