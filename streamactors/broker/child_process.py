@@ -54,6 +54,7 @@ class ChildBroker:
             self.close()
             raise BrokerStartError(answer["error"])
         self.bootstrap_servers: str = answer["bootstrap_servers"]
+        self.local_address: str = answer["local_address"]
         self.cluster_id: str = answer["cluster_id"]
         self.data_folder = Path(answer["data_folder"])
         self.pid = self._process.pid
@@ -98,7 +99,7 @@ def _read_message(end: socket.socket, timeout_s: float | None) -> dict[str, Any]
 
 def _child(descriptor: int) -> int:
     """Run the broker that the parent describes; return the exit code."""
-    from streamactors.broker.embedded import assemble_arguments, bootstrap_servers
+    from streamactors.broker.embedded import assemble_arguments, bootstrap_servers, local_address
     from streamactors.broker.server import Broker
     from streamactors.broker.standalone import run
     from streamactors.errors import StreamActorsError
@@ -115,6 +116,7 @@ def _child(descriptor: int) -> int:
             def ready(broker: Broker) -> None:
                 told = {
                     "bootstrap_servers": bootstrap_servers(broker),
+                    "local_address": local_address(broker),
                     "cluster_id": broker.node.cluster_id,
                     "data_folder": str(assembled.folder),
                     "temporary": assembled.temporary,

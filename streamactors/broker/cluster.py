@@ -32,6 +32,7 @@ class Running(Protocol):
     """A broker that has been started, wherever it runs."""
 
     bootstrap_servers: str
+    local_address: str
     cluster_id: str
     data_folder: Path
     pid: int
@@ -119,13 +120,13 @@ class Cluster:
         """Create a topic; it can be written to on return. Raises BrokerError with Kafka's text when it cannot be."""
         from streamactors.broker.wire_request import create_topic
 
-        create_topic(self.bootstrap_servers, name, partitions, config or {})
+        create_topic(self._started().local_address, name, partitions, config or {})
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic if it is there."""
         from streamactors.broker.wire_request import delete_topic
 
-        delete_topic(self.bootstrap_servers, name)
+        delete_topic(self._started().local_address, name)
 
     def _started(self) -> Running:
         if self._running is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from streamactors.broker.network.listener import address
 from streamactors.broker.server import Broker
@@ -29,6 +29,15 @@ def bootstrap_servers(broker: Broker) -> str:
     return ",".join(address(each.advertised_host, each.advertised_port) for each in broker.node.listeners)
 
 
+_LOOPBACK: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised, never listened on
+
+
+def local_address(broker: Broker) -> str:
+    """Return where the broker's own machine reaches it, whatever other machines are told."""
+    first = broker.node.listeners[0]
+    return address(_LOOPBACK.get(first.host, first.host), first.port)
+
+
 class EmbeddedBroker:
     """Started when made; `close` ends it."""
 
@@ -46,6 +55,7 @@ class EmbeddedBroker:
             self.close()
             raise
         self.bootstrap_servers = bootstrap_servers(self._broker)
+        self.local_address = local_address(self._broker)
         self.cluster_id = self._broker.node.cluster_id
         self.data_folder: Path = self._assembled.folder
         self.pid = os.getpid()

@@ -264,6 +264,14 @@ def test_a_cluster_that_does_not_run_says_so() -> None:
     assert repr(cluster) == "<Cluster not running>"
 
 
+@EITHER
+def test_topics_are_made_whatever_address_others_are_told(process: bool) -> None:
+    with Cluster(process=process, listen="127.0.0.1:0", advertise="broker.invalid:9092") as cluster:
+        assert cluster.bootstrap_servers == "broker.invalid:9092"
+        cluster.create_topic("a")
+        cluster.delete_topic("a")
+
+
 def test_a_topic_that_cannot_be_created_says_why() -> None:
     with Cluster() as cluster, pytest.raises(BrokerError, match="topic a b: Topic name is invalid"):
         cluster.create_topic("a b")
