@@ -17,6 +17,7 @@ from streamactors.broker.protocol.header import request_frame, response_header_i
 from streamactors.broker.protocol.messages import decode_response, encode_request
 from streamactors.kafka.errors import KafkaError, NoBroker
 
+DEFAULT_PORT: Final = "9092"  # librdkafka's, too
 CONNECT_TIMEOUT_S: Final = 2.0
 ANSWER_TIMEOUT_S: Final = 10.0
 LARGEST_ANSWER: Final = 100 * 1024 * 1024
@@ -111,8 +112,10 @@ class Wire:
     def _anybody(self, key: int, version: int, body: Mapping[str, Any]) -> Any:
         failure: NoBroker | None = None
         for address in self._bootstrap.split(","):
-            host, _, port = address.strip().rpartition(":")
-            if not port.isdecimal():
+            host, colon, port = address.strip().rpartition(":")
+            if not colon:
+                host, port = port, DEFAULT_PORT
+            if not port.isdecimal() or int(port) > 65535:
                 raise KafkaError(f"{address!r} is no address; its form is HOST:PORT")
             try:
                 return self._call((host.strip("[]"), int(port)), key, version, body)

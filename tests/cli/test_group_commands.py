@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streamactors.broker import Cluster
+from streamactors.cli.wire import Wire
+from streamactors.kafka.errors import KafkaError, NoBroker
 from tests.broker.apis.test_group_apis import join, sync
 from tests.broker.wire import WireClient
 from tests.cli.ran import Run
@@ -182,3 +185,22 @@ def test_every_command_has_an_example(streamactors: Run) -> None:
         assert "Example" in streamactors("groups", command, "--help").out
     for command in ("list", "describe"):
         assert "Example" in streamactors("transactions", command, "--help").out
+
+
+@pytest.mark.parametrize(
+    ("address", "asked"),
+    [("localhost", ("localhost", 9092)), ("a:1", ("a", 1)), ("[::1]:1", ("::1", 1)), ("a:b", None), ("a:65536", None)],
+)
+def test_an_address_without_a_port_means_kafkas(
+    monkeypatch: pytest.MonkeyPatch, address: str, asked: tuple[str, int] | None
+) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def refuse(self: Wire, address: tuple[str, int]) -> socket.socket:
+        seen.append(address)
+        raise NoBroker("nobody")
+
+    monkeypatch.setattr(Wire, "_connect", refuse)
+    with pytest.raises(KafkaError, match="nobody" if asked else "is no address; its form is HOST:PORT"):
+        Wire(address).metadata(None)
+    assert seen == ([asked] if asked else [])
