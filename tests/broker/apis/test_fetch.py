@@ -117,6 +117,13 @@ def test_only_the_first_partition_with_records_may_pass_the_limits(client: WireC
     assert [offsets_of(partition.records) for partition in partitions] == [[], [0], []]
 
 
+def test_the_brokers_own_limit_bounds_every_answer(tmp_path: Path) -> None:
+    with LiveBroker(tmp_path, {"fetch.max.bytes": 2_500}) as live, live.client() as client:
+        live.create_topic("orders")
+        fill(client, "orders", 10, 1000)
+        assert 0 < len(fetched(client, max_bytes=50 << 20).records) <= 2_500
+
+
 def test_the_request_limit_is_shared_by_the_partitions(client: WireClient, topic: str) -> None:
     for partition in range(3):
         fill(client, topic, 10, 1000, partition)
