@@ -37,14 +37,16 @@ def run(
 
     `ready` is called once it can be connected to. Raises BrokerStartError when it cannot start.
     """
-    from streamactors.broker.server import Broker  # the heavy part: after the options have been checked
-
     stop = threading.Event()
     with ExitStack() as undo:
         undo.callback(assembled.discard)
-        _on_signals(stop, undo)
+        _on_signals(stop, undo)  # before the heavy part is imported: whoever is impatient leaves no folder behind
         if parent_pipe is not None:
             _watch_parent(parent_pipe, stop)
+        from streamactors.broker.server import Broker  # after the options have been checked
+
+        if stop.is_set():
+            return
         for name, because in assembled.config.without_effect.items():
             _log.warning("%s has no effect: %s", name, because)
         broker = Broker(assembled.config, assembled.folder)

@@ -91,6 +91,33 @@ def test_it_says_when_it_is_ready_and_stops_cleanly_on_a_signal(number: signal.S
         assert running.process.stderr.read() == ""
 
 
+STOPPED_EARLY = """
+import os, signal, sys
+from streamactors.broker import startup
+
+made = startup.tempfile.mkdtemp
+def make_and_be_asked_to_stop(**options):
+    folder = made(**options)
+    class Importing:  # what is imported after that is the broker: somebody has had enough meanwhile
+        def find_spec(self, name, *rest):
+            if name == "streamactors.broker.server":
+                os.kill(os.getpid(), signal.SIGTERM)
+    sys.meta_path.insert(0, Importing())
+    return folder
+startup.tempfile.mkdtemp = make_and_be_asked_to_stop
+from streamactors.cli.main import main
+main(["broker", "--listen", "127.0.0.1:0"])
+"""
+
+
+def test_a_signal_while_it_starts_ends_it_and_leaves_no_folder(tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", STOPPED_EARLY]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_under_nohup_it_outlives_its_terminal() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the child inherits it
     try:
