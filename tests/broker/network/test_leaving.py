@@ -21,7 +21,7 @@ def ask_as_much_as_one_may(client: WireClient) -> None:
 
 def test_who_left_is_noticed_even_with_as_many_requests_waiting_as_one_may_have(tmp_path: Path) -> None:
     # a connection with so many requests in service is not read from, and so its end is not heard of either
-    settings = {"connections.max.idle.ms": 200, "max.in.flight.requests": IN_FLIGHT}
+    settings = {"connections.max.idle.ms": 6_000, "max.in.flight.requests": IN_FLIGHT}
     with LiveBroker(tmp_path, settings) as live:
         live.create_topic("orders")
         patient, leaving = live.client(), live.client()
