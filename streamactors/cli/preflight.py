@@ -34,8 +34,7 @@ def _broker(stage: str, settings: ClientSettings, subscription: Any) -> str:
 
 def _reading(settings: ClientSettings) -> ConsumerSettings:
     """Return settings that reach the same broker."""
-    shared = {n: v for n, v in settings.properties.items() if n.startswith(("security.", "sasl.", "ssl."))}
-    return ConsumerSettings(settings.bootstrap_servers, properties=shared)
+    return ConsumerSettings(settings.bootstrap_servers, properties=settings.security())
 
 
 def _topics(subscription: Any) -> tuple[str, ...]:

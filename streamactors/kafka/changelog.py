@@ -23,7 +23,7 @@ from streamactors.engine.marks import Key, Position, PositionMark
 from streamactors.engine.progress import Progress
 from streamactors.engine.run import Run
 from streamactors.errors import BuildError
-from streamactors.kafka.changelog_topics import ChangelogTopics, security_of
+from streamactors.kafka.changelog_topics import ChangelogTopics
 from streamactors.kafka.client_producer import StreamProducer, not_delivered
 from streamactors.kafka.deliveries import Slot
 from streamactors.kafka.leaving import Leaving
@@ -352,4 +352,4 @@ class _AtLeastOnce(_KafkaChangelog):
 
 def producer_beside(consumer: ConsumerSettings) -> ProducerSettings:
     """Settings of a producer at the broker that a consumer reads from."""
-    return ProducerSettings(consumer.bootstrap_servers, properties=security_of(consumer))
+    return ProducerSettings(consumer.bootstrap_servers, properties=consumer.security())

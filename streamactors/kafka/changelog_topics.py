@@ -8,12 +8,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from streamactors.kafka.client import BEGINNING, REQUEST_TIMEOUT_MS, ck, ck_admin
 from streamactors.kafka.client_consumer import StreamConsumer
 from streamactors.kafka.errors import KafkaError, TopicError, TopicNotFound
-from streamactors.kafka.settings import ClientSettings, ConsumerSettings
+from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.changelog import Change
 from streamactors.windows.errors import RestoreError
@@ -42,7 +42,7 @@ class ChangelogTopics:
 
     def __init__(self, settings: ConsumerSettings, topics: Mapping[str, str]) -> None:
         self._settings = ConsumerSettings(
-            settings.bootstrap_servers, None, "earliest", properties={**security_of(settings), **READER}
+            settings.bootstrap_servers, None, "earliest", properties={**settings.security(), **READER}
         )
         self._topics = topics
         self._stores = {topic: store for store, topic in topics.items()}
@@ -127,18 +127,11 @@ def _reached(ends: dict[TopicPartition, int], key: TopicPartition, position: int
         del ends[key]
 
 
-def security_of(settings: ClientSettings) -> dict[str, Any]:
-    """The properties by which other clients of the same user reach the same broker."""
-    return {n: v for n, v in settings.properties.items() if n.startswith(("security.", "sasl.", "ssl."))}
-
-
 def create_topics(
     settings: ConsumerSettings, topics: Iterable[str], partitions: int, config: Mapping[str, str]
 ) -> None:
     """Create topics; those that somebody else has just created are there already. Raises TopicError."""
-    admin = ck_admin.AdminClient(
-        {"bootstrap.servers": settings.bootstrap_servers, "log_level": 2, **security_of(settings)}
-    )
+    admin = ck_admin.AdminClient({"log_level": 2, **settings.address()})
     wanted = [ck_admin.NewTopic(topic, partitions, -1, config=dict(config)) for topic in topics]
     for topic, future in admin.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_MS / 1_000).items():
         try:

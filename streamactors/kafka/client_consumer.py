@@ -175,10 +175,9 @@ class StreamConsumer:
             return {}
         admin = ck_admin.AdminClient(
             {
-                "bootstrap.servers": self._settings.bootstrap_servers,
+                **self._settings.address(),
                 "logger": logging.getLogger("streamactors.kafka.librdkafka"),
                 "log_level": 4,  # its farewell comes when the logger is gone, and would go to the terminal
-                **_security(self._settings),
             }
         )
         asked = {ck.TopicPartition(*key): ck_admin.OffsetSpec.latest() for key in wanted}
@@ -333,7 +332,3 @@ class StreamConsumer:
     def close(self) -> None:
         """Leave the group and the broker."""
         self._client.close()
-
-
-def _security(settings: ConsumerSettings) -> dict[str, Any]:
-    return {n: v for n, v in settings.properties.items() if n.startswith(("security.", "sasl.", "ssl."))}

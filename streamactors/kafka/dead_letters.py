@@ -63,8 +63,7 @@ class DeadLetters:
         """Return the settings to write with."""
         if self.producer is not None:
             return self.producer
-        security = {n: v for n, v in consumer.properties.items() if n.startswith(("security.", "sasl.", "ssl."))}
-        return ProducerSettings(consumer.bootstrap_servers, properties=security)
+        return ProducerSettings(consumer.bootstrap_servers, properties=consumer.security())
 
 
 def dead_letters_of(where: str, given: Any) -> DeadLetters | None:

@@ -20,7 +20,7 @@ from streamactors.dsl.source import Source
 from streamactors.engine.blueprint import Joined, StageModule, Wired, keep_right
 from streamactors.errors import BuildError
 from streamactors.kafka.changelog import producer_beside
-from streamactors.kafka.changelog_topics import ensure_topic, security_of
+from streamactors.kafka.changelog_topics import ensure_topic
 from streamactors.kafka.client_consumer import StreamConsumer
 from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.coupling import couple
@@ -146,7 +146,7 @@ def ends_of(settings: ConsumerSettings, keys: Iterable[TopicPartition]) -> dict[
 
 def _looking(settings: ConsumerSettings) -> StreamConsumer:
     return StreamConsumer(
-        ConsumerSettings(settings.bootstrap_servers, None, "earliest", properties=security_of(settings))
+        ConsumerSettings(settings.bootstrap_servers, None, "earliest", properties=settings.security())
     )
 
 

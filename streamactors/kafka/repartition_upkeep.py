@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from streamactors.kafka.changelog_topics import security_of
 from streamactors.kafka.client import REQUEST_TIMEOUT_MS, ck, ck_admin
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -34,9 +33,7 @@ class TopicUpkeep:
     """`reading`: settings of the group that reads `topic`; `purged`: how many of its partitions what is done is deleted of."""
 
     def __init__(self, reading: ConsumerSettings, topic: str, *, purged: int) -> None:
-        self._admin = ck_admin.AdminClient(
-            {"bootstrap.servers": reading.bootstrap_servers, "log_level": 2, **security_of(reading)}
-        )
+        self._admin = ck_admin.AdminClient({"log_level": 2, **reading.address()})
         self._topic = topic
         self._keys = [TopicPartition(topic, number) for number in range(purged)]
         self._group = reading.group_id or ""

@@ -17,6 +17,7 @@ from streamactors.errors import BuildError
 from streamactors.stages.checks import at_least
 
 _ENVIRONMENT: Final = "STREAMACTORS_KAFKA_"
+_SECURITY: Final = ("security.", "sasl.", "ssl.")
 _RESETS: Final = ("earliest", "latest", "error")
 
 S = TypeVar("S", bound="ClientSettings")
@@ -96,6 +97,14 @@ class ClientSettings:
     def with_bootstrap_servers(self: S, bootstrap_servers: str) -> S:
         """Return these settings for another cluster."""
         return replace(self, bootstrap_servers=bootstrap_servers)
+
+    def security(self) -> dict[str, Any]:
+        """Return the properties by which other clients of the same user are let in by the same broker."""
+        return {name: value for name, value in self.merged({}, {}).items() if name.startswith(_SECURITY)}
+
+    def address(self) -> dict[str, Any]:
+        """Return what an admin client needs to reach the same broker as the same user."""
+        return {"bootstrap.servers": self.merged({}, {})["bootstrap.servers"], **self.security()}
 
     def merged(self, defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         """Return all properties for librdkafka: defaults, then `own`, then the user's, then the environment's."""

@@ -16,7 +16,7 @@ from streamactors.dsl.kill_switches import KillSwitches
 from streamactors.engine.blueprint import StageModule, Wired
 from streamactors.errors import BuildError
 from streamactors.kafka.changelog import KafkaChangelogs
-from streamactors.kafka.changelog_topics import ensure_topic, security_of
+from streamactors.kafka.changelog_topics import ensure_topic
 from streamactors.kafka.consumer import consumer_source, needs_group
 from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.control import Control
@@ -68,7 +68,7 @@ def through_topic(
     reading = replace(settings, group_id=group, auto_offset_reset="earliest")
     reading = reading.with_property("isolation.level", "read_committed")
     if producer is None:
-        producer = ProducerSettings(settings.bootstrap_servers, properties=security_of(settings))
+        producer = ProducerSettings(settings.bootstrap_servers, properties=settings.security())
         producer = producer.with_transactional_id(group)
     rows = TopicRows(where, name, key, value)
     write: Flow[Any, Any, tuple[OwnEnd, KillSwitch]] = (

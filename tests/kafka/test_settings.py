@@ -28,3 +28,12 @@ def test_every_with_changes_one_thing_and_leaves_the_settings_as_they_were() -> 
     assert PRODUCER.with_transactional_id("t").with_transactional_id(None) == PRODUCER
     committer = CommitterSettings().with_max_batch(5).with_max_interval(7)
     assert (committer.max_batch, committer.max_interval_ms) == (5, 7)
+
+
+def test_other_clients_of_the_same_user_get_what_lets_them_in_also_from_the_environment(monkeypatch) -> None:
+    given = ConsumerSettings("localhost:1", "g", properties={"sasl.username": "ann", "fetch.min.bytes": 5})
+    assert given.address() == {"bootstrap.servers": "localhost:1", "sasl.username": "ann"}
+    monkeypatch.setenv("STREAMACTORS_KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
+    monkeypatch.setenv("STREAMACTORS_KAFKA_BOOTSTRAP_SERVERS", "other:1")
+    assert given.security() == {"sasl.username": "ann", "security.protocol": "SASL_SSL"}
+    assert given.address() == {"bootstrap.servers": "other:1", **given.security()}
