@@ -23,6 +23,8 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 def decode_lines(data: bytes, fields: int) -> Iterator[list[str]]:
     """Yield the entries, each split into `fields` words. Raises ValueError for anything but a whole file of version 0."""
+    if not data.endswith(b"\n"):
+        raise ValueError("a checkpoint that ends within a line")  # half of a number would be another number
     lines = data.decode("ascii").split("\n")
     if len(lines) < 2 or lines[0].strip() != _VERSION:
         raise ValueError(f"a checkpoint of version {lines[0]!r}; only version {_VERSION} is known")

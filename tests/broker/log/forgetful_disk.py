@@ -76,6 +76,11 @@ class ForgetfulDisk(Disk):
             assert known is not None
         self._contents[file.inode] = content
 
+    def content_on_disk(self, path: Path) -> bytes | None:
+        """What was synced of a file, None if its name was not."""
+        inode = self._entries.get(path.parent, {}).get(path.name)
+        return None if inode is None else self._contents.get(inode, b"")
+
     def sync_directory(self, path: Path) -> None:
         self.before("sync", path)
         super().sync_directory(path)

@@ -165,6 +165,17 @@ def test_what_a_failed_flush_left_undone_is_done_by_the_next_one(before: int) ->
         play(["append"] * before + ["flush", "append", "failed flush", "append", "flush", "cut"], seed)
 
 
+def test_a_leader_epoch_is_on_the_disk_before_a_batch_of_it_is_acknowledged(tmp_path: Path) -> None:
+    broker = PoweredBroker(tmp_path, random.Random(0))
+    path = broker.log.directory / "leader-epoch-checkpoint"
+    for _ in range(3):
+        broker.new_epoch()
+        broker.append()
+        broker.flush()
+        assert broker.disk.content_on_disk(path) == path.read_bytes()
+    broker.logs.close()
+
+
 def test_the_disk_of_these_tests_forgets_what_was_not_synced(tmp_path: Path) -> None:
     disk = ForgetfulDisk(tmp_path)
     lost = 0

@@ -390,3 +390,11 @@ def test_recovery_knows_that_a_compacted_log_has_gaps_even_before_its_settings_a
 def test_checkpoint_text_is_kafkas() -> None:
     assert encode_offsets({("orders", 0): 12, ("a.b_c", 3): 0}) == b"0\n2\norders 0 12\na.b_c 3 0\n"
     assert decode_offsets(b"") == {}  # as Apache Kafka leaves cleaner-offset-checkpoint
+
+
+def test_a_checkpoint_cut_within_a_number_is_damaged() -> None:
+    whole = encode_offsets({("orders", 0): 1234})
+    assert decode_offsets(whole) == {("orders", 0): 1234}
+    for size in range(1, len(whole)):
+        with pytest.raises(ValueError):
+            decode_offsets(whole[:size])

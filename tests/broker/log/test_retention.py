@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from streamactors.broker.errors import StorageError
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
@@ -117,3 +118,11 @@ def test_epochs_and_snapshots_of_what_is_gone_go_too(make_log: MakeLog) -> None:
     assert log.epochs.entries == ((2, 2), (3, 3))
     assert sorted(int(path.stem) for path in log.directory.glob("*.snapshot")) == [2, 3]
     assert log.epoch_end_offset(1) == (1, 2)
+
+
+def test_nothing_is_deleted_from_a_partition_whose_disk_failed(make_log: MakeLog) -> None:
+    log = one_per_segment(make_log, 4, retention_ms=10_000, retention_bytes=1)
+    log.offline = StorageError("the disk is gone")
+    assert log.apply_retention(NOW_MS + 10**9) == 0
+    log.offline = None
+    assert log.apply_retention(NOW_MS + 10**9) == 4
