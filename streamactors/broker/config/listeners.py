@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from streamactors.broker.config.broker_config import BrokerConfig
@@ -56,6 +57,12 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
                 "listeners",
                 config.listeners,
                 f"{address.name} has no protocol; add {address.name}:PLAINTEXT to listener.security.protocol.map",
+            )
+    for one, other in combinations(listening, 2):
+        same_host = one.host.lower() == other.host.lower() or {one.host, other.host} & set(_WILDCARDS)
+        if one.port == other.port != 0 and same_host:
+            raise _refuse(
+                "listeners", config.listeners, f"{one.name} and {other.name} share port {one.port}; give each its own"
             )
     unheard = advertised.keys() - {a.name for a in listening} - controllers
     if unheard:

@@ -34,6 +34,11 @@ def test_several_listeners_have_their_own_advertised_addresses() -> None:
     )
 
 
+def test_one_port_may_serve_on_two_addresses_and_0_is_never_the_same() -> None:
+    for listeners in ("127.0.0.1:9092,B://[::1]:9092", "localhost:0,B://localhost:0"):
+        assert len(specs(listeners=listeners, listener_security_protocol_map="B:PLAINTEXT")) == 2
+
+
 def test_an_ipv6_address_stands_in_brackets() -> None:
     assert specs(listeners="[::1]:9092")[0].host == "::1"
 
@@ -64,6 +69,11 @@ def test_the_controllers_listener_is_not_opened() -> None:
         ({"advertised.listeners": "PLAINTEXT://*:9092"}, "every interface is an empty host or 0.0.0.0"),
         ({"listeners": "A://localhost:1"}, "add A:PLAINTEXT to listener.security.protocol.map"),
         ({"listeners": "localhost:1,localhost:2"}, "listener PLAINTEXT is there twice"),
+        ({"listeners": "localhost:1,B://LOCALHOST:1", "listener.security.protocol.map": "B:PLAINTEXT"}, "share port 1"),
+        (
+            {"listeners": "localhost:1,B://:1", "listener.security.protocol.map": "B:PLAINTEXT"},
+            "PLAINTEXT and B share port 1",
+        ),
         ({"listeners": ""}, "there is no listener for clients"),
         ({"listeners": "SSL://localhost:1"}, "TLS and SASL are not there yet"),
         ({"listeners": "X://localhost:1", "listener.security.protocol.map": "X:SASL_SSL"}, "TLS and SASL are not"),
