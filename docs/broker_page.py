@@ -46,6 +46,8 @@ In general:
 - Up to 64 requests of a connection are served at the same time and answered in their order (`pipelining=false` serves one).
 - A topic's own `min.insync.replicas` is taken at its word: with fewer replicas, acks=all is refused. Apache Kafka asks for no
   more than there are, as this broker does where only the broker's default says so.
+- A request may have 250,000 elements of arrays in all, 127 tagged fields in a struct and 64 KiB in a string (32 KiB there,
+  else without limits); of a batch that is refused the first 1,000 bad records are named.
 - Unknown settings are refused everywhere; Apache Kafka keeps unknown broker settings.
 - `Cluster()` turns the rebalance delay off and gives the internal topics 4 partitions each.
 
