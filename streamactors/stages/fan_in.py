@@ -94,6 +94,9 @@ class _MergeLogic(FanInLogic):
         in_.want(max(self.share(), in_.due) if out.asked else 1)
 
 
+A_TURN = 2
+"""Two turns of the outlet's: between them every other connection has had one."""
+
 AHEAD = 2
 """Elements the preferred input may have waiting without demand: a feedback into it must find room, or the loop stalls."""
 
@@ -117,6 +120,7 @@ class MergePreferred(GraphStage):
 
 class _MergePreferredLogic(FanInLogic):
     _turn = 0
+    _patience = A_TURN  # how many of our own turns the others wait yet for what the preferred input may have
 
     def on_start(self) -> None:
         for inlet in self.inlets:
@@ -124,6 +128,8 @@ class _MergePreferredLogic(FanInLogic):
 
     def on_pull(self, out: Connection) -> None:
         self._pump()
+        if self._patience:
+            self._patience -= 1
 
     def on_push(self, in_: Connection) -> None:
         self._pump()
@@ -136,13 +142,14 @@ class _MergePreferredLogic(FanInLogic):
         preferred, *others = self.inlets
         if out.asked and preferred.ready:
             self._take(preferred, out.asked)
+            self._patience = A_TURN
         if out.asked or not preferred.ready:
             preferred.want(max(out.asked, 1))
         elif preferred.ready < AHEAD:
             preferred.ask(AHEAD)
         if out.asked and not preferred.ready:
-            if preferred.pull_due and not preferred.out_closed:
-                # it was slow -> gave a slice of one -> has more when it is asked: the others would go between
+            if self._patience and preferred.pull_due and not preferred.out_closed:
+                # it was slow -> gave a slice of one -> has more in its next turn: the others would go between
                 out.again()
             else:
                 self._take_another(others)

@@ -196,6 +196,20 @@ def test_merge_preferred_takes_all_of_the_preferred_input_within_its_share(chunk
     assert len(result) == 4 * n
 
 
+def test_merge_preferred_waits_for_no_input_that_has_nothing_however_busy_it_is(system):
+    # all of its elements are filtered out, and it looks for more in each of its turns: the others must not wait for it
+    nothing = Source.repeat("p").filter(lambda _: False)
+    with GraphDSL() as g:
+        join = g.add(MergePreferred(2))
+        sink = g.add(Sink.to_list(), keep=True)
+        g.add(nothing) >> join.in_(0)
+        for i in (1, 2):
+            g.add(Source.from_iterable(["s"] * 500)) >> join.in_(i)
+        join >> Flow.take(1_000) >> sink
+    (result,) = (future.result(30) for future in g.to_runnable().run(system))
+    assert result == ["s"] * 1_000
+
+
 # ── Zip ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
