@@ -10,9 +10,15 @@ from typing import Final
 
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.files import LogFile
-from streamactors.broker.log.segment_files import MAX_RELATIVE_OFFSET
 from streamactors.broker.records.batch import RecordBatch
-from streamactors.broker.records.header import HEADER_SIZE, LOG_OVERHEAD, MIN_LENGTH, SIZE_AND_LAST_OFFSET
+from streamactors.broker.records.header import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    MIN_LENGTH,
+    SIZE_AND_LAST_OFFSET,
+)
 
 LOOK_BYTES: Final = 4096 + HEADER_SIZE
 """One read of a search: as far as the distance of two index entries, and one header more."""
@@ -27,7 +33,7 @@ def find_batch(file: LogFile, offset: int, position: int, known: int, end: int) 
     """Return (position, size, base offset) of the first batch at or after `position` that ends at or after `offset`.
 
     (end, 0, -1) if there is none. `known` is the last offset that an index says of the batch at `position`, -1 if none
-    does. Raises CorruptMessage at a size that no batch has, and if the first batch cannot have that offset.
+    does. Raises CorruptMessage at a size that no batch has, and if the first batch does not end with that offset.
     """
     chunk, chunk_at, chunk_end = b"", position, position
     while end - position >= HEADER_SIZE:
@@ -40,9 +46,8 @@ def find_batch(file: LogFile, offset: int, position: int, known: int, end: int) 
         if length < MIN_LENGTH:
             raise CorruptMessage(f"{file.path}: a batch at byte {position} says it has {length} bytes")
         if known >= 0:
-            # Apache Kafka once made one entry for several batches, with the last offset of the last of them
-            if not 0 <= last_offset_delta <= known - base_offset <= MAX_RELATIVE_OFFSET:
-                raise CorruptMessage(f"{file.path}: no batch at byte {position} can end with offset {known}")
+            if base_offset + last_offset_delta != known or chunk[position - chunk_at + MAGIC_AT] != MAGIC:
+                raise CorruptMessage(f"{file.path}: no batch at byte {position} ends with offset {known}")
             known = -1
         if base_offset + last_offset_delta >= offset:
             return position, length + LOG_OVERHEAD, base_offset
