@@ -57,3 +57,13 @@ def test_jitter_closes_a_segment_earlier_than_its_age(make_log: MakeLog, monkeyp
     assert len(log.segments) == 1
     append(log, b"c", timestamp=NOW_MS + 701)
     assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+@pytest.mark.parametrize(("policy", "segments"), [(("compact",), 2), (("delete",), 1)])
+def test_a_compacted_segment_is_closed_in_time_for_the_longest_lag(
+    make_log: MakeLog, policy: tuple[str, ...], segments: int
+) -> None:
+    log = make_log(cleanup_policy=policy, max_compaction_lag_ms=1000)  # only closed ones are compacted
+    append(log, b"a", timestamp=NOW_MS)
+    append(log, b"b", timestamp=NOW_MS + 1001)
+    assert len(log.segments) == segments
