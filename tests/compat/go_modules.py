@@ -21,7 +21,8 @@ def go_source(module: str, version: str, patch: Callable[[Path], None] | None = 
     go = shutil.which("go")
     if go is None:
         pytest.skip("Go is not here")
-    folder = CACHE / f"{module.rpartition('/')[2]}-{version}"
+    name = re.sub(r"/v\d+$", "", module).rpartition("/")[2]  # a module's path may end with its major version
+    folder = CACHE / f"{name}-{version}"
     if not folder.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         ran = run(
