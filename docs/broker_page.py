@@ -42,7 +42,7 @@ In general:
   name, or accepted without effect where they only tune.
 - It listens on loopback (`localhost:9092`) unless told otherwise; Apache Kafka listens on every interface.
 - Batches are checked by their header and CRC, record by record only in compacted topics or with `record.validation=full`.
-- Where `compression.type` is not `producer`, a batch is compressed anew after its header is checked; lz4 has one level only.
+- `compression.type` other than `producer` is refused: batches are stored as the producer compressed them.
 - Up to 64 requests of a connection are served at the same time and answered in their order (`pipelining=false` serves one).
 - A topic's own `min.insync.replicas` is taken at its word: with fewer replicas, acks=all is refused. Apache Kafka asks for no
   more than there are, as this broker does where only the broker's default says so.

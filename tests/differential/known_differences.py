@@ -18,6 +18,7 @@ _OF_OTHER_KINDS = (
     ("replace", "a group"),
 )
 DIFFERENCES: dict[str, str] = {
+    "create with {'compression_type': 'gzip'}": "recompression by the broker is refused by name for now",
     "create with {'preallocate': 'TRUE'}": "segments are not preallocated; asking for it is refused by name",
     "create with {'remote_storage_enable': 'true'}": _NO_TIERED,
     "create with {'leader_replication_throttled_replicas': '0:1'}": "there is no replication to throttle; refused by name",

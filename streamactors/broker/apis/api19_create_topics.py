@@ -4,7 +4,8 @@ Versions: 2-7 (4 partition and replica counts of -1 are the broker's, 5 flexible
 7 topic ids).   Authorised: CREATE CLUSTER, or CREATE of each TOPIC.
 Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
 INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION (more than 10,000 partitions), INVALID_REQUEST.
-Differs from Apache Kafka: the answer comes when the partitions can be written to, whatever the timeout."""
+Differs from Apache Kafka: the answer comes when the partitions can be written to, whatever the timeout; compression.type
+other than `producer` is refused."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 WEEK_MS: Final = 7 * DAY_MS
 
+NO_RECOMPRESSION: Final = "this broker stores batches as the producer compressed them"
 NO_TIERED_STORAGE: Final = "there is no tiered storage"
 NO_THROTTLING: Final = "there is no replication to throttle"
 NO_PREALLOCATION: Final = "segments grow as they are written"
@@ -37,17 +38,20 @@ class TopicSettings(Settings):
         "key, both together do both. Empty keeps everything.",
         each_of("compact", "delete"),
     )
-    compression_gzip_level = integer(-1, "Level for gzip, where compression.type is `gzip`.", GZIP_LEVELS)
+    compression_gzip_level = integer(
+        -1, "Level for gzip; without effect while compression.type is `producer`.", GZIP_LEVELS
+    )
     compression_lz4_level = integer(
-        9, "Level for lz4; without effect: lz4 compresses at its fastest here.", between(1, 17)
+        9, "Level for lz4; without effect while compression.type is `producer`.", between(1, 17)
     )
     compression_type = text(
         "producer",
-        "Compression of stored batches. `producer` keeps what the producer chose; with another, each batch in another codec "
-        "is compressed anew before it is written.",
-        CODECS,
+        "Compression of stored batches. `producer` keeps what the producer chose.",
+        only("producer", NO_RECOMPRESSION, CODECS),
     )
-    compression_zstd_level = integer(3, "Level for zstd, where compression.type is `zstd`.", between(-131072, 22))
+    compression_zstd_level = integer(
+        3, "Level for zstd; without effect while compression.type is `producer`.", between(-131072, 22)
+    )
     delete_retention_ms = long(
         DAY_MS, "How long a compacted topic keeps a tombstone after the pass that first saw it.", at_least(0)
     )

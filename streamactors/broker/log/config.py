@@ -10,8 +10,6 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
-from streamactors.broker.records.recompression import Recompression
-
 LONG_MAX: Final = 2**63 - 1
 DAY_MS: Final = 86_400_000
 
@@ -21,9 +19,6 @@ class LogConfig:
     """What a topic's configuration says about its logs. Sizes are bytes, times milliseconds."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
-    compression_gzip_level: int = -1
-    compression_type: str = "producer"
-    compression_zstd_level: int = 3
     delete_retention_ms: int = DAY_MS
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
@@ -47,16 +42,9 @@ class LogConfig:
     roll_ms: int = dataclasses.field(init=False)
     """Age at which a segment is closed: a compacted one in time for max.compaction.lag.ms, which closed ones wait for."""
 
-    recompression: Recompression | None = dataclasses.field(init=False)
-    """The codec in which batches are stored; None: the producer's."""
-
     def __post_init__(self) -> None:
         roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
         object.__setattr__(self, "roll_ms", roll_ms)  # every append asks for it
-        recompression = Recompression.of(
-            self.compression_type, gzip_level=self.compression_gzip_level, zstd_level=self.compression_zstd_level
-        )
-        object.__setattr__(self, "recompression", recompression)
 
     @classmethod
     def of(cls, settings: object) -> LogConfig:

@@ -80,14 +80,12 @@ class LogAppend(LogCore):
             attributes, last_offset_delta, base_timestamp, max_timestamp = fields[5:9]
             producer_id, producer_epoch, base_sequence, _ = fields[9:]
             if origin is _CLIENT and (
-                self._closely
+                self._walks
                 or base_timestamp > max_timestamp
                 or max_timestamp > now_ms + config.message_timestamp_after_max_ms
                 or base_timestamp < now_ms - config.message_timestamp_before_max_ms
             ):
                 max_timestamp = self._check_closely(records, now_ms, attributes, base_timestamp, max_timestamp)
-                if config.recompression is not None:
-                    records, attributes = config.recompression.apply(records, attributes, config.max_message_bytes)
             size = len(records)
             if size > config.segment_bytes:
                 raise RecordListTooLarge(

@@ -40,7 +40,6 @@ class LogCore:
     __slots__ = (
         "_bases",
         "_boundaries",
-        "_closely",
         "_condemned",
         "_directory_dirty",
         "_failures",
@@ -145,7 +144,6 @@ class LogCore:
         self.config = config
         self._stamps = config.message_timestamp_type == "LogAppendTime"
         self._walks = config.compacts or config.record_validation == "full"
-        self._closely = self._walks or config.recompression is not None
 
     def update_config(self, config: LogConfig) -> None:
         """Take up other settings, from the next call on."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from streamactors.broker.errors import (
@@ -11,7 +9,6 @@ from streamactors.broker.errors import (
     FencedLeaderEpoch,
     InvalidRecord,
     InvalidTimestamp,
-    MessageTooLarge,
     RecordListTooLarge,
     StorageError,
 )
@@ -154,33 +151,3 @@ def test_a_follower_takes_no_damaged_and_no_partial_batch(make_log: MakeLog) -> 
     with pytest.raises(CorruptMessage, match="CRC"):
         follower.append_as_follower(memoryview(rest), NOW_MS)
     assert follower.end_offset == 2
-
-
-@pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
-def test_batches_are_stored_in_the_topics_codec(make_log: MakeLog, timestamps: str) -> None:
-    log = make_log(compression_type="lz4", message_timestamp_type=timestamps)
-    for codec in Compression:
-        append(log, b"x" * 1_000, b"y", compression=codec)
-    stored = list(log.replay(0, log.end_offset))
-    for batch in stored:
-        batch.ensure_valid()
-    assert [batch.compression for batch in stored] == [Compression.LZ4] * 5
-    assert [batch.is_log_append_time for batch in stored] == [timestamps == "LogAppendTime"] * 5
-    assert values(log, 0) == [b"x" * 1_000, b"y"] * 5
-
-
-def test_the_codec_of_a_topic_can_be_changed_for_what_comes_after(make_log: MakeLog) -> None:
-    log = make_log()
-    for wanted in ("producer", "gzip", "uncompressed", "producer"):
-        log.update_config(dataclasses.replace(log.config, compression_type=wanted))
-        append(log, b"x" * 1_000, compression=Compression.ZSTD)
-    codecs = [batch.compression for batch in log.replay(0, log.end_offset)]
-    assert codecs == [Compression.ZSTD, Compression.GZIP, Compression.NONE, Compression.ZSTD]
-
-
-def test_a_batch_that_its_topics_codec_makes_too_large_is_refused_and_not_written(make_log: MakeLog) -> None:
-    log = make_log(compression_type="uncompressed", max_message_bytes=1_000)
-    with pytest.raises(MessageTooLarge):
-        append(log, b"x" * 5_000, compression=Compression.GZIP)
-    assert log.end_offset == 0
-    assert append(log, b"x") == 0
