@@ -8,6 +8,7 @@ from streamactors.kafka import (
     Consumer,
     ConsumerRecord,
     ConsumerSettings,
+    Control,
     Producer,
     ProducerRecord,
     ProducerSettings,
@@ -17,7 +18,7 @@ from streamactors.kafka import (
 ORDERS = ['{"amount": 10}', '{"amount": 20', '{"amount": 30}', "amount=40", '{"amount": 50}']
 
 
-def graph(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[int]]:
+def graph(bootstrap: str = "localhost:9092") -> RunnableGraph[tuple[Control, StreamFuture[int]]]:
     """Add up topic `orders`; what is no JSON goes to `orders-dead`, and its offset is committed when it is stored there."""
     settings = ConsumerSettings(bootstrap, group_id="totals", auto_offset_reset="earliest")
     return (
@@ -25,7 +26,7 @@ def graph(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[int]]
             settings, Subscriptions.topics("orders"), value="json", dead_letters="orders-dead", until="end"
         )
         .map(lambda record: record.value["amount"])
-        .to_mat(Sink.fold(0, lambda total, amount: total + amount), Keep.right)
+        .to_mat(Sink.fold(0, lambda total, amount: total + amount), Keep.both)
     )
 
 
@@ -47,6 +48,13 @@ def repaired(letter: ConsumerRecord) -> ProducerRecord:
     return ProducerRecord(told["topic"], f'{{"amount": {digits}}}', letter.key)
 
 
+def total(bootstrap: str) -> int:
+    """Run the graph; return the total when all is committed, which for a dead letter means that it is stored."""
+    control, added = graph(bootstrap).run()
+    control.is_shutdown.result(timeout=60)
+    return added.result(timeout=60)
+
+
 def main() -> None:
     """Add up, repair, and add up what was missing."""
     with Cluster() as cluster:
@@ -56,9 +64,9 @@ def main() -> None:
         orders = Source.from_iterable(ORDERS).map(lambda order: ProducerRecord("orders", order))
         orders.run_with(Producer.plain_sink(ProducerSettings(bootstrap))).result(timeout=30)
 
-        print("first run:", graph(bootstrap).run().result(timeout=60))
+        print("first run:", total(bootstrap))
         replay(bootstrap).run().result(timeout=60)
-        print("the replayed ones:", graph(bootstrap).run().result(timeout=60))
+        print("the replayed ones:", total(bootstrap))
 
 
 if __name__ == "__main__":
