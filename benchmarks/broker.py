@@ -170,7 +170,7 @@ def _prepared(ours: Cluster, kafka: ApacheKafka | None) -> Iterator[Row]:
         def measure(peer: Any, size: int = size, many: int = many) -> float:
             topic = fresh_topic(peer.bootstrap_servers)
             frame = produce_frame(topic, size, records=many)
-            rate = pipelined(peer.bootstrap_servers, frame, 5, 2.0)[0] * many
+            rate = pipelined(peer.bootstrap_servers, frame, 5, 1.0)[0] * many
             delete_topic(peer.bootstrap_servers, topic)
             return rate
 
