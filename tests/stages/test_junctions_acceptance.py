@@ -25,7 +25,6 @@ from streamactors import (
     Zip,
     ZipLatest,
 )
-from streamactors.engine.causes import NO_MORE_ELEMENTS
 from streamactors.errors import BuildError
 from streamactors.testing import TestSink, TestSource
 
@@ -238,6 +237,40 @@ def test_zip_fails_with_a_failing_side(system):
     assert isinstance(sink.expect_error(), Boom)
 
 
+def test_zip_latest_pairs_the_latest_and_waits_for_a_first_pair(system):
+    with GraphDSL() as g:
+        join, sink = g.add(ZipLatest()), g.add(TestSink.probe(), keep=True)
+        left, right = g.add(TestSource.probe(), keep=True), g.add(TestSource.probe(), keep=True)
+        left >> join.in_(0)
+        right >> join.in_(1)
+        join >> sink
+    probes = dict(zip(("sink", "left", "right"), g.to_runnable().run(system), strict=True))
+    sink, left, right = probes["sink"], probes["left"], probes["right"]
+    sink.request(9)
+    left.send_next(1)
+    right.send_next("a")
+    sink.expect_next((1, "a"))
+    right.send_next("b")
+    sink.expect_next((1, "b"))
+    left.send_complete()
+    sink.expect_complete()
+    right.expect_cancellation()
+
+
+def test_zip_latest_of_single_elements_is_their_pair(system):
+    # As with zip: an input that has completed with its element pending waits for the partner.
+    for left, right, expected in (
+        (Source.single(1), Source.single("a"), [(1, "a")]),
+        (Source.single(1), Source.from_iterable("ab").initial_delay("5ms"), [(1, "a")]),
+        (Source.single(1), Source.empty(), []),
+        (Source.empty(), Source.single("a"), []),
+    ):
+        assert left.zip_latest(right).run_with(Sink.to_list(), system).result(30) == expected
+    failed = Source.single(1).zip_latest(Source.failed(ValueError("no partner"))).run_with(Sink.to_list(), system)
+    with pytest.raises(ValueError, match="no partner"):
+        failed.result(30)
+
+
 # ── Partition ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -323,87 +356,3 @@ def test_a_junction_without_demand_rests(junction):
         clock.settle()  # raises when something goes on running
         sink.request(1)
         clock.settle()
-
-
-# ── flattening ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_flat_map_merge_runs_no_more_than_its_breadth(system):
-    running, most = [0], [0]
-
-    def inner(i):
-        running[0] += 1
-        most[0] = max(most[0], running[0])
-        return Source.repeat(i)
-
-    sink = Source.range(0, 8).flat_map_merge(4, inner).run_with(TestSink.probe(), system)
-    sink.request(400)
-    assert set(sink.expect_next_n(400)) == {0, 1, 2, 3}
-    assert most[0] == 4
-    sink.cancel()
-
-
-def test_an_inner_error_fails_the_stream_and_cancels_the_siblings(system):
-    probes = []
-
-    def inner(i):
-        return Source.failed(Boom()) if i == 2 else TestSource.probe().map_materialized_value(probes.append)
-
-    sink = Source.range(0, 3).flat_map_merge(4, inner).run_with(TestSink.probe(), system)
-    sink.request(10)
-    assert isinstance(sink.expect_error(), Boom)
-    for probe in probes:
-        probe.expect_cancellation()
-
-
-def test_a_function_that_returns_no_source_is_told_so(system):
-    error = Source.range(0, 3).flat_map_concat(lambda x: [x]).run_with(Sink.ignore(), system).exception(10)
-    assert isinstance(error, BuildError)
-    assert "expects its function to return a Source, got list" in str(error)
-
-
-def test_a_cause_travels_with_a_cancellation(system):
-    source, sink = TestSource.probe().map(lambda x: x).to_mat(TestSink.probe(), Keep.both).run(system)
-    sink.request(1)
-    sink.cancel(NO_MORE_ELEMENTS)
-    assert source.expect_cancellation_with_cause() is NO_MORE_ELEMENTS
-
-
-def test_an_inner_source_may_end_in_an_async_boundary(system):
-    inner = Source.range(0, 5).async_boundary().map(str).async_boundary()
-    done = Source.range(0, 3).flat_map_merge(2, lambda _: inner).run_with(Sink.to_list(), system)
-    assert sorted(done.result(30)) == sorted(["0", "1", "2", "3", "4"] * 3)
-
-
-def test_zip_latest_pairs_the_latest_and_waits_for_a_first_pair(system):
-    with GraphDSL() as g:
-        join, sink = g.add(ZipLatest()), g.add(TestSink.probe(), keep=True)
-        left, right = g.add(TestSource.probe(), keep=True), g.add(TestSource.probe(), keep=True)
-        left >> join.in_(0)
-        right >> join.in_(1)
-        join >> sink
-    probes = dict(zip(("sink", "left", "right"), g.to_runnable().run(system), strict=True))
-    sink, left, right = probes["sink"], probes["left"], probes["right"]
-    sink.request(9)
-    left.send_next(1)
-    right.send_next("a")
-    sink.expect_next((1, "a"))
-    right.send_next("b")
-    sink.expect_next((1, "b"))
-    left.send_complete()
-    sink.expect_complete()
-    right.expect_cancellation()
-
-
-def test_zip_latest_of_single_elements_is_their_pair(system):
-    # As with zip: an input that has completed with its element pending waits for the partner.
-    for left, right, expected in (
-        (Source.single(1), Source.single("a"), [(1, "a")]),
-        (Source.single(1), Source.from_iterable("ab").initial_delay("5ms"), [(1, "a")]),
-        (Source.single(1), Source.empty(), []),
-        (Source.empty(), Source.single("a"), []),
-    ):
-        assert left.zip_latest(right).run_with(Sink.to_list(), system).result(30) == expected
-    failed = Source.single(1).zip_latest(Source.failed(ValueError("no partner"))).run_with(Sink.to_list(), system)
-    with pytest.raises(ValueError, match="no partner"):
-        failed.result(30)

@@ -13,6 +13,7 @@ from streamactors.broker.log.files import Disk
 from streamactors.broker.log.log_loader import Checkpoints
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.partition_log import PartitionLog
+from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.broker.log.manual_pool import ManualPool
 from tests.broker.log.quick_disk import QuickDisk
 
@@ -29,6 +30,11 @@ class Time:
 @pytest.fixture
 def pool() -> ManualPool:
     return ManualPool()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> ForgetfulDisk:
+    return ForgetfulDisk(tmp_path)
 
 
 @pytest.fixture

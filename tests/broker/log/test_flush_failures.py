@@ -17,11 +17,6 @@ from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.broker.log.manual_pool import ManualPool
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> ForgetfulDisk:
-    return ForgetfulDisk(tmp_path)
-
-
 def test_a_failed_flush_takes_back_that_batch_and_every_later_one(
     make_log: MakeLog, disk: ForgetfulDisk, pool: ManualPool
 ) -> None:

@@ -19,11 +19,6 @@ from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.broker.log.manual_pool import ManualPool
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> ForgetfulDisk:
-    return ForgetfulDisk(tmp_path)
-
-
 def test_one_sync_answers_everything_that_was_appended_before_it(
     make_log: MakeLog, disk: ForgetfulDisk, pool: ManualPool
 ) -> None:
