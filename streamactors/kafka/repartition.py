@@ -26,7 +26,6 @@ from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.coupling import couple
 from streamactors.kafka.own_end import WatchEnd
 from streamactors.kafka.producer_record import ProducerRecord
-from streamactors.kafka.repartition_upkeep import TopicUpkeep
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.source_stage import ConsumerSourceStage
 from streamactors.kafka.subscriptions import (
@@ -37,6 +36,7 @@ from streamactors.kafka.subscriptions import (
     TopicPartition,
 )
 from streamactors.kafka.topic_rows import TopicRows
+from streamactors.kafka.topic_upkeep import TopicUpkeep
 from streamactors.kafka.transactional_stage import TransactionalStage
 from streamactors.stages.sinks import Ignore
 from streamactors.windows.record import Record

@@ -23,10 +23,10 @@ from streamactors.kafka.control import Control
 from streamactors.kafka.coupling import couple
 from streamactors.kafka.own_end import OwnEnd, WatchEnd
 from streamactors.kafka.repartition import input_ends
-from streamactors.kafka.repartition_upkeep import TopicUpkeep
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import Subscriptions, TopicPartition
 from streamactors.kafka.topic_rows import TopicRows
+from streamactors.kafka.topic_upkeep import TopicUpkeep
 from streamactors.kafka.transactional import Transactional
 from streamactors.stages.checks import positive
 from streamactors.stages.kill_switch import KillSwitch

@@ -18,7 +18,7 @@ from streamactors.kafka import (
     MetadataClient,
     ProducerSettings,
     Subscriptions,
-    repartition_upkeep,
+    topic_upkeep,
 )
 from streamactors.kafka.client import Admin
 from tests.kafka._windows import CLOSED, SECOND, produce, read, written
@@ -134,7 +134,7 @@ def test_a_stop_leaves_windows_open_and_the_next_run_goes_on(
 def test_what_was_read_and_done_is_deleted_from_the_topic(
     cluster, settings, transactional, system, read_all, wait_for, monkeypatch
 ):
-    monkeypatch.setattr(repartition_upkeep, "PURGE_INTERVAL_MS", 50)
+    monkeypatch.setattr(topic_upkeep, "PURGE_INTERVAL_MS", 50)
     cluster.create_topic("purged-out", partitions=PARTITIONS)
     topic = f"{settings.group_id}-letters-repartition"
     rows = given(300)
