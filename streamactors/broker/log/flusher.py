@@ -5,9 +5,11 @@ idle. A disk that is synced by several logs at once merges the commits, which on
 never leaves before the sync that covers its record: `done` is called after it, for all that it covered at once.
 
 Whoever was answered by one sync probably writes again. Were the next sync to begin with those who came meanwhile, the
-writers would fall into two groups, each waiting for the other's sync and then for its own. So it waits until as many
-have come as were there when the last one ended, but no longer than a sync takes, and less and less where they do not
-come (the group commit of databases: PostgreSQL's commit_delay and commit_siblings). A single writer is never waited for.
+writers would fall into two groups, each waiting for the other's sync and then for its own. So the next sync waits until
+as many have come as were there when the last one ended (the group commit of databases: PostgreSQL's commit_delay and
+commit_siblings), but only where that pays: where those answered came back within half of what a sync takes. On a disk
+that is quicker than they are, two groups are the better way: one is on the disk while the other comes. A single writer
+is never waited for.
 """
 
 from __future__ import annotations
@@ -29,9 +31,7 @@ Outcome = tuple[Done, ErrorCode]
 Deliver = Callable[[list[Outcome]], None]
 
 IDLE_SECONDS: Final = 2.0
-GATHERING: Final = 1.0
-MORE_PATIENCE: Final = 0.25  # after waiting for them was worth it,
-LESS_PATIENCE: Final = 0.75  # and the factor after it was not: half of the times is enough
+GATHERING: Final = 0.5
 SMOOTHING: Final = 0.25
 LONGEST_GATHERING_SECONDS: Final = 0.005
 MAX_THREADS: Final = 32
@@ -56,7 +56,8 @@ class FlushPool:
     ) -> None:
         self.deliver = deliver
         self.gathering = gathering
-        """How long a sync waits at most for those whom the last one answered, as a fraction of what a sync takes."""
+        """How long a sync waits at most for those whom the last one answered, as a fraction of what a sync takes; it does
+        not wait where they took longer."""
         self._max_threads = max_threads
         self._jobs: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
@@ -124,8 +125,10 @@ class Flusher:
         self._enough_came = threading.Condition(log.lock)
         self._expected = 0  # so many waited when the last sync ended,
         self._expected_until = 0.0  # and until then those who were answered may be back
-        self._patience = pool.gathering
-        self._sync_seconds = 0.0  # smoothed
+        self._away = 0  # so many of those who were answered
+        self._answered_at = 0.0  # then have not come back yet
+        self._sync_seconds = 0.0  # smoothed, as is
+        self._return_seconds = 0.0  # the time until all were back
 
     def request(self, result: AppendResult, done: Done) -> None:
         """Call done(NONE) once the append is on the disk, or done(error) if it was taken back because that failed.
@@ -138,6 +141,9 @@ class Flusher:
             code = self._settled(result)
             if code is None:
                 self._waiting.append(_Waiting(result, done))
+                self._away -= 1
+                if self._away == 0:
+                    self._note_return(time.monotonic())
                 if len(self._waiting) == self._expected:
                     self._enough_came.notify()
                 self._schedule()
@@ -179,11 +185,11 @@ class Flusher:
                 if failure is None:
                     self._log.end_flush(ticket)
                     outcomes = self._finish_waiting()
-                    self._expect(len(outcomes) + len(self._waiting), begun)
+                    self._expect(len(outcomes), begun)
                 else:
                     self._log.fail_flush(ticket, failure)
                     outcomes = self._fail_waiting()
-                    self._expected = 0
+                    self._expected = self._away = 0
                     self._wanted = False
                 self._scheduled = more = bool(self._waiting) or self._wanted
                 self._wanted = False
@@ -195,26 +201,27 @@ class Flusher:
 
     def _gather(self) -> None:
         """Wait for those who were answered just now to write again. The log's lock is held, but for the waiting."""
-        waited = False
         while len(self._waiting) < self._expected:
             left = self._expected_until - time.monotonic()
             if left <= 0:
-                if waited:
-                    self._patience *= LESS_PATIENCE
                 return
-            waited = True
             self._enough_came.wait(left)
-        self._patience = min(self._patience + MORE_PATIENCE, self._pool.gathering)
 
-    def _expect(self, writers: int, begun: float) -> None:
-        """So many wrote at the time of a sync that began then and has just ended."""
+    def _expect(self, answered: int, begun: float) -> None:
+        """So many were answered by a sync that began then and has just ended."""
         ended = time.monotonic()
-        took = ended - begun
-        self._sync_seconds = (
-            took if not self._sync_seconds else self._sync_seconds + SMOOTHING * (took - self._sync_seconds)
-        )
-        self._expected = writers
-        self._expected_until = ended + min(self._sync_seconds * self._patience, LONGEST_GATHERING_SECONDS)
+        self._sync_seconds = _smoothed(self._sync_seconds, ended - begun)
+        if self._away > 0:
+            self._note_return(ended)  # they have taken that long already
+        self._away, self._answered_at = answered, ended
+        self._expected = answered + len(self._waiting)
+        in_time = self._sync_seconds * self._pool.gathering
+        worth_it = self._return_seconds < in_time
+        self._expected_until = ended + min(in_time, LONGEST_GATHERING_SECONDS) if worth_it else 0.0
+
+    def _note_return(self, now: float) -> None:
+        took = min(now - self._answered_at, 2 * self._sync_seconds)  # more is a pause, not to be remembered for long
+        self._return_seconds = _smoothed(self._return_seconds, took)
 
     def _finish_waiting(self) -> list[Outcome]:
         """Take out those that are settled now."""
@@ -242,3 +249,7 @@ class Flusher:
                 outcomes.append((waiting.done, ErrorCode.KAFKA_STORAGE_ERROR))
         self._waiting.clear()
         return outcomes
+
+
+def _smoothed(before: float, now: float) -> float:
+    return before + SMOOTHING * (now - before) if before else now

@@ -125,7 +125,7 @@ class Partition:
         before = log.high_watermark
         result = log.append_as_leader(records, self.state.leader_epoch, now_ms, origin)
         if log.high_watermark > before:
-            self.changed()
+            self._high_watermark_moved()
         return result
 
     def append_for(self, records: memoryview, now_ms: int, acks: int) -> AppendResult:
@@ -147,13 +147,22 @@ class Partition:
         log = self.log
         limit = log.hw_limit
         if limit > log.high_watermark and log.advance_high_watermark(limit):
-            self.changed()
+            self._high_watermark_moved()
 
     def changed(self) -> None:
         """Something that requests may wait for has changed."""
         for purgatory in self._node.purgatories:
             if self in purgatory.watchers:
                 purgatory.check_and_complete(self)
+
+    def _high_watermark_moved(self) -> None:
+        # Where there is no other replica a writer waits for its own flush alone, which tells it: to look at all of them
+        # for each flush would be quadratic in the requests in flight.
+        fetches = self._node.fetch_purgatory
+        if not self.log.sole_replica:
+            self.changed()
+        elif self in fetches.watchers:
+            fetches.check_and_complete(self)
 
     def delete(self) -> None:
         """The partition is gone: whoever waits for it hears so."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -270,3 +271,38 @@ def test_who_does_not_come_back_is_not_waited_for_long(
     answers.ask("c", send(log, 2))
     pool.run()
     assert [name for name, _ in answers.seen] == ["a", "b", "c"]
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize(("away", "waited"), [(0.2, True), (0.8, False)], ids=["quick writers", "slow writers"])
+def test_a_sync_waits_for_writers_only_where_they_are_quicker_than_the_disk(
+    make_log: MakeLog, pool: ManualPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: float, waited: bool
+) -> None:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr("streamactors.broker.log.flusher.time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    class OneSecond(ForgetfulDisk):
+        def synced_file(self, file: LogFile) -> None:  # type: ignore[override]
+            clock.now += file.path.name.endswith(".log")
+            super().synced_file(file)  # type: ignore[arg-type]
+
+    class InNoTime(ToldCondition):
+        def wait(self, timeout: float | None = None) -> bool:
+            self.waited_for.set()
+            clock.now += timeout or 0
+            return False
+
+    pool.gathering = 0.5
+    log = make_log(OneSecond(tmp_path), flush_messages=1)
+    condition = log.flusher._enough_came = InNoTime(log.lock)
+    answers = Answers(log)
+    for _ in range(4):
+        answers.ask("one", send(log, log.end_offset))
+        answers.ask("other", send(log, log.end_offset))
+        pool.run()
+        clock.now += away
+    assert not condition.waited_for.is_set()
+    answers.ask("one", send(log, log.end_offset))
+    pool.run()
+    assert condition.waited_for.is_set() == waited
+    assert len(answers.seen) == 9
