@@ -125,8 +125,9 @@ def _recover(
         first += 1
     base = segments[first].base_offset
     for offset in snapshot_offsets(disk, directory):
-        if offset > base:
-            disk.remove(snapshot_path(directory, offset))  # it may know of records that are not there any more
+        # It may know of records that are not there any more: of later ones, or of segments that were lost whole.
+        if offset > min(base, max(recover_from, log_start)):
+            disk.remove(snapshot_path(directory, offset))
     producers = load_producers(disk, directory, segments[:first], log_start, base, now_ms, base)
     end = base
     for index in range(first, len(segments)):

@@ -165,6 +165,12 @@ def test_what_a_failed_flush_left_undone_is_done_by_the_next_one(before: int) ->
         play(["append"] * before + ["flush", "append", "failed flush", "append", "flush", "cut"], seed)
 
 
+def test_what_is_known_of_producers_is_forgotten_with_the_first_segment() -> None:
+    # A folder's entries may be lost in any order: the second segment's can be there without the first's.
+    for seed in range(64):
+        play(["append"] * 11, seed)
+
+
 def test_a_leader_epoch_is_on_the_disk_before_a_batch_of_it_is_acknowledged(tmp_path: Path) -> None:
     broker = PoweredBroker(tmp_path, random.Random(0))
     path = broker.log.directory / "leader-epoch-checkpoint"
