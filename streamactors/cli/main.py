@@ -6,6 +6,7 @@ imported when it is run, so that a broker does not wait for what only a consumer
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -34,6 +35,9 @@ COMMANDS: Final = {
 }
 
 
+_UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a stdout that takes no more says
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are run."""
 
@@ -50,8 +54,7 @@ class LazyGroup(click.Group):
         try:
             result: object = super().invoke(ctx)
         except BrokenPipeError:  # caught here, since click would exit with 1
-            # whoever read our output has seen enough; keep Python from complaining when it closes stdout
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _forget_stdout()  # whoever read our output has seen enough
             return 0
         return result
 
@@ -73,10 +76,13 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal of another character set cannot show is escaped
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run(arguments))
+    code = run(arguments)
+    unwritten = _unwritten()
+    sys.exit(code if unwritten is None else _cannot_print(unwritten))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -95,7 +101,39 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _say(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except OSError as error:
+        if error.errno not in _UNWRITABLE or error.filename is not None:
+            raise
+        return _cannot_print(error)
     return result if isinstance(result, int) else 0
+
+
+def _open_closed_streams() -> None:
+    """A stream that was closed before we began (`>&-`, some supervisors) is /dev/null: no socket may get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # open as long as the process
+
+
+def _unwritten() -> OSError | None:
+    """Return why what was printed cannot be written, None if it is written, or nobody wants it any more."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_stdout()
+    except OSError as error:
+        return error
+    return None
+
+
+def _cannot_print(error: OSError) -> int:
+    _forget_stdout()
+    return _say(f"cannot print ({error.strerror})", 1)
+
+
+def _forget_stdout() -> None:
+    """Write to nowhere from here on; or Python complains when it closes stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(message: str, code: int) -> int:

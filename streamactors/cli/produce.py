@@ -41,6 +41,9 @@ def command(
 
     if key_separator == "":
         raise click.UsageError("--key-separator: give at least one character")
+    for header in headers:
+        if "=" not in header:
+            raise click.UsageError(f"--header {header}: its form is NAME=VALUE, as in source=sensor-1")
     given = [(name, value.encode()) for name, _, value in (header.partition("=") for header in headers)]
     separator = key_separator.encode() if key_separator else None
     producer = LineProducer(bootstrap, compression=compression, acks=acks)

@@ -1,7 +1,8 @@
 """A graph run from outside: when it has ended, what it died of, and how it is asked to end.
 
 Owner: `streamactors run`. Behind every source of the graph come a kill switch and a watcher; a source that materializes a Control
-is stopped by that, whatever the graph makes of its materialized value."""
+is stopped by that, whatever the graph makes of its materialized value. A source has mostly ended when a later stage fails with what
+it had sent, so a watcher comes before every sink, too, and what a sink materializes is kept, whatever the graph makes of it."""
 
 from __future__ import annotations
 
@@ -28,11 +29,11 @@ class SupervisedRun:
         self.controls: list[Control] = []
         self._switches: list[KillSwitch] = []
         self._futures: list[Future[Any]] = []
+        self._queries: list[Future[Any]] = []
         self._ended = threading.Event()
         self._system = ActorSystem("run")
         value: Any = RunnableGraph(self._held(graph.module)).run(self._system)
-        self._queries = list(_ends_in(value))
-        self._futures += [*_futures_in(value), *self._queries]
+        self._keep(value)
         for run in list(runs_of(self._system)):
             run.when_ended(self._look)
         self._look()
@@ -86,10 +87,30 @@ class SupervisedRun:
         if isinstance(module, Wired):
             parts = tuple(map(self._held, module.parts))
             return Wired(parts, module.wires, module.inlets, module.outlets, module.combine)
+        if not module.shape.outlets:
+            return self._held_sink(module)
         if module.shape.inlets or len(module.shape.outlets) != 1:
             return module
         switched = Joined(module, StageModule(KillSwitchStage()), keep_both)
         return MatMapped(Joined(switched, StageModule(WatchTermination()), keep_both), self._hold)
+
+    def _held_sink(self, sink: Module) -> Module:
+        kept = MatMapped(sink, self._keep)
+        if len(sink.shape.inlets) != 1:
+            return kept
+        return MatMapped(Joined(StageModule(WatchTermination()), kept, keep_both), self._hold_sink)
+
+    def _hold_sink(self, values: Any) -> Any:
+        ended, value = values
+        self._futures.append(ended)
+        return value
+
+    def _keep(self, value: Any) -> Any:
+        """Note what in a materialized value tells of a failure, or of an end that comes after the stream's."""
+        queries = list(_ends_in(value))
+        self._queries += queries
+        self._futures += [*_futures_in(value), *queries]
+        return value
 
     def _hold(self, values: Any) -> Any:
         (value, switch), ended = values

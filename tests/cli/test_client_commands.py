@@ -200,6 +200,36 @@ def test_lines_before_a_bad_one_are_delivered_and_counted(
     assert len(streamactors("consume", topic, "--json").out.splitlines()) == 2
 
 
+def test_a_header_without_a_value_is_told_and_nothing_is_sent(streamactors: Run, topic: str) -> None:
+    ran = streamactors("produce", topic, "-H", "source", stdin=b"x\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--header source: its form is NAME=VALUE" in ran.err
+    assert streamactors("consume", topic, "--json").out == ""
+
+
+PROGRAM = [sys.executable, "-c", "from streamactors.cli.main import main; main()"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["topics", "--help"], ["topics", "list"]])
+def test_a_full_disk_is_one_line(broker: Cluster, topic: str, arguments: list[str]) -> None:
+    env = os.environ | {"STREAMACTORS_BOOTSTRAP": broker.bootstrap_servers}
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            [*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, env=env, timeout=60, check=False
+        )
+    assert (ran.returncode, ran.stderr) == (1, b"streamactors: cannot print (No space left on device)\n")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_streams_may_be_closed(broker: Cluster, topic: str, closed: str) -> None:
+    env = os.environ | {"STREAMACTORS_BOOTSTRAP": broker.bootstrap_servers}
+    for arguments in (["topics", "list"], ["produce", topic]):
+        command = ["sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAM, *arguments]
+        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=env, timeout=60, check=False)
+        assert (ran.returncode, ran.stderr) == (0, b"")
+        assert bool(ran.stdout) == (">&-" not in closed.replace("2>&-", ""))
+
+
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_reader_who_has_seen_enough_is_no_failure(
     streamactors: Run, broker: Cluster, topic: str, form: list[str]

@@ -62,6 +62,38 @@ def test_a_failed_stream_is_one_line_and_exit_code_1_whatever_is_materialized(mo
     assert "ZeroDivisionError" in said(capsys)
 
 
+SINK_WITHOUT_A_VALUE = """
+from streamactors.engine.stage import SINK
+
+class NoValue(GraphStage):
+    shape = SINK
+    def logic(self): return Take()
+
+class Take(GraphStageLogic):
+    def pre_start(self): self.pull(self.in_)
+    def on_push(self, inlet):
+        self.grab(inlet)
+        self.pull(inlet)
+"""
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "Source.single(0).to(Sink.foreach(lambda n: 1 // n))",
+        "Source.single(0).to(Sink.fold(1, lambda total, n: total // n))",
+        "Source.single(0).map(lambda n: 1 // n).to(Sink.ignore())",
+        "Source.single(0).map(lambda n: 1 // n).to(Sink.from_stage(NoValue()))",
+        "Source.range(0, 3).grouped(3).async_boundary().map(lambda ns: 1 // ns[0]).to(Sink.ignore())",
+        "Source.range(0, 3).to(Flow.map(lambda n: 1 // (n - 2)).to(Sink.ignore()))",
+    ],
+)
+def test_what_fails_when_the_source_has_ended_fails_the_run_though_its_value_was_not_kept(module, capsys, graph):
+    name = module(f"{SINK_WITHOUT_A_VALUE}\ngraph = {graph}\n")
+    assert run(["run", f"{name}:graph"]) == 1
+    assert "ZeroDivisionError" in said(capsys)
+
+
 def test_a_branch_that_fails_beside_one_that_goes_on_fails_the_run(module, capsys):
     name = module(
         "with GraphDSL() as g:\n"
