@@ -25,6 +25,7 @@ from streamactors.broker.group.group_messages import (
 )
 from streamactors.broker.group.group_shard import GroupShard
 from streamactors.broker.group.offset_record import (
+    LATEST_MS,
     NO_EXPIRY,
     CommittedOffset,
     encode_offset_key,
@@ -57,7 +58,7 @@ def commit_offsets(shard: GroupShard, commit: CommitOffsets) -> None:
         if touched is not None:
             shard.set_timer(commit.group_id, touched)
     now_ms = shard.clock.wall_ms()
-    expires_at_ms = NO_EXPIRY if commit.retention_ms < 0 else now_ms + commit.retention_ms
+    expires_at_ms = NO_EXPIRY if commit.retention_ms < 0 else min(now_ms + commit.retention_ms, LATEST_MS)
     errors: list[ErrorCode] = []
     accepted: list[tuple[Partition, CommittedOffset]] = []
     records: list[tuple[bytes, bytes | None]] = []

@@ -30,6 +30,12 @@ def test_commit_in_every_version(client: WireClient, cluster: Cluster, group: st
     ]
 
 
+def test_a_retention_that_ends_after_all_time_is_for_ever(client: WireClient, group: str, topic: str) -> None:
+    # now + retention.ms does not fit into the record's 64 bits: the request was never answered
+    assert commit(client, group, topic, 4, retention_time_ms=2**63 - 1) == [E.NONE]
+    assert fetch(client, group, topic) == [(7, E.NONE)]
+
+
 @pytest.mark.parametrize("version", range(1, 11))
 def test_fetch_in_every_version(client: WireClient, group: str, topic: str, version: int) -> None:
     commit(client, group, topic)
