@@ -140,7 +140,10 @@ class Broker:
 
         def deliver() -> None:
             for done, code in outcomes:
-                done(code)
+                try:
+                    done(code)
+                except Exception:  # noqa: BLE001 - who wrote at the same time must hear of it all the same
+                    _log.exception("an answer to a flush failed; this is a bug")
 
         try:
             self._data_plane.execute(deliver)

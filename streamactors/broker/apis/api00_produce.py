@@ -2,8 +2,9 @@
 
 Versions: 0-13 (0-2 for record batches only; 7 zstd KIP-110; 8 record errors KIP-467; 9 flexible; 10 current leader
 KIP-951; 13 topic ids KIP-516).   Authorised: WRITE TOPIC each, WRITE TRANSACTIONAL_ID where there is one. acks 0:
-no answer; an error closes the connection, for there is no other way to tell. acks 1: when the leader has it, and
-has flushed it where flush.messages asks for that. acks -1: when it is below the high watermark. Errors:
+no answer; an error closes the connection, for there is no other way to tell (not that of a flush, which comes
+later). acks 1: when the leader has it, and has flushed it where flush.messages asks for that. acks -1: when it is
+below the high watermark. Errors:
 UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (an internal topic, but for clients named
 __admin_client), NOT_LEADER_OR_FOLLOWER, INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS,
 NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP,
@@ -131,7 +132,10 @@ def _append_topic(
         except BrokerError as cause:
             answers.append(_refused(index, partition, cause))
             continue
-        if acks == 0 or partition.settled(result):
+        settled = partition.settled(result)
+        if settled or acks == 0:
+            if not settled:
+                partition.flush_unasked(result)
             answers.append(succeeded(index, result[0], result[2], result[3]))
         else:
             appended = Appended(partition, result)

@@ -149,6 +149,18 @@ class Partition:
         if limit > log.high_watermark and log.advance_high_watermark(limit):
             self._high_watermark_moved()
 
+    def flush_unasked(self, result: AppendResult) -> None:
+        """Have an append flushed that must be, though nobody waits for it: before that it is shown to nobody."""
+        if result.flush_required:
+            self.log.flusher.request(result, self.flush_ended)
+
+    def flush_ended(self, error: ErrorCode) -> None:
+        """A flush went well, or failed and the log was cut back: tell whoever waits for either."""
+        if error:
+            self.changed()
+        else:
+            self.raise_high_watermark()
+
     def changed(self) -> None:
         """Something that requests may wait for has changed."""
         for purgatory in self._node.purgatories:

@@ -89,14 +89,12 @@ class PendingProduce(DelayedOperation):
 
     def _request_flush(self, appended: Appended) -> None:
         def done(error: ErrorCode) -> None:
-            if error:
-                # The log has been cut back to before this append: its offset may belong to another batch already.
-                if appended.pending:
-                    appended.settle(error)
-                appended.partition.changed()
-            else:
+            if not error:
                 appended.flushed = True
-                appended.partition.raise_high_watermark()
+            elif appended.pending:
+                # The log has been cut back to before this append: its offset may belong to another batch already.
+                appended.settle(error)
+            appended.partition.flush_ended(error)
             # Not through the watch list: a flush of sixty requests would walk it sixty times.
             self.attempt()
 

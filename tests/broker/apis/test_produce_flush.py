@@ -64,6 +64,58 @@ def test_what_is_not_synced_is_not_seen(flushing: LiveBroker, disk: GatedDisk) -
     assert len(partition.records) > 0
 
 
+@pytest.mark.parametrize("flush_messages", [1, 3])
+def test_what_nobody_waits_for_is_synced_and_seen_too(tmp_path: Path, disk: GatedDisk, flush_messages: int) -> None:
+    with LiveBroker(tmp_path, disk=disk) as live:
+        live.create_topic("orders", flush_messages=flush_messages)
+        producer, consumer = live.client(), live.client()
+        disk.hold()
+        for _ in range(3):
+            producer.send(0, 9, produce_body(batch(b"a"), acks=0))
+        wait_until(lambda: live.partition("orders").log_end_offset == 3)
+        wait_until(lambda: disk.waiting == 1, "a sync")
+        assert live.on_data_plane(lambda: live.partition("orders").high_watermark) == flush_messages // 3 * 2
+        consumer.send(1, 12, fetch_body(2, max_wait_ms=30_000))
+        disk.let_go()
+        partition = consumer.receive()[1].responses[0].partitions[0]
+        assert (partition.high_watermark, bool(partition.records)) == (3, True)
+
+
+def test_a_fetch_of_what_a_failed_sync_took_back_is_told_at_once(
+    flushing: LiveBroker, disk: GatedDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "streamactors")
+    producer, consumer = flushing.client(), flushing.client()
+    disk.hold()
+    disk.failures.append(OSError(errno.EIO, "Input/output error"))
+    for _ in range(2):
+        producer.send(0, 9, produce_body(batch(b"a"), acks=0))
+    wait_until(lambda: flushing.partition("orders").log_end_offset == 2)
+    consumer.send(1, 12, fetch_body(1, max_wait_ms=2**31 - 1))
+    wait_until(lambda: flushing.on_data_plane(lambda: flushing.node.fetch_purgatory.delayed) == 1)
+    disk.let_go()
+    partition = consumer.receive()[1].responses[0].partitions[0]
+    assert partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_one_answer_that_fails_keeps_no_other_back(
+    flushing: LiveBroker, disk: GatedDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "streamactors")
+
+    def fail(outcome: object) -> None:
+        raise RuntimeError("a coordinator's mistake")
+
+    client = flushing.client()
+    disk.hold()
+    flushing.on_data_plane(lambda: flushing.node.partitions.append("orders", 0, bytearray(batch(b"a")), fail))
+    client.send(0, 9, produce_body(batch(b"b")))
+    wait_until(lambda: flushing.partition("orders").log_end_offset == 2)
+    disk.let_go()
+    answer = client.receive()[1].responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (0, 1)
+
+
 def test_requests_in_flight_share_syncs_and_are_answered_in_order(flushing: LiveBroker, disk: GatedDisk) -> None:
     client = flushing.client()
     disk.hold()
