@@ -10,6 +10,7 @@ from streamactors.dsl.typevars import Mat
 from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.blueprint import Attributed, Combine, Joined, MatMapped, Module, StageModule, keep_left
 from streamactors.engine.stage import NOT_USED, GraphStage
+from streamactors.engine.supervision import checked
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.stages.checks import positive
@@ -56,7 +57,8 @@ class Part(Generic[Mat]):
         """Return this part with attributes for every stage in it; what a stage inside sets itself wins.
 
         buffer: elements that an async boundary may hold. max_chunk: the most elements that move together (1: one at a time).
-        decider: what happens to an element whose function raised (stop, resume or restart), for operators that say so.
+        decider: a function of the error that says what happens to an element whose function raised, for operators that say
+        so: Directive.STOP, RESUME or RESTART.
         cancellation: whether a stage that is cancelled with a cause fails or completes."""
         if buffer is not None:
             positive("with_attributes", "buffer", buffer)
@@ -66,7 +68,12 @@ class Part(Generic[Mat]):
             if value is not None and not callable(value):
                 raise BuildError(f"with_attributes: {what} must be a function of the error, got {shortened(value, 60)}")
         return self._attributed(
-            Attributes(buffer=buffer, max_chunk=max_chunk, decider=decider, cancellation=cancellation)
+            Attributes(
+                buffer=buffer,
+                max_chunk=max_chunk,
+                decider=None if decider is None else checked(decider),
+                cancellation=cancellation,
+            )
         )
 
     def max_chunk(self, n: int) -> Self:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from streamactors.engine.user_code import blame
+from streamactors.engine.user_code import blame, shortened
 
 if TYPE_CHECKING:
     from streamactors.engine.logic import Logic
@@ -39,6 +39,21 @@ def resuming(_: BaseException) -> Directive:
 def restarting(_: BaseException) -> Directive:
     """Drop every element that raises and reset the stage's state."""
     return Directive.RESTART
+
+
+def checked(decider: Decider) -> Decider:
+    """Return the decider, refusing what is no Directive: an answer that is forgotten must not mean that elements are dropped."""
+
+    def decide(error: BaseException) -> Directive:
+        directive = decider(error)
+        if not isinstance(directive, Directive):
+            raise TypeError(
+                f"the decider returned {shortened(directive, 60)} for {type(error).__name__}; "
+                "give Directive.STOP, Directive.RESUME or Directive.RESTART"
+            ) from error
+        return directive
+
+    return decide
 
 
 def directive_for(logic: Logic, error: BaseException, element: Any, fn: Any = None) -> Directive:

@@ -121,16 +121,19 @@ class _BatchLogic(CallingLogic):
         self.in_.want_when_idle()
 
     def on_pull(self, out: Connection) -> None:
+        self._emit_result()
+        if self._completing:
+            self.complete_stage()
+        else:
+            self._state_want()
+
+    def _emit_result(self) -> None:
         if self._result is not _NOTHING:
             result, self._result = self._result, _NOTHING
             self._left = self._max
             self._full = False
-            out.push([result])
+            self.out.push([result])
             self._pass_marks()
-            if self._completing:
-                self.complete_stage()
-                return
-        self._state_want()
 
     def _state_want(self) -> None:
         if self.out.asked:
@@ -139,12 +142,15 @@ class _BatchLogic(CallingLogic):
             self.in_.want_when_idle()
 
     def on_push(self, in_: Connection) -> None:
-        if self.out.asked:
+        if self._result is _NOTHING and self.out.asked:
             super().on_push(in_)
             if self.out.asked:
                 return  # its want has been stated
-        elif not self._full:
-            self._take_one(in_)
+        else:
+            if not self._full:
+                self._take_one(in_)
+            if self.out.asked:  # since a moment ago, with a result waiting: this element came before the demand
+                self._emit_result()
         self._state_want()
 
     def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:

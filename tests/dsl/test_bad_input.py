@@ -69,3 +69,20 @@ async def coroutine_function(x):
 def test_a_mistake_is_an_error_at_its_line(operation, message):
     with pytest.raises(BuildError, match=message):
         operation()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        Source.range(3).map(lambda n: 1 // n),
+        Source.range(3).scan(0, lambda _, n: 1 // n),
+        Source.range(3).map_async(2, lambda n: 1 // n),
+        Source.range(3).zip_with(Source.range(3), lambda n, _: 1 // n),
+        Source.range(3).flat_map_concat(lambda n: Source.single(1 // n)),
+    ],
+)
+@pytest.mark.parametrize("answer", [None, "resume"])
+def test_a_decider_that_does_not_answer_drops_nothing(source, answer):
+    result = source.with_attributes(decider=lambda error: answer).run_with(Sink.to_list())
+    with pytest.raises(TypeError, match=f"the decider returned {answer!r} for ZeroDivisionError; give Directive.STOP"):
+        result.result(30)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import threading
 from typing import Any
 
 import pytest
 
+from streamactors import Flow, Keep
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.causes import NonFailureCancellation
 from streamactors.engine.run import materialize
@@ -24,6 +26,7 @@ from streamactors.stages.sinks import ToList
 from streamactors.stages.throttle import Throttle
 from streamactors.stages.transform import Filter, Map
 from streamactors.stages.watching import Log, WatchTermination
+from streamactors.testing import TestSink, TestSource
 from tests.engine.graphs import chain
 from tests.stages.harness import Bench
 
@@ -93,6 +96,36 @@ def test_conflate_of_1_to_100_while_silent_gives_5050_for_one_request(timeless):
             bench.send(x)
         bench.request(1)
         assert bench.received == [5050]
+
+
+@pytest.mark.parametrize(
+    "combining",
+    [
+        Flow.conflate(operator.add),
+        Flow.conflate_with_seed(str, operator.add),
+        Flow.batch(9, str, operator.add),
+        Flow.batch_weighted(9, len, str, operator.add),
+    ],
+)
+def test_what_is_combined_goes_before_an_element_that_comes_together_with_the_demand(actor_system, combining):
+    reached, go_on = threading.Event(), threading.Event()
+
+    def wait_at_b(x: str) -> str:
+        if x == "b":
+            reached.set()
+            assert go_on.wait(30)
+        return x
+
+    graph = TestSource.probe("30s").map(wait_at_b).via(combining).to_mat(TestSink.probe("30s"), Keep.both)
+    source, sink = graph.run(actor_system)
+    sink.ensure_subscription()
+    source.send_next("a").send_next("b")  # "a" is combined before there is demand for "b"
+    assert reached.wait(30)
+    sink.request(1)  # the stage sees "b" and this together
+    go_on.set()
+    sink.expect_next("ab")
+    source.send_complete()
+    sink.expect_complete()
 
 
 def test_batch_of_10_back_pressures_the_11th(timeless):
