@@ -36,6 +36,11 @@ class LeaderEpochs:
     def entries(self) -> tuple[EpochStart, ...]:
         return tuple(self._entries)
 
+    @property
+    def start_offset(self) -> int:
+        """Where the first known epoch begins, which moves with the log's start; 0 if none is known."""
+        return self._entries[0].start_offset if self._entries else 0
+
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that an epoch begins at an offset; return whether that was new.
 

@@ -124,9 +124,11 @@ def _recover(
     while first + 1 < len(segments) and segments[first + 1].base_offset <= recover_from:
         first += 1
     base = segments[first].base_offset
+    # A snapshot may know of records that are not there any more: of later ones, or of segments that were lost whole. Those
+    # that were deleted are no loss, or a retry of one would be written again: the first epoch begins where they ended.
+    trusted = min(base, max(recover_from, log_start, checker.epochs.start_offset))
     for offset in snapshot_offsets(disk, directory):
-        # It may know of records that are not there any more: of later ones, or of segments that were lost whole.
-        if offset > min(base, max(recover_from, log_start)):
+        if offset > trusted:
             disk.remove(snapshot_path(directory, offset))
     producers = load_producers(disk, directory, segments[:first], log_start, base, now_ms, base)
     end = base

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -124,6 +125,33 @@ def test_a_damaged_snapshot_is_replaced_by_reading_the_log(
     again = reopen(log, Checkpoints(clean=True, recovery_point=9))
     assert send(again, 8).duplicate
     assert send(again, 9).base_offset == 9
+
+
+@pytest.mark.parametrize("how", ["delete-records", "delete-records within a segment", "retention"])
+def test_a_kill_soon_after_records_were_deleted_makes_no_producer_unknown(
+    make_log: MakeLog, reopen: Callable[..., PartitionLog], how: str
+) -> None:
+    # no checkpoint has been written since: that the records are gone was no accident, which the leader epochs tell
+    log = make_log(segment_bytes=700)
+    for sequence in range(12):
+        send(log, sequence, epoch=5)
+    log.advance_high_watermark(12)
+    if how == "retention":
+        log.update_config(dataclasses.replace(log.config, retention_bytes=0))
+        log.apply_retention(NOW_MS)
+    else:
+        log.delete_records(12)
+    if how == "delete-records within a segment":
+        send(log, 0, producer=8)
+        send(log, 1, producer=8)
+        log.advance_high_watermark(14)
+        log.delete_records(13)
+    [first] = log.segments
+    assert first.base_offset == 12
+    log = reopen(log)
+    assert send(log, 11, epoch=5).duplicate
+    with pytest.raises(InvalidProducerEpoch):
+        send(log, 0, epoch=4)
 
 
 def test_closing_and_rolling_leave_a_snapshot_of_the_producers(make_log: MakeLog) -> None:
