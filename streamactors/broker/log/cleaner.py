@@ -167,6 +167,7 @@ class Cleaner:
         self.cleaned_to(log)  # cut back while it was cleaned?
         if self._data is not None:
             self._data.write_checkpoint(CLEANED_POINTS, self._cleaned_to)
+        log.forget_cut()
         return True
 
     def _fill(self, offsets: OffsetMap, planned: Round) -> None:

@@ -28,7 +28,8 @@ logger = logging.getLogger("streamactors.broker.log")
 BOUNDARIES: Final = 64
 
 COMPACTED: Final = ".compacted"
-"""A file in the folder of a log that is, or was, compacted."""
+"""A file in the folder of a log that is, or was, compacted. It holds the offset that the log was cut back to, if that was
+after the cleaner looked last."""
 
 
 class LogCore:
@@ -162,6 +163,21 @@ class LogCore:
                 raise self._go_offline("note that it is compacted", error) from error
             self._unsynced.add(path)
             self._directory_dirty = True
+
+    def _note_cut(self, end: int) -> None:
+        """Leave word for the cleaner, of after a restart too, that what it did from the offset on is gone. Raises OSError."""
+        self.cut_to = min(self.cut_to, end)
+        path = self.directory / COMPACTED
+        if self.disk.exists(path):
+            self.disk.write(path, b"%d" % self.cut_to)
+            self._unsynced.add(path)
+
+    def forget_cut(self) -> None:
+        """The cleaner has taken note of every cut, for good. Raises OSError."""
+        with self.lock:
+            path = self.directory / COMPACTED
+            if self.cut_to == LONG_MAX and self.disk.exists(path) and self.disk.size(path):
+                self.disk.write(path, b"")
 
     @property
     def name(self) -> str:

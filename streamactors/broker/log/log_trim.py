@@ -37,6 +37,7 @@ class LogTrim(LogFollow):
             try:
                 position, size, base_offset = segment.position_of(offset)
                 end = min(offset, base_offset) if size else offset
+                self._note_cut(end)
                 if dropped:
                     self._condemn(dropped, now_ms)
                 segment.truncate(position, end)
@@ -57,6 +58,7 @@ class LogTrim(LogFollow):
 
     def _start_over(self, offset: int, now_ms: int) -> None:
         try:
+            self._note_cut(offset)
             self._condemn(self.segments, now_ms)
             fresh = Segment.create(self.disk, self.directory, offset, self.config, now_ms)
         except OSError as error:
@@ -68,7 +70,6 @@ class LogTrim(LogFollow):
     def _cut_state(self, end: int, now_ms: int) -> None:
         """Bring everything that is known beside the segments back to the new end."""
         self.generation += 1
-        self.cut_to = min(self.cut_to, end)
         self.end_offset = end
         self.high_watermark = min(self.high_watermark, end)
         self.recovery_point = min(self.recovery_point, end)
@@ -76,12 +77,15 @@ class LogTrim(LogFollow):
         self._owed_to = min(self._owed_to, end)
         if self.epochs.truncate_to(end):
             self._save_epochs()
-        for offset in snapshot_offsets(self.disk, self.directory):
-            if offset > end:
-                self.disk.remove(snapshot_path(self.directory, offset))
-        self.producer_state = load_producers(
-            self.disk, self.directory, self.segments, self.log_start_offset, end, now_ms, self.high_watermark
-        )
+        try:
+            for offset in snapshot_offsets(self.disk, self.directory):
+                if offset > end:
+                    self.disk.remove(snapshot_path(self.directory, offset))
+            self.producer_state = load_producers(
+                self.disk, self.directory, self.segments, self.log_start_offset, end, now_ms, self.high_watermark
+            )
+        except OSError as error:
+            raise self._go_offline("take back what is known of its producers", error) from error
         self.first_unstable = self.producer_state.first_unstable()
 
     def delete_records(self, before: int, now_ms: int = 0) -> int:

@@ -16,6 +16,7 @@ from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.files import Disk
 from streamactors.broker.log.flusher import Flusher, FlushPool
 from streamactors.broker.log.leader_epochs import LeaderEpochs
+from streamactors.broker.log.log_core import COMPACTED
 from streamactors.broker.log.log_flush import LogFlush
 from streamactors.broker.log.log_loader import Checkpoints, LoadedLog, load_log
 from streamactors.broker.log.log_read import LogRead
@@ -87,6 +88,10 @@ class PartitionLog(LogRead, LogFlush):
         opened = cls._made(
             disk, directory, topic, partition, topic_id, config, pool, loaded, checkpoints.high_watermark
         )
+        try:
+            opened.cut_to = int(disk.read(directory / COMPACTED))
+        except (FileNotFoundError, ValueError):
+            pass  # not compacted, or not cut back since
         if not loaded.recovered:
             opened._found_in_order = opened._shape()
         if loaded.recovered and opened.unflushed:

@@ -253,6 +253,27 @@ def test_the_aborted_ranges_that_still_matter_are_kept(compacted: PartitionLog) 
     assert committed_values(log) == [b"1"]
 
 
+def test_what_was_cut_off_and_written_again_is_dirty_after_a_restart_too(
+    compacted: PartitionLog, reopen: Callable[..., PartitionLog]
+) -> None:
+    log = compacted
+    for number in range(6):
+        put(log, (b"k", b"%d" % number))
+    log.roll(NOW_MS)
+    cleaner = Cleaner(lambda: [log], None)
+    assert cleaner.clean(log, NOW_MS)
+    log.truncate_to(0)
+    for number in range(12):
+        put(log, (b"k%d" % (number // 6), b"%d" % number))
+    log.roll(NOW_MS)
+    log = reopen(log)
+    log.advance_high_watermark(12)
+    assert cleaner.clean(log, NOW_MS)
+    assert records(log) == [(5, b"k0", b"5"), (11, b"k1", b"11")]
+    log = reopen(log)
+    assert cleaner.cleaned_to(log) == 12, "the cut has been taken note of"
+
+
 def test_a_full_map_does_a_part_and_the_next_pass_the_rest(compacted: PartitionLog) -> None:
     log = compacted
     for number in range(60):

@@ -91,6 +91,39 @@ def test_two_failures_in_a_row_take_the_partition_offline_and_reads_go_on(
     assert send(again, 1).base_offset == 1
 
 
+class DyingDisk(ForgetfulDisk):
+    """From the first failure on its folders cannot be listed either."""
+
+    dead = False
+
+    def before(self, doing: str, path: Path) -> None:
+        try:
+            super().before(doing, path)
+        except OSError:
+            self.dead = True
+            raise
+
+    def names(self, path: Path) -> list[str]:
+        if self.dead:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return super().names(path)
+
+
+def test_who_waits_is_told_when_a_cut_fails_half_way(make_log: MakeLog, tmp_path: Path, pool: ManualPool) -> None:
+    # the batches are gone, but what is known of their producer cannot be taken back: no retry may be measured by it
+    disk = DyingDisk(tmp_path)
+    log = make_log(disk, flush_messages=1)
+    answers = Answers(log)
+    answers.ask("0", send(log, 0))
+    pool.run()
+    disk.fail_next("sync")
+    answers.ask("1", send(log, 1))
+    pool.run()
+    assert answers.seen == [("0", ErrorCode.NONE), ("1", ErrorCode.KAFKA_STORAGE_ERROR)]
+    with pytest.raises(StorageError, match="what is known of its producers"):
+        send(log, 1)
+
+
 def test_a_failure_that_may_have_hit_acknowledged_records_takes_the_partition_offline_at_once(
     make_log: MakeLog, disk: ForgetfulDisk, pool: ManualPool
 ) -> None:
