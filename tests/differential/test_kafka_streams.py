@@ -15,6 +15,7 @@ from typing import IO
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
+from tests.differential.kafka_streams.build import classpath
 from tests.models.window_case import Case, Outcome, cases
 from tests.windows.run_case import run
 
@@ -24,10 +25,8 @@ pytestmark = [
     pytest.mark.timeout(3_000),
 ]
 
-_SOURCES = Path(__file__).parent / "kafka_streams"
-_IN_MEMORY = Path(
-    "/dev/shm"
-)  # the driver commits after every row: on a disk two thirds of the time are waits for it
+# the driver commits after every row: on a disk two thirds of the time are waits for it
+_IN_MEMORY = Path("/dev/shm")
 _FULL = re.compile(r"\[(\d+)/\d+\] records and \[(\d+)/\d+\] bytes")
 
 
@@ -96,16 +95,9 @@ def _result(case: Case, key: str, text: str, timestamp: int) -> tuple[object, ..
 
 @pytest.fixture(scope="module")
 def kafka_streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaStreams]:
-    out = tmp_path_factory.mktemp("kafka-streams")
-    listing = out / "classpath"
-    subprocess.run(
-        ["mvn", "-q", "-B", f"-Dout={out}", "compile", "dependency:build-classpath", f"-Dmdep.outputFile={listing}"],
-        cwd=_SOURCES,
-        check=True,
-        timeout=600,
-    )
+    classes = classpath(tmp_path_factory.mktemp("kafka-streams"))
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None) as states:
-        java = KafkaStreams(f"{out / 'classes'}:{listing.read_text().strip()}", states)
+        java = KafkaStreams(classes, states)
         yield java
         java.close()
 
