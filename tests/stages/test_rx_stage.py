@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
@@ -17,7 +18,7 @@ from streamactors.engine.element import GraphStageLogic
 from streamactors.engine.marks import EXACT, EXACT_MEMORY, OPAQUE
 from streamactors.engine.run import materialize
 from streamactors.engine.stage import Stage
-from streamactors.errors import BufferOverflow, BuildError
+from streamactors.errors import BufferOverflow, BuildError, StageFailed
 from streamactors.stages.iterables import FromIterable, Range
 from streamactors.stages.rx.from_observable import FromObservable
 from streamactors.stages.rx.pipeline import Rx
@@ -236,6 +237,61 @@ def test_marks_pass_pipelines_that_hold_nothing_and_stop_at_others():
     assert Rx(ops.map(str), ops.flat_map(reactivex.of), holds=False).handling.passes
     assert Rx(ops.map(str), holds=True).handling == OPAQUE
     assert Rx(lambda source: source).handling == OPAQUE
+
+
+def endless(*_):
+    return reactivex.from_iterable(itertools.count())
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [ops.flat_map(endless), ops.merge(endless()), ops.concat(endless()), ops.flat_map(ops.retry()(endless()))],
+)
+def test_an_observable_that_emits_at_once_and_for_ever_fails_the_stage_instead_of_holding_its_thread(system, operator):
+    error = materialize(chain(Range(0, 3), Rx(operator, max_buffer=500), Collect()), system).exception(30)
+    assert isinstance(error, BufferOverflow)
+    assert "max_buffer=500" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("operator", "first"),
+    [
+        (ops.flat_map(endless), [0, 1, 2, 3, 4]),
+        (ops.concat_map(endless), [0, 1, 2, 3, 4]),
+        (ops.concat(endless()), ["an element", 0, 1, 2, 3]),
+    ],
+)
+def test_of_an_observable_that_never_ends_a_part_may_be_taken(system, operator, first):
+    source = FromIterable(["an element"])
+    assert materialize(chain(source, Rx(operator, ops.take(5)), Collect()), system).result(30) == first
+
+
+def test_retry_loses_only_the_element_that_failed(system):
+    def refuse_500(x: int) -> int:
+        return x if x != 500 else x // 0
+
+    kept = materialize(chain(Range(0, 2_000), Rx(ops.map(refuse_500), ops.retry()), Collect()), system).result(30)
+    assert kept == [*range(500), *range(501, 2_000)]
+
+
+def test_who_subscribes_to_an_ended_stream_hears_its_end(system):
+    def run(source, operator):
+        return materialize(chain(source, Rx(operator), Collect()), system)
+
+    assert run(Range(0, 3), ops.repeat(3)).result(30) == [0, 1, 2]
+    failing = FromObservable(reactivex.throw(KeyError("upstream")))
+    assert isinstance(run(failing, ops.retry(3)).exception(30), KeyError)
+    for source, operator in ((Range(0, 3), ops.repeat()), (failing, ops.retry())):
+        with pytest.raises(StageFailed, match="to a stream that has ended; give repeat or retry a number"):
+            run(source, operator).result(30)
+
+
+@pytest.mark.parametrize(
+    "observable", [endless(), reactivex.create(lambda observer, _: [observer.on_next(n) for n in itertools.count()])]
+)
+def test_a_source_from_an_observable_that_never_returns_fails_when_its_buffer_is_full(system, observable):
+    error = materialize(chain(FromObservable(observable, max_buffer=10), Collect()), system).exception(30)
+    assert isinstance(error, BufferOverflow)
 
 
 def test_a_source_from_an_observable_delivers_everything_within_its_buffer(system):

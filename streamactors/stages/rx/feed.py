@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import reactivex
 from reactivex import abc
 from reactivex.disposable import Disposable
 
+from streamactors.errors import StageFailed
+
+MOST_AFTER_THE_END: Final = 1_000
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
 
 class Feed(reactivex.Observable[Any]):
-    """The source a pipeline is put behind: keeps the callbacks of its subscribers and nothing else."""
+    """The source a pipeline is put behind: keeps the callbacks of its subscribers, and how it ended, and nothing else."""
 
-    def __init__(self) -> None:
+    def __init__(self, subscribed: Callable[[], None] = _nothing) -> None:
         super().__init__()
+        self._subscribed = subscribed
         self.subscribers: list[tuple[Any, Any, Any]] = []
+        self._end: list[BaseException | None] = []  # one, when there is one
+        self._after_the_end = 0
 
     def subscribe(  # without the wrapper object per subscriber
         self,
@@ -29,7 +40,19 @@ class Feed(reactivex.Observable[Any]):
             observer = on_next
             on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
         subscriber = (on_next or _nothing, on_error or _nothing, on_completed or _nothing)
+        if (
+            self._end
+        ):  # repeat and retry come again; an ended stream has nothing more to say, as an ended Subject has not
+            self._after_the_end += 1
+            if self._after_the_end > MOST_AFTER_THE_END:
+                raise StageFailed(
+                    f"rx: an operator has subscribed {MOST_AFTER_THE_END} times to a stream that has ended; give repeat or retry a "
+                    "number, or make the source anew with RestartSource"
+                ) from self._end[0]
+            self._tell_end(subscriber)
+            return Disposable()
         self.subscribers.append(subscriber)
+        self._subscribed()
 
         def dispose() -> None:
             if subscriber in self.subscribers:
@@ -37,8 +60,22 @@ class Feed(reactivex.Observable[Any]):
 
         return Disposable(dispose)
 
+    def end(self, error: BaseException | None) -> None:
+        """Complete, or fail with `error`: those who have subscribed, and those who will."""
+        self._end.append(error)
+        for subscriber in list(self.subscribers):
+            self._tell_end(subscriber)
+
+    def _tell_end(self, subscriber: tuple[Any, Any, Any]) -> None:
+        _, on_error, on_completed = subscriber
+        error = self._end[0]
+        if error is None:
+            on_completed()
+        else:
+            on_error(error)
+
     def each(self) -> Callable[[Any], None]:
-        """Return the function that hands on one element."""
+        """Return the function that hands on one element, to those who have subscribed by now."""
         if len(self.subscribers) == 1:
             on_next: Callable[[Any], None] = self.subscribers[0][0]
             return on_next
@@ -48,7 +85,3 @@ class Feed(reactivex.Observable[Any]):
                 on_next(element)
 
         return all_of_them
-
-
-def _nothing(*_: Any) -> None:
-    pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from threading import get_ident
 from typing import Any
 
 from reactivex import abc
@@ -13,7 +14,7 @@ from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage
 from streamactors.errors import BufferOverflow, BuildError
 from streamactors.stages.checks import positive
-from streamactors.stages.rx.overflow import checked_overflow
+from streamactors.stages.rx.overflow import Flooded, checked_overflow
 
 
 class FromObservable(GraphStage):
@@ -47,15 +48,24 @@ class _FromObservableLogic(SourceLogic):
         self._told = False
         self._end: list[BaseException | None] = []
         self._subscription: abc.DisposableBase | None = None
+        self._subscribing: int | None = None  # the thread that does, while it does
 
     def on_start(self) -> None:
         self._wake = self.async_callback(self._on_wake)
-        self._subscription = self._observable.subscribe(self._next, self._failed, self._completed)
+        self._subscribing = get_ident()
+        try:
+            self._subscription = self._observable.subscribe(self._next, self._failed, self._completed)
+        except Flooded:
+            pass  # the error has been noted
+        finally:
+            self._subscribing = None
 
     # ── on whatever thread the observable uses ────────────────────────────────────────────────────────────────────
 
     def _next(self, value: Any) -> None:
         arrived = self._arrived
+        if self._end:
+            return  # it has failed, and goes on until it hears of it
         if len(arrived) >= self._max_buffer and not self._make_room():
             return
         arrived.append(value)
@@ -76,6 +86,8 @@ class _FromObservableLogic(SourceLogic):
                         "raise max_buffer or choose another overflow"
                     )
                 )
+                if self._subscribing == get_ident():
+                    raise Flooded  # it emits from within subscribe, perhaps without end: only this ends its loop
                 return False
         except IndexError:
             pass  # the stage has just emptied it

@@ -77,6 +77,31 @@ REMEMBERING: Final = frozenset(
 """Nothing is held back, but what comes out depends on what came before."""
 
 
+SUBSCRIBING: Final = frozenset(
+    [
+        "catch",
+        "concat_map",
+        "exclusive",
+        "expand",
+        "flat_map",
+        "flat_map_indexed",
+        "flat_map_latest",
+        "merge",
+        "merge_all",
+        "switch_latest",
+        "switch_map",
+        "switch_map_indexed",
+    ]
+)
+"""Subscribes to an observable when an element, or the end, comes."""
+
+
+def subscribes(operators: tuple[Callable[..., Any], ...]) -> bool:
+    """Return whether a pipeline may subscribe to something while it is fed; of a function of the user's own nobody knows."""
+    names = [name for operator in operators for name in names_of(operator)]
+    return any(name is None or name in SUBSCRIBING for name in names)
+
+
 def names_of(operator: Callable[..., Any]) -> Iterator[str | None]:
     """Yield the names of RxPY's operators in `operator` (several when it is composed), None for one that is not RxPY's."""
     code = getattr(operator, "__code__", None)

@@ -10,6 +10,12 @@ OVERFLOW: Final = ("fail", "drop_head", "drop_tail", "drop_new")
 MAX_BUFFER: Final = 100_000
 
 
+class Flooded(BaseException):
+    """Raised into an observable that emits more than may wait without ever returning: nothing else ends its loop.
+
+    No Exception, or operators such as retry would take it for an error of the source."""
+
+
 def checked_overflow(operator: str, overflow: str) -> str:
     """Return `overflow` if it is one of the policies."""
     if overflow not in OVERFLOW:

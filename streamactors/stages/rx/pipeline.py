@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reactivex import abc
+from reactivex.scheduler import CurrentThreadScheduler
 
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.causes import NO_MORE_ELEMENTS
@@ -24,8 +25,8 @@ from streamactors.engine.user_code import blame
 from streamactors.errors import BufferOverflow, BuildError
 from streamactors.stages.checks import positive
 from streamactors.stages.rx.feed import Feed
-from streamactors.stages.rx.handling import handling_of
-from streamactors.stages.rx.overflow import MAX_BUFFER, checked_overflow
+from streamactors.stages.rx.handling import handling_of, subscribes
+from streamactors.stages.rx.overflow import MAX_BUFFER, Flooded, checked_overflow
 from streamactors.stages.rx.scheduler import RxScheduler
 
 
@@ -64,6 +65,7 @@ class _RxLogic(FlowLogic):
 
     def __init__(self, operators: tuple[Callable[[Any], Any], ...], max_buffer: int, overflow: str) -> None:
         self._operators = operators
+        self._subscribes = subscribes(operators)
         self._max_buffer = max_buffer
         self._overflow = overflow
         self._results: list[Any] = []  # emitted since the last flush
@@ -81,7 +83,7 @@ class _RxLogic(FlowLogic):
     def on_start(self) -> None:
         self._pace = Pace(self.interpreter, self.attributes.max_chunk)
         self._foreign = self.async_callback(self._from_elsewhere)
-        self._feed = Feed()
+        self._feed = Feed(self._subscribed_to)
         observable: Any = self._feed
         self._inside = True
         try:
@@ -90,6 +92,8 @@ class _RxLogic(FlowLogic):
             self._subscription = observable.subscribe(
                 self._emit, self._on_error, self._on_completed, scheduler=RxScheduler(self, self._settle)
             )
+        except Flooded:
+            pass  # `_settle` says so
         finally:
             self._inside = False
         self._settle()
@@ -97,9 +101,15 @@ class _RxLogic(FlowLogic):
     # ── from the operators ────────────────────────────────────────────────────────────────────────────────────────
 
     def _emit(self, value: Any) -> None:
-        self._results.append(value)
+        results = self._results
+        results.append(value)
         if not self._inside:
             self._foreign.invoke(None)
+        elif len(results) > self._max_buffer and self._must_fail(len(results)):
+            raise Flooded  # there may be no end to it
+
+    def _must_fail(self, results: int) -> bool:
+        return self._overflow == "fail" and results > self._max_buffer + self.out.asked
 
     def _from_elsewhere(self, _: None) -> None:
         self._settle()
@@ -111,6 +121,12 @@ class _RxLogic(FlowLogic):
     def _on_completed(self) -> None:
         self._over = True
         self._ended()
+
+    def _subscribed_to(self) -> None:
+        if (
+            self._inside and self.interpreter.in_slice
+        ):  # retry, for one: the rest of the slice is for the new subscriber
+            self.interpreter.stop_slice.append(0)
 
     def _ended(self) -> None:
         if self._inside:
@@ -129,6 +145,8 @@ class _RxLogic(FlowLogic):
         chunk = in_.grab(min(self._portion(asked), pace.limit))
         results = self._results
         each = self._feed.each()
+        if self._subscribes:
+            each = _in_turn(each)
         stop = pace.begin()
         self._inside = True
         taken = 0
@@ -139,6 +157,8 @@ class _RxLogic(FlowLogic):
                 each(element)
                 if stop or len(results) >= asked:
                     break
+        except Flooded:
+            pass
         except BaseException as error:  # noqa: BLE001  # an operator that does not catch what its function raises
             if self._error is None:
                 self._error = error
@@ -238,19 +258,20 @@ class _RxLogic(FlowLogic):
 
     def on_complete(self, in_: Connection) -> None:
         self._upstream_done = True
-        self._finish_feed(2)
+        self._finish_feed()
 
     def on_fail(self, in_: Connection, error: BaseException) -> None:
         self._upstream_done = True
-        self._finish_feed(1, error)
+        self._finish_feed(error)
 
-    def _finish_feed(self, which: int, *arguments: Any) -> None:
+    def _finish_feed(self, error: BaseException | None = None) -> None:
         self._inside = True
         try:
-            for subscriber in list(self._feed.subscribers):
-                subscriber[which](*arguments)
-        except BaseException as error:  # noqa: BLE001  # an operator's own function
-            self._error = self._error or error
+            _in_turn(self._feed.end)(error)
+        except Flooded:
+            pass
+        except BaseException as raised:  # noqa: BLE001  # an operator's own function
+            self._error = self._error or raised
         finally:
             self._inside = False
             self.interpreter.stop_slice.clear()
@@ -262,3 +283,15 @@ class _RxLogic(FlowLogic):
 
     def snapshot_state(self) -> str:
         return f"{self._held} results wait" if self._held else ""
+
+
+def _in_turn(fn: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return `fn` as a call during which observables that are subscribed to wait, and begin behind it.
+
+    So RxPY's own sources call; one that emits at once and for ever could not be disposed of if it began within `subscribe`."""
+    schedule = CurrentThreadScheduler.singleton().schedule
+
+    def call(argument: Any) -> None:
+        schedule(lambda *_: fn(argument))
+
+    return call
