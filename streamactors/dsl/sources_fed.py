@@ -26,7 +26,7 @@ class FedSources:
 
     @overload
     @classmethod
-    def queue(cls, size: int, overflow: Literal["drop_new"] | None = None) -> Source[Any, BoundedSourceQueue[Any]]: ...
+    def queue(cls, size: int, overflow: Overflow | None = None) -> Source[Any, BoundedSourceQueue[Any]]: ...
 
     @overload
     @classmethod
@@ -37,16 +37,20 @@ class FedSources:
     @classmethod
     def queue(cls, size: int, overflow: Any = None, max_concurrent_offers: int = 1) -> Source[Any, Any]:
         """Emit what is offered to the materialized queue, from any thread. `offer(x)` answers at once: ENQUEUED, DROPPED when
-        the queue is full, QUEUE_CLOSED, or a Failure. With `overflow="backpressure"` as `queue_with_backpressure`.
+        the queue is full, QUEUE_CLOSED, or a Failure.
 
+        That is "drop_new", the default. To make room for x, "drop_head" drops the oldest element kept, "drop_tail" the youngest,
+        "drop_buffer" all; "fail" fails the stream with BufferOverflow. With "backpressure" it is `queue_with_backpressure`.
         Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
-        Fails when: `fail(error)` is called.
+        Fails when: `fail(error)` is called, or the queue is full ("fail").
         """
-        if overflow is None or overflow == OverflowStrategy.drop_new:
-            return source(BoundedQueue(size))
         if overflow == OverflowStrategy.backpressure:
             return cls.queue_with_backpressure(size, max_concurrent_offers)
-        raise BuildError(f'queue: overflow must be "drop_new" (the default) or "backpressure", got {overflow!r}')
+        if overflow is None:
+            overflow = OverflowStrategy.drop_new
+        if overflow not in tuple(OverflowStrategy):
+            raise BuildError(f"queue: overflow must be one of {', '.join(OverflowStrategy)}, got {overflow!r}")
+        return source(BoundedQueue(size, overflow))
 
     @classmethod
     def queue_with_backpressure(

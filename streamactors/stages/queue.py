@@ -18,6 +18,9 @@ from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.errors import BufferOverflow
 from streamactors.stages.checks import at_least, positive
 from streamactors.stages.queue_results import DROPPED, ENQUEUED, QUEUE_CLOSED, Failure, QueueOfferResult
+from streamactors.stages.strategies import OverflowStrategy
+
+_WAYS_OUT = "make it larger, or choose an overflow that drops or back-pressures"
 
 T = TypeVar("T")
 
@@ -115,18 +118,43 @@ class _Queue(Generic[T]):
 
 
 class BoundedSourceQueue(_Queue[T]):
-    """Materialized by `Source.queue(size)`."""
+    """Materialized by `Source.queue(size, overflow)`."""
+
+    def __init__(self, capacity: int, overflow: OverflowStrategy = OverflowStrategy.drop_new) -> None:
+        super().__init__(capacity)
+        self._overflow = overflow
 
     def offer(self, element: T) -> QueueOfferResult:
-        """Put an element in and say at once how it went: ENQUEUED, DROPPED when full, QUEUE_CLOSED or a Failure. Any thread."""
+        """Put an element in and say at once how it went. Any thread.
+
+        ENQUEUED, also where others were dropped for it; DROPPED when full ("drop_new"); QUEUE_CLOSED; or a Failure, when the queue
+        has failed, which with "fail" it does when an element finds no room."""
         with self._lock:
             if self._state is not _State.OPEN:
                 return self._refusal()
-            if len(self._elements) >= self._capacity:
-                return DROPPED
-            self._elements.append(element)
-        self._tell()
-        return ENQUEUED
+            room = len(self._elements) < self._capacity or self._make_room()
+            if room:
+                self._elements.append(element)
+        if room:
+            self._tell()
+            return ENQUEUED
+        if self._overflow == OverflowStrategy.drop_new:
+            return DROPPED
+        self.fail(BufferOverflow(f"queue: {self._capacity} elements are kept and one more came; {_WAYS_OUT}"))
+        return self._refusal()
+
+    def _make_room(self) -> bool:
+        """Drop what the strategy says; the lock is held."""
+        elements, overflow = self._elements, self._overflow
+        if overflow == OverflowStrategy.drop_head:
+            elements.popleft()
+        elif overflow == OverflowStrategy.drop_tail:
+            elements.pop()
+        elif overflow == OverflowStrategy.drop_buffer:
+            elements.clear()
+        else:
+            return False
+        return True
 
 
 class SourceQueueWithBackpressure(_Queue[T]):
@@ -200,20 +228,21 @@ class SourceQueueWithBackpressure(_Queue[T]):
 
 
 class BoundedQueue(GraphStage):
-    """Emit what is offered to the materialized queue, which answers at once and drops when it is full.
+    """Emit what is offered to the materialized queue, which answers at once; when it is full, `overflow` rules.
 
     Emits when: there is demand and the queue has an element.   Completes when: the queue is completed and empty.
-    Fails when: `fail(error)` is called.
+    Fails when: `fail(error)` is called, or it is full and `overflow` is "fail".
     """
 
     shape = SOURCE
     name = "queue"
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, overflow: str = OverflowStrategy.drop_new) -> None:
         self._size = positive("queue", "size", size)
+        self._overflow = OverflowStrategy(overflow)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        queue: BoundedSourceQueue[Any] = BoundedSourceQueue(self._size)
+        queue: BoundedSourceQueue[Any] = BoundedSourceQueue(self._size, self._overflow)
         return _QueueLogic(queue), queue
 
 

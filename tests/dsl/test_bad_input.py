@@ -48,6 +48,7 @@ async def coroutine_function(x):
         (lambda: Source.lazy_source(Source.empty()), "lazy_source expects a function"),
         (lambda: Source.queue(0), "queue: size must be at least 1, got 0"),
         (lambda: Source.queue_with_backpressure(1, 0), "max_concurrent_offers must be at least 1"),
+        (lambda: Source.queue(3, "explode"), "queue: overflow must be one of backpressure.*got 'explode'"),
         (lambda: Source.actor_ref(3, "explode"), "overflow must be one of drop_head.*got 'explode'"),
         (lambda: Source.from_lines(3), "from_lines expects a path, got int 3"),
         (lambda: Source.from_lines("x", "klingon"), "from_lines: unknown encoding: klingon"),

@@ -73,7 +73,7 @@ def test_a_queue_with_backpressure_can_be_asked_for_by_its_strategy(actor_system
     queue.complete()
     assert taken.result(30) == ["a"]
     with pytest.raises(BuildError, match="backpressure"):
-        Source.queue(1, "drop_head")
+        Source.queue(1, "explode")
 
 
 @pytest.mark.parametrize("strategy", [s for s in OverflowStrategy if s != OverflowStrategy.drop_new])

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from streamactors import Flow, Keep, Sink, Source
+from streamactors import Flow, Keep, OverflowStrategy, Sink, Source
 from streamactors.errors import AbruptTermination, BufferOverflow, NoSuchElement
 from streamactors.stages.queue_results import DROPPED, ENQUEUED, QUEUE_CLOSED, Dropped, Enqueued, Failure, QueueClosed
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
@@ -32,6 +32,33 @@ def test_39_a_bounded_queue_enqueues_then_drops_then_is_closed(actor_system):
     sink.request(5).expect_next("a", "b").expect_complete()
     assert queue.offer("e") is QUEUE_CLOSED
     assert queue.watch_completion().result(5) is None
+
+
+@pytest.mark.parametrize(
+    ("overflow", "answer", "kept"),
+    [
+        ("drop_head", ENQUEUED, "bc"),
+        ("drop_tail", ENQUEUED, "ac"),
+        ("drop_buffer", ENQUEUED, "c"),
+        ("drop_new", DROPPED, "ab"),
+        (OverflowStrategy.drop_head, ENQUEUED, "bc"),
+    ],
+)
+def test_a_full_queue_drops_what_its_strategy_says(actor_system, overflow, answer, kept):
+    queue, sink = Source.queue(2, overflow).to_mat(TestSink.probe(), Keep.both).run(actor_system)
+    assert [queue.offer(x) for x in "abc"] == [ENQUEUED, ENQUEUED, answer]
+    queue.complete()
+    sink.request(5).expect_next_n(list(kept))
+    sink.expect_complete()
+
+
+def test_a_full_queue_may_fail_its_stream(actor_system):
+    queue, sink = Source.queue(2, "fail").to_mat(TestSink.probe(), Keep.both).run(actor_system)
+    sink.ensure_subscription()
+    *_, refused = [queue.offer(x) for x in "abc"]
+    error = sink.expect_error(BufferOverflow)
+    assert refused == queue.offer("d") == Failure(error)
+    assert "2 elements are kept" in str(error)
 
 
 def test_an_offers_result_is_true_only_when_the_element_is_in(actor_system):
