@@ -45,7 +45,8 @@ class LogFlush(LogTrim):
         with self.lock:
             segments: tuple[Segment, ...] = ()
             if self.recovery_point < self.end_offset:
-                segments = tuple(self.segments[self._segment_at(self.recovery_point) :])
+                # from the one before on: it may have been cut back to this offset
+                segments = tuple(self.segments[self._segment_at(self.recovery_point - 1) :])
             for segment in segments:
                 segment.log.hold()
                 try:

@@ -119,9 +119,11 @@ def _recover(
     log_start: int,
     now_ms: int,
 ) -> int:
-    """Recover the segments from the one that holds the offset on; return the log's end."""
+    """Recover the segments from the one that holds the offset before this one on; return the log's end.
+
+    That one may have been cut back to the offset, and the cut not have reached the disk."""
     first = 0
-    while first + 1 < len(segments) and segments[first + 1].base_offset <= recover_from:
+    while first + 1 < len(segments) and segments[first + 1].base_offset < recover_from:
         first += 1
     base = segments[first].base_offset
     # A snapshot may know of records that are not there any more: of later ones, or of segments that were lost whole. Those
@@ -140,7 +142,8 @@ def _recover(
         if damage is None and limit is not None and end < limit and not checker.gaps:
             damage = f"the next segment begins at offset {limit}"
         if damage is not None:
-            lost, later = segment.size - found.position, segments[index + 1 :]
+            # what lies beyond the next segment's base is from before the log was cut back to it: that segment stays
+            lost, later = segment.size - found.position, [] if end == limit else segments[index + 1 :]
             logger.warning(
                 "%s: damaged at offset %d: %s; %d bytes and %d later segments are cut off",
                 name, end, damage, lost, len(later),
@@ -148,8 +151,9 @@ def _recover(
             segment.truncate(found.position, end)
             for gone in later:
                 _remove(disk, gone.paths())
-            del segments[index + 1 :]
-            break
+            if end != limit:
+                del segments[index + 1 :]
+                break
         if limit is not None:
             end = limit
             segment.close_for_append()

@@ -28,7 +28,7 @@ class LogTrim(LogFollow):
         with self.lock:
             if offset >= self.end_offset:
                 return self.end_offset
-            if offset <= self.log_start_offset:
+            if offset < self.log_start_offset:
                 self._start_over(max(offset, 0), now_ms)
                 return self.end_offset
             index = self._segment_at(offset)
@@ -37,6 +37,9 @@ class LogTrim(LogFollow):
             try:
                 position, size, base_offset = segment.position_of(offset)
                 end = min(offset, base_offset) if size else offset
+                if end < self.log_start_offset:
+                    self._start_over(offset, now_ms)
+                    return self.end_offset
                 self._note_cut(end)
                 if dropped:
                     self._condemn(dropped, now_ms)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import weakref
 from pathlib import Path
 
 from streamactors.broker.log.files import Disk, LogFile
@@ -47,6 +48,8 @@ class ForgetfulDisk(Disk):
         self._contents: dict[int, bytes] = {}  # inode -> content as of its last sync
         self._entries: dict[Path, dict[str, int]] = {}  # folder -> name -> inode, as of the folder's last sync
         self.failures: list[tuple[str, str, int]] = []
+        self._removed: list[int] = []  # held open until the power is cut: else a new file might get the number of one
+        weakref.finalize(self, _close_all, self._removed)
 
     def fail_next(self, doing: str, suffix: str = ".log", number: int = errno.EIO) -> None:
         self.failures.append((doing, suffix, number))
@@ -63,6 +66,18 @@ class ForgetfulDisk(Disk):
         if is_new:
             self._contents.pop(os.stat(path).st_ino, None)  # the number may have been another file's
         return file
+
+    def remove(self, path: Path) -> None:
+        self._keep_number(path)
+        super().remove(path)
+
+    def rename(self, old: Path, new: Path) -> None:
+        self._keep_number(new)
+        super().rename(old, new)
+
+    def _keep_number(self, path: Path) -> None:
+        if path.is_file():
+            self._removed.append(os.open(path, os.O_RDONLY))
 
     def file(self, path: Path) -> LogFile:
         return ForgetfulFile(path, self, os.stat(path).st_ino)
@@ -91,6 +106,7 @@ class ForgetfulDisk(Disk):
         for folder in sorted((path for path in self.root.rglob("*") if path.is_dir()), reverse=True):
             self._restore(folder, rng)
         self._restore(self.root, rng)
+        _close_all(self._removed)
         self._contents.clear()
         self._entries.clear()
         for path in self.root.rglob("*"):
@@ -133,3 +149,8 @@ class ForgetfulDisk(Disk):
                 return now[:cut]
             return now[:cut] + bytes(len(now) - cut)  # the size was written, the blocks were not
         return synced
+
+
+def _close_all(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())
