@@ -47,9 +47,18 @@ public final class Application {
     private static String bootstrap;
     private static String guarantee;
 
-    public static void main(final String[] args) throws Exception {
+    public static void main(final String[] args) {
         bootstrap = args[0];
         guarantee = args[1];
+        try {
+            play();
+        } catch (final Throwable failure) {
+            failure.printStackTrace();
+            System.exit(1);  // the threads of Kafka Streams would keep the process for ever
+        }
+    }
+
+    private static void play() throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
              KafkaProducer<String, String> producer = new KafkaProducer<>(
                  Map.of("bootstrap.servers", bootstrap, "linger.ms", 5), new StringSerializer(), new StringSerializer())) {
