@@ -90,7 +90,7 @@ class _RxLogic(FlowLogic):
             for operator in self._operators:
                 observable = operator(observable)
             self._subscription = observable.subscribe(
-                self._emit, self._on_error, self._on_completed, scheduler=RxScheduler(self, self._settle)
+                self._emitter(), self._on_error, self._on_completed, scheduler=RxScheduler(self, self._settle)
             )
         except Flooded:
             pass  # `_settle` says so
@@ -100,13 +100,19 @@ class _RxLogic(FlowLogic):
 
     # ── from the operators ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _emit(self, value: Any) -> None:
-        results = self._results
-        results.append(value)
-        if not self._inside:
-            self._foreign.invoke(None)
-        elif len(results) > self._max_buffer and self._must_fail(len(results)):
-            raise Flooded  # there may be no end to it
+    def _emitter(self) -> Callable[[Any], None]:
+        """Return what takes a result: called for each one, so it asks no object for what does not change."""
+        results, most = self._results, self._max_buffer
+        append = results.append
+
+        def emit(value: Any) -> None:
+            append(value)
+            if not self._inside:
+                self._foreign.invoke(None)
+            elif len(results) > most and self._must_fail(len(results)):
+                raise Flooded  # there may be no end to it
+
+        return emit
 
     def _must_fail(self, results: int) -> bool:
         return self._overflow == "fail" and results > self._max_buffer + self.out.asked
