@@ -10,7 +10,7 @@ from streamactors.dsl.typevars import Mat
 from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.blueprint import Attributed, Combine, Joined, MatMapped, Module, StageModule, keep_left
 from streamactors.engine.stage import NOT_USED, GraphStage
-from streamactors.engine.supervision import checked
+from streamactors.engine.supervision import checked_decider
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.stages.checks import positive
@@ -71,7 +71,7 @@ class Part(Generic[Mat]):
             Attributes(
                 buffer=buffer,
                 max_chunk=max_chunk,
-                decider=None if decider is None else checked(decider),
+                decider=None if decider is None else checked_decider(decider),
                 cancellation=cancellation,
             )
         )

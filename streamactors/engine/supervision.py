@@ -41,7 +41,7 @@ def restarting(_: BaseException) -> Directive:
     return Directive.RESTART
 
 
-def checked(decider: Decider) -> Decider:
+def checked_decider(decider: Decider) -> Decider:
     """Return the decider, refusing what is no Directive: an answer that is forgotten must not mean that elements are dropped."""
 
     def decide(error: BaseException) -> Directive:

@@ -20,8 +20,6 @@ from streamactors.stages.checks import at_least, positive
 from streamactors.stages.queue_results import DROPPED, ENQUEUED, QUEUE_CLOSED, Failure, QueueOfferResult
 from streamactors.stages.strategies import OverflowStrategy
 
-_WAYS_OUT = "make it larger, or choose an overflow that drops or back-pressures"
-
 T = TypeVar("T")
 
 
@@ -140,7 +138,12 @@ class BoundedSourceQueue(_Queue[T]):
             return ENQUEUED
         if self._overflow == OverflowStrategy.drop_new:
             return DROPPED
-        self.fail(BufferOverflow(f"queue: {self._capacity} elements are kept and one more came; {_WAYS_OUT}"))
+        self.fail(
+            BufferOverflow(
+                f"queue: {self._capacity} elements are kept and one more came; make it larger, or choose an overflow that "
+                "drops or back-pressures"
+            )
+        )
         return self._refusal()
 
     def _make_room(self) -> bool:

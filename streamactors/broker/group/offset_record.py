@@ -14,7 +14,6 @@ from streamactors.broker.coordinator.record_codec import CorruptRecord, Reader, 
 
 NO_EPOCH: Final = -1
 NO_EXPIRY: Final = -1
-LATEST_MS: Final = 2**63 - 1
 KEY_VERSIONS: Final = (0, 1)
 
 _INT16: Final = struct.Struct(">h")

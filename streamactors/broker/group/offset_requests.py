@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
+from streamactors.broker.config.setting import LONG_MAX
 from streamactors.broker.coordinator.coordinator_log import client_error, transactional_batch
 from streamactors.broker.coordinator.record_codec import too_long
 from streamactors.broker.errors import ErrorCode
@@ -25,7 +26,6 @@ from streamactors.broker.group.group_messages import (
 )
 from streamactors.broker.group.group_shard import GroupShard
 from streamactors.broker.group.offset_record import (
-    LATEST_MS,
     NO_EXPIRY,
     CommittedOffset,
     encode_offset_key,
@@ -58,7 +58,7 @@ def commit_offsets(shard: GroupShard, commit: CommitOffsets) -> None:
         if touched is not None:
             shard.set_timer(commit.group_id, touched)
     now_ms = shard.clock.wall_ms()
-    expires_at_ms = NO_EXPIRY if commit.retention_ms < 0 else min(now_ms + commit.retention_ms, LATEST_MS)
+    expires_at_ms = NO_EXPIRY if commit.retention_ms < 0 else min(now_ms + commit.retention_ms, LONG_MAX)
     errors: list[ErrorCode] = []
     accepted: list[tuple[Partition, CommittedOffset]] = []
     records: list[tuple[bytes, bytes | None]] = []

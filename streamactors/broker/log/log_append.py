@@ -144,8 +144,8 @@ class LogAppend(LogCore):
                 if self._owed_from >= self._owed_to:
                     self._owed_from = base_offset
                 self._owed_to = end_offset
-            if self.sole_replica and self.hw_limit > self.high_watermark:
-                self._raise_high_watermark(self.hw_limit)
+            if self.sole_replica and (limit := self.hw_limit) > self.high_watermark:
+                self._raise_high_watermark(limit)
             start, generation = self.log_start_offset, self.generation
             return _new(
                 AppendResult,

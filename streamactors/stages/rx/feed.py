@@ -40,9 +40,8 @@ class Feed(reactivex.Observable[Any]):
             observer = on_next
             on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
         subscriber = (on_next or _nothing, on_error or _nothing, on_completed or _nothing)
-        if (
-            self._end
-        ):  # repeat and retry come again; an ended stream has nothing more to say, as an ended Subject has not
+        if self._end:
+            # repeat and retry come again; an ended stream has nothing more to say, as an ended Subject has not
             self._after_the_end += 1
             if self._after_the_end > MOST_AFTER_THE_END:
                 raise StageFailed(

@@ -129,10 +129,8 @@ class _RxLogic(FlowLogic):
         self._ended()
 
     def _subscribed_to(self) -> None:
-        if (
-            self._inside and self.interpreter.in_slice
-        ):  # retry, for one: the rest of the slice is for the new subscriber
-            self.interpreter.stop_slice.append(0)
+        if self._inside and self.interpreter.in_slice:
+            self.interpreter.stop_slice.append(0)  # by retry, for one: the rest of the slice is for the new subscriber
 
     def _ended(self) -> None:
         if self._inside:
