@@ -20,7 +20,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.protocol.messages import decode_response, encode_request
-from streamactors.broker.protocol.produce import ProduceRequest, encode_produce_request
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 
@@ -162,9 +161,9 @@ def produce_frame(topic: str, size: int, partitions: int = 1, acks: int = 1, rec
     """Return a Produce request of one batch of `records` values of `size` bytes for each of the topic's first
     partitions."""
     now_ms = int(time.time() * 1000)
-    batch = memoryview(bytes(build_batch([NewRecord(None, os.urandom(size), now_ms) for _ in range(records)])))
-    wanted = [(topic, None, [(partition, batch) for partition in range(partitions)])]
-    body = encode_produce_request(ProduceRequest(None, acks, 30_000, wanted), 9)
+    batch = bytes(build_batch([NewRecord(None, os.urandom(size), now_ms) for _ in range(records)]))
+    wanted = [{"name": topic, "partition_data": [{"index": each, "records": batch} for each in range(partitions)]}]
+    body = encode_request(0, 9, {"acks": acks, "timeout_ms": 30_000, "topic_data": wanted})
     return request_frame(0, 9, 7, "raw", body)
 
 

@@ -49,6 +49,8 @@ def write_page(results: Results, docs: Path) -> None:
         f"Machine: {machine()}.",
         "",
         "![Ratios to the peers](images/benchmarks.png)" if draw(results, docs / "images") else "",
+        "",
+        *(Path(__file__).parent / "summary.md").read_text().splitlines(),
     ]
     for name, result in sorted(results.items()):
         lines += ["", f"## {name}", "", f"{result['title']} ({result['date']})", ""]

@@ -12,10 +12,11 @@ import reactivex
 import reactivex.operators as rx
 
 from benchmarks._rows import Row, first, pairs, row, second, third
+from benchmarks._stream_hubs import hubs
 from benchmarks._stream_junctions import junctions
 from benchmarks._stream_latency import latency, slices
 from streamactors import ActorSystem, Flow, Keep, Sink, Source
-from streamactors.engine.element import GraphStageLogic
+from streamactors.engine.element.graph_stage_logic import GraphStageLogic
 from streamactors.engine.stage import Stage
 
 N = 1_000_000
@@ -212,7 +213,7 @@ def per_element(system: ActorSystem) -> list[Row]:
 def run() -> list[Row]:
     """Return the rows of every part."""
     with ActorSystem("bench") as system:
-        parts = (against_a_loop, marks, against_libraries, per_element, latency, slices, junctions)
+        parts = (against_a_loop, marks, against_libraries, per_element, latency, slices, junctions, hubs)
         return [row for part in parts for row in part(system)]
 
 

@@ -228,7 +228,7 @@ def held_entries(
 def in_a_graph(rows: list[Record]) -> Row:
     """The same windows as a stage between a source and a sink, beside the bare task."""
     from streamactors import Sink, Source
-    from streamactors.windows.stage import WindowStage
+    from streamactors.windows.stage.stage import WindowStage
 
     factory = finals(TimeWindows.of_size("10s").with_grace(GRACE))
     graph = Source.from_iterable(rows).via(WindowStage(factory)).to_mat(Sink.count(), lambda _, counted: counted)

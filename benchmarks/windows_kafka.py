@@ -29,7 +29,7 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
-from streamactors.kafka.changelog_topics import ChangelogTopics
+from streamactors.kafka.between.changelog_topics import ChangelogTopics
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import (

@@ -1,7 +1,6 @@
-"""Write docs/broker.md from the broker itself: APIs, settings, metrics and what differs from Apache Kafka.
+"""Write docs/broker-reference.md from the broker's code: APIs, settings, metrics and the differences from Apache Kafka.
 
-Every line is read from the code that does it: the headers of the handlers, the declarations of the settings, and a broker
-that is started to be asked for its metrics.
+The sources are the headers of the handlers, the declarations of the settings, and the metrics of a broker that is started for it.
 """
 
 from __future__ import annotations
@@ -16,39 +15,34 @@ from streamactors.broker import apis
 from streamactors.broker.api import Routes
 from streamactors.broker.broker_metrics import sample
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.config.foreign import WITHOUT_EFFECT
 from streamactors.broker.config.setting import Settings
 from streamactors.broker.config.topic_settings import BROKER_SYNONYMS, TopicSettings
-from streamactors.broker.metrics_endpoint import on_data_plane
+from streamactors.broker.config.unsupported import WITHOUT_EFFECT
+from streamactors.broker.helpers import call_on
 from streamactors.broker.server import Broker
 
-PAGE = Path(__file__).parent / "broker.md"
+PAGE = Path(__file__).parent / "broker-reference.md"
 LABELS = ("Versions", "Authorised", "Errors", "Differs from Apache Kafka")
 OWN = frozenset({"max.in.flight.requests", "pipelining", "record.validation"})
 
 INTRODUCTION = """\
-# The broker
+# The broker: reference
 
-Generated from the code by `make docs`.
-
-`streamactors broker` and `Cluster()` run one Kafka broker that is its own controller. Clients of any language connect to it;
-its files are in Apache Kafka's format.
+`make docs` generates this page from the code. [The broker](broker.md) is the page to read first.
 
 ## What differs from Apache Kafka
 
 In general:
 
-- One node. Replication, a controller quorum, TLS, SASL, ACLs and quotas are not there yet; settings for them are refused by
-  name, or accepted without effect where they only tune.
-- It listens on loopback (`localhost:9092`) unless told otherwise; Apache Kafka listens on every interface.
-- Batches are checked by their header and CRC, record by record only in compacted topics or with `record.validation=full`.
-- `compression.type` other than `producer` is refused: batches are stored as the producer compressed them.
+- One node. Replication, a controller quorum and quotas are not supported yet; TLS is by PEM files, SASL by SCRAM, PLAIN and OAUTHBEARER. Settings for them are refused by
+  name, or accepted without effect if they only tune.
+- The broker listens on loopback (`localhost:9092`) by default; Apache Kafka listens on every interface.
+- Batches are checked by header and CRC, and record by record only in compacted topics or with `record.validation=full`.
+- If `compression.type` is a codec, a batch of another codec is compressed again after the check of its header; lz4 has one level.
 - Up to 64 requests of a connection are served at the same time and answered in their order (`pipelining=false` serves one).
-- A topic's own `min.insync.replicas` is taken at its word: with fewer replicas, acks=all is refused. Apache Kafka asks for no
-  more than there are, as this broker does where only the broker's default says so.
-- A request may have 250,000 elements of arrays in all, 127 tagged fields in a struct and 64 KiB in a string (32 KiB there,
-  else without limits); of a batch that is refused the first 1,000 bad records are named.
-- Unknown settings are refused everywhere; Apache Kafka keeps unknown broker settings.
+- A request may have 250,000 elements of arrays in total, 127 tagged fields in a struct and 64 KiB in a string; Apache Kafka only
+  limits strings, to 32 KiB. The answer to a refused batch names the first 1,000 bad records.
+- Settings of features that this broker does not have (security, tiered storage, plug-ins) are refused; other unknown broker settings are kept with a warning.
 - `Cluster()` turns the rebalance delay off and gives the internal topics 4 partitions each.
 
 By API:
@@ -69,7 +63,7 @@ def text() -> str:
         "",
         "## Settings of topics",
         "",
-        "A setting that a topic does not have itself comes from the broker's setting named behind it.",
+        "A topic without its own value uses the broker's setting of the fifth column.",
         "",
         *_settings(TopicSettings, ("setting", "type", "default", "limits", "broker's setting", "what it does")),
         "",
@@ -86,7 +80,7 @@ def text() -> str:
         "",
         "## Metrics",
         "",
-        "Served at `/metrics` with `--metrics-port`; `/ready` answers when the broker does.",
+        "Served at `/metrics` with `--metrics-port`; `/ready` answers if the broker is running.",
         "",
         "| metric | kind | labels | what it says |",
         "|---|---|---|---|",
@@ -107,7 +101,7 @@ def _apis() -> Iterable[tuple[int, str, dict[str, str]]]:
 
 
 def parts_of(header: str) -> dict[str, str]:
-    """Return what a handler's header says under each label."""
+    """Return the text under each label of a handler's header."""
     flat = " ".join(header.split())
     found = dict.fromkeys(LABELS, "")
     marks = sorted((match.start(), label) for label in LABELS for match in [re.search(rf"\b{label}:", flat)] if match)
@@ -143,7 +137,7 @@ def _metrics() -> Iterable[str]:
         broker = Broker(BrokerConfig.of({"listeners": "127.0.0.1:0"}), Path(folder) / "data")
         try:
             broker.start()
-            metrics = on_data_plane(broker.node, lambda: sample(broker.node))
+            metrics = call_on(broker.node.data_plane, lambda: sample(broker.node))
         finally:
             broker.stop()
     for metric in metrics:

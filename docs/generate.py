@@ -1,7 +1,7 @@
-"""Write docs/operators/ and docs/broker.md from the code itself: `make docs`, or `python -m docs.generate [--check]`.
+"""Write docs/operators/ and docs/broker-reference.md from the code itself: `make docs`, or `python -m docs.generate [--check]`.
 
-A page per topic, an index of all; each operator with its signature, its docstring (the four "when"s), and how its stage treats the
-marks by which a run knows what is done."""
+A page per topic, an index of all; each operator with its signature, its docstring (the four "when"s), how its stage treats the marks by
+which a run knows what is done, and an example that is run here and drawn as marbles (pictures.py)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,26 @@ from typing import Any
 
 import streamactors.dsl
 from docs import broker_page
-from streamactors.engine.marks import OPAQUE, Handling
+from docs import names as names_of_others
+from docs.pictures import CODE, PICTURES, picture, program
+from streamactors.dsl.contract import stage_of
+from streamactors.engine.blueprint.modules import AsyncBoundary
+from streamactors.engine.marks.marks import OPAQUE, Handling
 from streamactors.engine.stage import GraphStage
+from streamactors.testing.marbles import Marbles
 
 PAGES = Path(__file__).parent / "operators"
-TITLES = {"ops": "Operators", "sources": "Sources", "sinks": "Sinks"}
+TITLES = {"operators": "Operators", "sources": "Sources", "sinks": "Sinks"}
+PICTURES_SAY = (
+    "The examples were run over virtual time. In a picture a column is a frame of 10 ms: `-` nothing, `|` the end, `#` a failure, several "
+    "elements of a frame in parentheses. `a`, `b` and `c` are the inputs, the last line is the result. "
+    "`wait(x)` returns x after x frames, `add` a sum after two."
+)
 AROUND = {
-    "context_ops": "Operators on elements with a context",
-    "with_context": "Sources and flows with a context",
+    "context.operators": "Operators on elements with a context",
+    "context.with_context": "Sources and flows with a context",
+    "hubs": "Hubs",
+    "pub_sub": "Publish and subscribe",
     "kill_switches": "Kill switches",
     "restarts": "Restarts with back-off",
 }
@@ -32,12 +44,12 @@ AROUND = {
 
 def topics() -> list[tuple[str, str, Any]]:
     """Return (kind, topic, module) of every mix-in module of the DSL."""
-    found = []
-    for info in pkgutil.iter_modules(streamactors.dsl.__path__):
-        kind, _, topic = info.name.partition("_")
-        if kind in TITLES and topic:
-            found.append((kind, topic, importlib.import_module(f"streamactors.dsl.{info.name}")))
-    return found
+    return [
+        (kind, info.name, importlib.import_module(f"streamactors.dsl.{kind}.{info.name}"))
+        for kind in TITLES
+        for info in pkgutil.iter_modules([str(Path(streamactors.dsl.__file__).parent / kind)])
+        if info.name not in ("base", "every")
+    ]
 
 
 def operators(module: Any, qualified: bool = False) -> list[tuple[str, Any, ast.FunctionDef]]:
@@ -56,20 +68,12 @@ def operators(module: Any, qualified: bool = False) -> list[tuple[str, Any, ast.
     return list(found.values())
 
 
-def stage_of(module: Any, node: ast.FunctionDef) -> type[GraphStage] | None:
-    """Return the stage class an operator's body makes, None when it is composed of others."""
-    for call in ast.walk(node):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-            value = getattr(module, call.func.id, None)
-            if isinstance(value, type) and issubclass(value, GraphStage):
-                return value
-    return None
-
-
-def marks(stage: type[GraphStage] | None) -> str:
-    """Return one line on how a stage treats marks."""
+def marks(stage: type[GraphStage] | None, sink: bool) -> str:
+    """Return one line on how a stage treats marks. Nothing passes a sink; its docstring says when a mark is done."""
     if stage is None:
         return ""
+    if stage is AsyncBoundary:
+        return "Marks: pass exactly."
     if isinstance(inspect.getattr_static(stage, "emits_marks"), property):
         return "Marks: those of the source inside."
     if not stage.shape.inlets and not stage.emits_marks:
@@ -79,6 +83,8 @@ def marks(stage: type[GraphStage] | None) -> str:
         return ""
     if not handling.passes:
         return "Marks: do not pass."
+    if sink:
+        return ""
     words = ["pass", "exactly" if handling.exact else "but blur (later elements may have come out before)"]
     return f"Marks: {' '.join(words)}{'; results depend on earlier elements' if handling.remembers else ''}."
 
@@ -94,9 +100,21 @@ def signature(name: str, node: ast.FunctionDef) -> str:
     return f"{name}({text}) -> {result}"
 
 
-def page(title: str, module: Any, qualified: bool = False) -> str:
+def page(title: str, file: str, module: Any, marbles: Marbles, qualified: bool = False) -> str:
     """Return the text of one page."""
-    lines = [f"# {title}", "", inspect.cleandoc(module.__doc__ or ""), ""]
+    source = module.__name__.replace(".", "/")
+    lines = [
+        f"# {title}",
+        "",
+        f"`make docs` generates this page from the docstrings of `{source}.py` and its stages.",
+        "",
+    ]
+    lines += [inspect.cleandoc(module.__doc__ or ""), ""]
+    examples = PICTURES.get(file.removesuffix(".md"), {})
+    code = CODE.get(file.removesuffix(".md"))
+    if code is not None:
+        text, printed = program(code)
+        lines += ["```python", text, "```", "", "```text", printed, "```", ""]
     for name, function, node in operators(module, qualified):
         lines += [
             f"## {name}",
@@ -107,35 +125,60 @@ def page(title: str, module: Any, qualified: bool = False) -> str:
             "",
         ]
         lines += ["```text", inspect.cleandoc(function.__doc__), "```", ""]
-        told = marks(stage_of(module, node))
+        sink = node.returns is not None and ast.unparse(node.returns).startswith("Sink[")
+        told = marks(stage_of(function), sink)
         if told:
             lines += [told, ""]
+        example = examples.get(name)
+        if example is not None:
+            lines += ["```python", example[0], "```", "", "```text", picture(example, marbles), "```", ""]
     return "\n".join(lines)
 
 
 def pages() -> dict[str, str]:
     """Return every page by file name."""
+    with Marbles() as marbles:
+        return _pages(marbles)
+
+
+def _pages(marbles: Marbles) -> dict[str, str]:
     made = {}
-    index = ["# Operators", "", "Generated from the code by `make docs`.", ""]
+    index = [
+        "# Operators",
+        "",
+        "`make docs` generates this page and those it leads to from the code.",
+        "",
+        PICTURES_SAY,
+        "",
+    ]
     for kind, title in TITLES.items():
         index += [f"## {title}", ""]
         for topic_kind, topic, module in topics():
             names = [name for name, _, _ in operators(module)] if topic_kind == kind else []
             if names:
                 file = f"{kind}-{topic}.md"
-                made[file] = page(f"{title}: {topic.replace('_', ' ')}", module)
+                made[file] = page(f"{title}: {topic.replace('_', ' ')}", file, module, marbles)
                 links = ", ".join(f"[{name}]({file}#{name})" for name in names)
                 index.append(f"- **{topic.replace('_', ' ')}**: {links}")
         index.append("")
     index += ["## Around them", ""]
     for name, title in AROUND.items():
         module = importlib.import_module(f"streamactors.dsl.{name}")
-        file = f"{name.replace('_', '-')}.md"
-        made[file] = page(title, module, qualified=True)
+        file = f"{name.replace('.', '-').replace('_', '-')}.md"
+        made[file] = page(title, file, module, marbles, qualified=True)
         names = [each for each, _, _ in operators(module, qualified=True)]
         links = ", ".join(f"[{each}]({file}#{each.replace('.', '').lower()})" for each in names)
         index.append(f"- **{title}**: {links}")
     index.append("")
+    index += [
+        "## Coming from other libraries",
+        "",
+        "- [Akka Streams and Pekko Streams](akka-names.md)",
+        "- [Rx, aiostream, streamz, Bytewax](other-names.md)",
+        "",
+    ]
+    made["akka-names.md"] = names_of_others.akka_page()
+    made["other-names.md"] = names_of_others.libraries_page()
     made["index.md"] = "\n".join(index)
     return made
 

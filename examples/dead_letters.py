@@ -1,4 +1,4 @@
-"""Dead letters and replay: bad records go aside, are repaired and sent again. python examples/dead_letters.py"""
+"""Dead letters and replay: bad records go to a dead-letter topic, are repaired and sent again. python examples/dead_letters.py"""
 
 from __future__ import annotations
 

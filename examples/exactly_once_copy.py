@@ -1,4 +1,4 @@
-"""Exactly-once copy: the copier dies twice in the middle, and the copy has every record once. python examples/exactly_once_copy.py"""
+"""Exactly-once copy: the copier crashes twice, and the copy has every record once. python examples/exactly_once_copy.py"""
 
 from __future__ import annotations
 

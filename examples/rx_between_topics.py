@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import reactivex.operators as rx
 
 from streamactors import Flow, Keep, RunnableGraph, Sink, Source, StreamFuture
 from streamactors.broker import Cluster
-from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRecord, ProducerSettings, Subscriptions
+from streamactors.kafka import (
+    Consumer,
+    ConsumerRecord,
+    ConsumerSettings,
+    Producer,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+)
 
 HOT = 80.0
 
@@ -20,9 +29,8 @@ def graph(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[None]
     An offset of `temperatures` is committed when the alarm that came of it is stored, though Rx operators lie between."""
     settings = ConsumerSettings(bootstrap, group_id="alarms", auto_offset_reset="earliest")
     alarms = Flow.rx(
-        rx.map(lambda record: json.loads(record.value)),
-        rx.map(lambda reading: {**reading, "hot": reading["celsius"] >= HOT}),
-        rx.distinct_until_changed(lambda reading: reading["hot"]),
+        rx.map(judged),
+        rx.distinct_until_changed(is_hot),
         rx.skip(1),  # the first state is no change
     )
     return (
@@ -31,6 +39,17 @@ def graph(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[None]
         .map(lambda reading: ProducerRecord("alarms", json.dumps(reading)))
         .to_mat(Producer.plain_sink(ProducerSettings(bootstrap)), Keep.right)
     )
+
+
+def judged(record: ConsumerRecord) -> dict[str, Any]:
+    """Return a reading, and whether it is too hot."""
+    reading: dict[str, Any] = json.loads(record.value)
+    return {**reading, "hot": reading["celsius"] >= HOT}
+
+
+def is_hot(reading: dict[str, Any]) -> bool:
+    """Return what `judged` found."""
+    return bool(reading["hot"])
 
 
 def reading(minute: int) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Clocks: the system's, and a virtual one that tests move by hand.
 
-Everything that waits takes its time from a Clock, so a test replaces hours by microseconds. Durations are milliseconds
+Everything that waits takes the time from a Clock, so a test runs through hours in microseconds. Durations are milliseconds
 unless a name says otherwise.
 """
 
@@ -16,7 +16,10 @@ from typing import Final, Protocol
 from streamactors.errors import StreamActorsError
 
 Duration = float | int | str | timedelta
-"""A time span: a number of milliseconds, a timedelta, or a text such as "250ms", "1.5s", "2m", "1h30m", "7d"."""
+"""A time span: a number of milliseconds, a timedelta, or a text such as "250ms", "1.5s", "2m", "1h30m", "7d". Limits of waiting: `Timeout`."""
+
+Timeout = float | int | str | timedelta
+"""A limit of waiting, as every parameter named `timeout` takes it: a number of seconds, as in concurrent.futures, a timedelta, or a text."""
 
 _UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
@@ -35,6 +38,17 @@ def duration_ms(value: Duration) -> float:
     return float(value)
 
 
+def timeout_s(value: Timeout) -> float:
+    """Return a timeout in seconds. Raises ValueError or TypeError, naming the value, if it is none. A number may be infinite."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if math.isnan(value):
+            raise ValueError("not a timeout: nan")
+        return float(value)
+    if isinstance(value, str | timedelta):
+        return duration_ms(value) / 1000.0
+    raise TypeError(f'not a timeout: {value!r}; give seconds, a timedelta, or a text such as "1.5s"')
+
+
 def _parse_ms(text: str) -> float:
     total, position = 0.0, 0
     while position < len(text):
@@ -49,14 +63,14 @@ def _parse_ms(text: str) -> float:
 
 
 class Clock(Protocol):
-    """What gives the time."""
+    """A source of time."""
 
     def now_ms(self) -> float:
-        """Milliseconds that only grow; the origin means nothing."""
+        """Return monotonic milliseconds; the origin has no meaning."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC."""
+        """Return milliseconds since 1970-01-01 UTC."""
         ...
 
 
@@ -76,34 +90,34 @@ class SystemClock:
 
 
 class ClockMember(Protocol):
-    """Something that runs by a virtual clock: a dispatcher, a pool."""
+    """A part that runs by a virtual clock: a dispatcher, a pool, an asyncio loop."""
 
     @property
     def name(self) -> str: ...
 
     def next_deadline_ms(self) -> float | None:
-        """When its next timer is due; None without timers."""
+        """Return when its next timer is due; None without timers."""
         ...
 
     def clock_moved(self) -> None:
-        """The time has changed: run what has become due. Must not wait."""
+        """The time has changed: run the due timers. Must not wait."""
         ...
 
     def quiet_since(self) -> int | None:
-        """A number that changes with every piece of work taken up; None while there is work queued or running."""
+        """Return a number that changes with every piece of work; None while work is queued or running."""
         ...
 
 
 class NotQuiescent(StreamActorsError, TimeoutError):
-    """Virtual time could not move because work went on without an end."""
+    """Virtual time could not move because work did not end."""
 
 
 class VirtualClock:
     """A clock that moves only by `advance`.
 
-    `advance` goes from one due timer to the next, in order, over all dispatchers and pools that run by this clock, and
-    waits after each step until none of them has anything queued or running. What a step set in motion is therefore
-    complete before the time moves on, and an hour of timers costs only the work done in it.
+    `advance` goes from one due timer to the next, in order, over all dispatchers and pools that run by this clock. After
+    each step it waits until none of them has work queued or running. So the work that a step started is complete before
+    the time moves on, and an hour of timers costs only the work done in it.
     """
 
     def __init__(self, start_ms: float = 0.0, wall_start_ms: int = 1_600_000_000_000) -> None:
@@ -124,7 +138,7 @@ class VirtualClock:
         return f"VirtualClock({self._now_ms:g} ms)"
 
     def attach(self, member: ClockMember) -> None:
-        """Let `advance` drive and await this member."""
+        """Add a member: `advance` moves its timers and waits for it."""
         with self._lock:
             self._members.append(member)
 
@@ -135,7 +149,7 @@ class VirtualClock:
         self._progress.set()
 
     def notify(self) -> None:
-        """Called by a member that has run out of work. Wakes `advance` only when nobody has any, which saves a switch."""
+        """Called by a member that has run out of work. Wakes `advance` only when no member has work, which saves a thread switch."""
         if self._quiet_numbers() is not None:
             self._progress.set()
 
@@ -183,8 +197,8 @@ class VirtualClock:
         while True:
             self._progress.clear()
             before = self._quiet_numbers()
-            # Two equal looks with everybody quiet in both: nobody worked in between, so at that moment all were quiet
-            # together.
+            # All members were quiet at two looks, with equal numbers: none worked in between, so all were quiet at the
+            # same moment.
             if before is not None and before == self._quiet_numbers():
                 return
             if time.monotonic() > give_up:

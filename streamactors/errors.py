@@ -1,15 +1,21 @@
-"""Every error this package raises on purpose.
+"""The errors that this package raises on purpose.
 
 StreamActorsError
 ├── BuildError                  a graph that cannot run, found where it was written
 ├── StreamError                 a running stream failed
 │   ├── StageFailed             user code raised; names the stage, the element and the user's file:line
+│   ├── WorkerDied              a worker process ended before its work; names its stages and the signal
 │   ├── AbruptTermination       the system ended while the stream ran
-│   ├── BufferOverflow          a bounded buffer was told to fail when full
+│   ├── BufferOverflow          a bounded buffer that fails when it is full was full
 │   ├── StreamLimitReached      limit(n) saw element n + 1
 │   ├── StreamTimeout           idle, initial, completion or back-pressure timeout
 │   ├── RateExceeded            throttle in enforcing mode
 │   ├── NoSuchElement           head, last or reduce of an empty stream
+│   ├── FramingError            bytes are not cut into frames, rows or objects as they should be
+│   ├── CompressionError        compressed bytes are damaged, end too early or stand for too much
+│   ├── ConnectionFailed        a socket could not be connected or bound, or its connection broke
+│   ├── StreamRefError          the other end of a stream ref failed, died or refused the connection
+│   ├── ProcessFailed           a child process could not be started, or ended with an exit code that says so
 │   └── ProtocolError           a stage broke a port law (a bug in that stage)
 ├── ActorError                  an actor or its system
 └── KafkaError, BrokerError …   in the packages that raise them
@@ -23,7 +29,7 @@ class StreamActorsError(Exception):
 
 
 class BuildError(StreamActorsError, ValueError):
-    """A graph or an operator that cannot work, reported at the line that wrote it."""
+    """A graph or an operator that cannot work, raised at the line that builds it."""
 
 
 class StreamError(StreamActorsError):
@@ -39,6 +45,10 @@ class StageFailed(StreamError):
         self.element = element
 
 
+class WorkerDied(StreamError):
+    """A worker process has ended before its work was done."""
+
+
 class AbruptTermination(StreamError):
     """The actor system ended while the stream was running."""
 
@@ -51,6 +61,10 @@ class StreamLimitReached(StreamError):
     """`limit(n)` was given more than n elements."""
 
 
+class TooManySubstreams(StreamError):
+    """`group_by` met a key that needs more substreams than it may have."""
+
+
 class StreamTimeout(StreamError, TimeoutError):
     """A stream missed one of its timeouts."""
 
@@ -60,11 +74,37 @@ class RateExceeded(StreamError):
 
 
 class NoSuchElement(StreamError, LookupError):
-    """An element was asked of an empty stream."""
+    """An empty stream has no element to return."""
+
+
+class FramingError(StreamError, ValueError):
+    """Bytes are not cut into frames, rows or objects as they should be: a frame is too long or ends too early."""
+
+
+class CompressionError(StreamError, ValueError):
+    """Compressed bytes are damaged, end too early, or stand for more than they may."""
+
+
+class ConnectionFailed(StreamError, ConnectionError):
+    """A socket could not be connected or bound, or its connection broke."""
+
+
+class StreamRefError(StreamError):
+    """The other end of a stream ref failed, died, refused the connection, or sent what it must not send."""
+
+
+class ProcessFailed(StreamError):
+    """A child process could not be started (`exit_code` is None), or ended with an exit code that was not accepted.
+
+    A negative exit code is the number of the signal that ended the process."""
+
+    def __init__(self, message: str, exit_code: int | None = None) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class ProtocolError(StreamError):
-    """A stage broke a law of its ports; always a bug in that stage."""
+    """A stage broke a rule of its ports; always a bug in that stage."""
 
 
 class ActorError(StreamActorsError):

@@ -1,6 +1,6 @@
-"""Settings of all tests, and what is cleared away behind each module.
+"""Settings of all tests, and the cleanup after each module.
 
-Hypothesis judges results, never times: a shared machine may hold any example up for a second."""
+Hypothesis checks results, never durations: on a shared machine any example may be delayed for a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 THREADS = Path("/proc/self/task")
-"""Where the kernel tells the names of a process's threads; other systems have nothing like it."""
+"""The place where Linux lists the names of a process's threads; other systems have no such list."""
 
 
 def pytest_configure() -> None:
@@ -28,7 +28,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file's tests run in one process, where they share its broker, and all that need Spark in one, where they share its JVM."""
+    """The tests of a file run in one process and share its broker. All tests that need Spark run in one process and share its JVM."""
     from xdist.scheduler import LoadFileScheduling
 
     class OneSpark(LoadFileScheduling):
@@ -38,9 +38,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return OneSpark(config, log)
 
 
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the seed of the order; pytest-randomly is silent under -q."""
+    seed = getattr(config.option, "randomly_seed", None)
+    if seed is not None and config.pluginmanager.hasplugin("randomly"):
+        terminalreporter.write_line(f"tests ran in random order; the same order again: pytest --randomly-seed={seed}")
+
+
 @pytest.fixture(autouse=True, scope="module")
 def forgotten_clients_end_with_their_module() -> Iterator[None]:
-    """A producer that a test has dropped in a cycle of references calls its broker, long gone, and says so for the rest of the run."""
+    """Collect producers that a test has dropped in a reference cycle. They would call their stopped broker, and log it, for the rest of the run."""
     before = running_clients()
     yield
     if running_clients() > before:
@@ -48,7 +55,7 @@ def forgotten_clients_end_with_their_module() -> Iterator[None]:
 
 
 def running_clients() -> int:
-    """Return how many clients of librdkafka this process has; each has one thread of this name."""
+    """Return the number of librdkafka clients in this process; each has one thread of this name."""
     return sum(_name(thread) == "rdk:main" for thread in THREADS.glob("*/comm"))
 
 

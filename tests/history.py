@@ -59,7 +59,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Poll:
-    """What one poll returned, in order."""
+    """The result of one poll, in order."""
 
     client: str
     reads: tuple[Read, ...]
@@ -94,7 +94,7 @@ class Anomaly(NamedTuple):
 
 @dataclass
 class _Known:
-    """What all events together say about one partition."""
+    """The evidence of all events about one partition."""
 
     offsets: dict[Value, set[int]] = field(default_factory=lambda: defaultdict(set))
     values: dict[int, set[Value]] = field(default_factory=lambda: defaultdict(set))
@@ -109,7 +109,7 @@ class _Known:
 
 
 def check(history: Sequence[Event]) -> list[Anomaly]:
-    """Return every anomaly of a history. The order of each client's own events is what it did; clients interleave."""
+    """Return every anomaly of a history. The events of one client are in the order in which it made them; clients interleave."""
     known = _gather(history)
     anomalies = [a for where, partition in sorted(known.items()) for a in _of_partition(where, partition)]
     anomalies += _torn(history, known)
@@ -159,7 +159,7 @@ def _of_partition(where: Partition, known: _Known) -> Iterator[Anomaly]:
 
 
 def _torn(history: Iterable[Event], known: dict[Partition, _Known]) -> Iterator[Anomaly]:
-    """Transactions nobody knows the end of: all of it or nothing of it. (Of the others, each value is judged by itself.)"""
+    """Check transactions with an unknown end: all of their values are visible, or none. (Values of other transactions are checked one by one.)"""
     for event in history:
         if not isinstance(event, Transaction) or event.outcome is not Outcome.UNKNOWN:
             continue

@@ -1,4 +1,4 @@
-"""The history checker itself: it is quiet about what a log may do, and names what it may not."""
+"""The history checker itself: it accepts everything that a log may do, and names every anomaly."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Run the fast tests on the newest Python this machine has, in an environment of its own (.venv-newest).
+"""Run the fast tests on the newest Python of this machine, in an environment of its own (.venv-newest).
 
-Says so and ends well when there is none newer than the one that runs this."""
+Without a newer Python than the running one, prints that and exits with 0."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def candidates() -> list[str]:
 
 
 def version_of(python: str) -> str:
-    """Return what an interpreter calls itself; nothing if there is none."""
+    """Return the version that an interpreter prints; empty if there is no such interpreter."""
     if shutil.which(python) is None:
         return ""
     return subprocess.run([python, "--version"], capture_output=True, text=True).stdout.strip()

@@ -1,8 +1,8 @@
 """Addresses of actors in this process.
 
 A Thespian `ActorAddress` that refers to the mailbox itself: sending costs no look-up. It is hashable, equal only to
-itself, survives `copy.deepcopy` (Thespian copies a message before it tries again) and cannot be pickled, because it
-means nothing elsewhere.
+itself, and survives `copy.deepcopy` (Thespian copies a message before it tries again). It cannot be pickled, because no
+other process has the mailbox.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from thespian.actors import ActorAddress
 
 
 class Mailbox(Protocol):
-    """Where an address leads: takes (message, sender)."""
+    """The receiver behind an address: takes (message, sender)."""
 
     name: str
 
@@ -57,7 +57,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(
-            f"{self} is the address of an actor in this process and means nothing in another; it cannot be pickled"
+            f"{self} is the address of an actor in this process; no other process can use it, so it cannot be pickled"
         )
 
     def __repr__(self) -> str:

@@ -33,12 +33,12 @@ class Executor(Protocol):
 
 
 def log_error(cell: Cell, error: BaseException) -> None:
-    """An error of `receive`, unless the cell's owner says otherwise: logged, and the next message is served."""
+    """The default `on_error`: log the error of `receive`; the next message is delivered as usual."""
     _log.error("%s: receive raised %s: %s", cell.name, type(error).__name__, error, exc_info=error)
 
 
 def log_dead_letter(cell: Cell, message: Any) -> None:
-    """What happens to a message for a stopped cell unless its owner says otherwise."""
+    """The default `on_dead_letter`: log a message for a stopped cell."""
     _log.debug("%s: stopped, message of type %s dropped", cell.name, type(message).__name__)
 
 
@@ -91,15 +91,15 @@ class Cell:
         try:
             self._executor.submit(self)
         except BaseException:
-            self._token = True  # so that the next teller hears of it too
+            self._token = True  # so that the next `tell` raises, too
             self._idle = True
             raise
 
     def run_turn(self) -> bool:
         """Deliver the messages that are waiting now, up to a limit; return whether the cell wants another turn.
 
-        For executors only. Messages that arrive during the turn wait for the next one, so a cell that tells itself to
-        go on leaves room for others.
+        For executors only. Messages that arrive during the turn wait for the next one, so a cell that sends messages to
+        itself leaves room for others.
         """
         mailbox = self.mailbox
         waiting = len(mailbox)
@@ -107,15 +107,15 @@ class Cell:
             message = mailbox.popleft()
             try:
                 self.receive(message)
-            except BaseException as error:  # noqa: BLE001 - the thread belongs to everybody, also after SystemExit
+            except BaseException as error:  # noqa: BLE001 - the thread must continue for other cells, also after SystemExit
                 self._report(error)
         if mailbox:
             return True
         self._token = True
         self._idle = True
         if mailbox:
-            # A message came in between the two looks; its teller may have seen _idle unset, or may take the token
-            # before us.
+            # A message came between the two looks at the mailbox. Its teller may have seen _idle unset, or may take the
+            # token before this turn does.
             try:
                 del self._token
             except AttributeError:
@@ -125,7 +125,7 @@ class Cell:
         return False
 
     def __call__(self) -> None:
-        """Take one turn and queue up for the next if there is one: how a dispatcher's loop runs a cell."""
+        """Take one turn and queue up for the next if there is one. A dispatcher's loop runs a cell this way."""
         if self.run_turn():
             self.resubmit()
 
@@ -134,7 +134,7 @@ class Cell:
         self._executor.submit(self)
 
     def belongs_to(self, executor: Executor) -> bool:
-        """Whether its next turn is to be on `executor`. For executors only."""
+        """Return whether the next turn is to be on `executor`. For executors only."""
         return self._executor is executor
 
     def _report(self, error: BaseException) -> None:

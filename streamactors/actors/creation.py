@@ -1,4 +1,4 @@
-"""How an instance of an actor class is made: what Thespian allows a class to be, to demand and to be given."""
+"""Making an instance of an actor class by Thespian's rules: class names, capabilities, requirements."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def maker_of(
 ) -> Callable[[], Actor]:
     """Return a function that makes an instance of a class, or of the class of that full name.
 
-    It passes the `capabilities` and `requirements` that `__init__` names. Raises InvalidActorSpecification for what is
-    no actor class, and NoCompatibleSystemForActor (when called) where the class's own check of the capabilities fails.
+    The function passes `capabilities` and `requirements` if `__init__` names them. Raises InvalidActorSpecification when
+    the class is no actor class. The returned function raises NoCompatibleSystemForActor when the class's own check of the
+    capabilities fails.
     """
     kind = actualActorClass(actor_class)
     if not (isinstance(kind, type) and issubclass(kind, Actor)):
@@ -38,7 +39,7 @@ def maker_of(
 
 @functools.cache
 def _named_arguments(kind: Hashable) -> tuple[str, ...]:
-    """Which of the system's arguments the class's `__init__` names."""
+    """Return those of the system's arguments that the class's `__init__` names."""
     try:
         parameters = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Messages that nobody will receive: counted, logged without flooding the log, and shown to whoever subscribes.
+"""Dead letters, messages that no actor will receive: they are counted, logged at a limited rate, and given to subscribers.
 
 Owner: an actor system. Thread-safe.
 """
@@ -47,17 +47,17 @@ class DeadLetters:
 
     @property
     def count(self) -> int:
-        """How many there have been."""
+        """Number of dead letters so far."""
         return self._count
 
     def subscribe(self, callback: Callable[[DeadEnvelope], object]) -> Subscription:
-        """Call `callback(envelope)` for every dead letter (`.deadMessage`, `.deadAddress`), on whatever thread."""
+        """Call `callback(envelope)` for every dead letter (`.deadMessage`, `.deadAddress`), on the sender's thread."""
         subscription = Subscription(self, callback)
         self._subscriptions = (*self._subscriptions, subscription)
         return subscription
 
     def publish(self, address: ActorAddress, message: Any) -> DeadEnvelope:
-        """Count, log and show a message that `address` did not receive; return it in its envelope."""
+        """Count and log a message that `address` did not receive, and call the subscribers; return it in its envelope."""
         envelope = DeadEnvelope(address, message)
         self._count = next(self._numbers)
         self._log(address, message)
@@ -69,7 +69,7 @@ class DeadLetters:
         return envelope
 
     def _log(self, address: ActorAddress, message: Any) -> None:
-        """The first ten one by one, then one line every ten seconds that says how many were left out."""
+        """Log the first ten one by one, then one line every ten seconds with the number of those left out."""
         now_ms = self._clock.now_ms()
         if self._count > _LOGGED_AT_ONCE and now_ms < self._next_log_ms:
             self._unlogged += 1

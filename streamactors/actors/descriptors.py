@@ -1,4 +1,4 @@
-"""The file descriptors of a dispatcher: who is called when one becomes readable or writable.
+"""The file descriptors of a dispatcher, with the callbacks for readable and writable.
 
 Owner: the dispatcher's loop thread; nothing here is thread-safe. Registrations persist until `unregister`.
 """
@@ -41,7 +41,7 @@ class _Registration:
 
 
 class Descriptors:
-    """What is registered, and the poller that watches it. `name` is the dispatcher's, for errors."""
+    """The registered descriptors, and the poller that watches them. `name` is the dispatcher's, for errors."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -62,7 +62,7 @@ class Descriptors:
     def modify(
         self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
     ) -> None:
-        """Replace both callbacks; the kernel is told only of a change. Raises KeyError if it is not registered."""
+        """Replace both callbacks; the poller is called only when the events change. Raises KeyError if it is not registered."""
         registration = self._find(fileobj)
         before = _events(registration.on_readable, registration.on_writable)
         registration.on_readable, registration.on_writable = on_readable, on_writable
@@ -80,17 +80,16 @@ class Descriptors:
             pass  # closed before it was unregistered: the kernel has forgotten it
 
     def poll(self, timeout_s: float | None) -> list[tuple[int, int]]:
-        """Wait for readiness, at most `timeout_s` seconds; None: for ever."""
+        """Wait for readiness, at most `timeout_s` seconds; None: without a limit."""
         self._round += 1
         return self._poller.poll(timeout_s)
 
     def serve(self, ready: list[tuple[int, int]], call: Callable[[Callback], None]) -> None:
-        """Call back for everything that `poll` found ready."""
+        """Call the callbacks of the descriptors that `poll` found ready."""
         registrations = self._registrations
         for fd, events in ready:
             registration = registrations.get(fd)
-            # A callback may have closed a descriptor, and another opened one of the same number, since the events were
-            # taken.
+            # After `poll`, a callback may have closed a descriptor, and another may have opened one with the same number.
             if registration is None or registration.since_round == self._round:
                 continue
             if registration.on_readable is not None and events & (READABLE | BROKEN):
@@ -100,14 +99,14 @@ class Descriptors:
             if registration.on_writable is not None and events & (WRITABLE | BROKEN):
                 call(registration.on_writable)
             elif events & BROKEN and registration.on_readable is None:
-                # Nobody reads or writes it, and its error would be reported for ever.
+                # No callback would handle the error, and poll would report it in every round.
                 _log.warning(
-                    "dispatcher %r: %r is broken and nobody looks; unregistered", self._name, registration.fileobj
+                    "dispatcher %r: %r is broken and has no callback; unregistered", self._name, registration.fileobj
                 )
                 self.unregister(registration.fd)
 
     def close(self) -> None:
-        """Forget everything and give the poller's own descriptor back."""
+        """Forget all registrations and close the poller's own descriptor."""
         self._registrations.clear()
         self._poller.close()
 

@@ -1,10 +1,10 @@
 """A dispatcher: one thread with a mailbox, a selector and a timing wheel.
 
 Owner: the loop thread. From other threads only `execute`, `submit`, `call_later`, `call_at`, `Timer.cancel`, `start`
-and `stop` may be called. Sockets, the broker's network and every timer of a system live here; whatever blocks needs a
-dispatcher of its own.
+and `stop` may be called. Sockets, the broker's network and every timer of a system run on dispatchers; code that blocks
+needs a dispatcher of its own.
 
-A round of the loop: due timers, then up to 1,000 queued functions, then whatever file descriptors are ready. The loop
+A round of the loop: due timers, then up to 1,000 queued functions, then the file descriptors that are ready. The loop
 is woken through a file descriptor only while it sleeps.
 """
 
@@ -32,7 +32,7 @@ _new: Final = object.__new__
 
 
 class DispatcherStopped(ActorError):
-    """Something was given to a dispatcher that has ended."""
+    """A function, cell or timer was given to a dispatcher that has ended."""
 
 
 class _DispatcherTimer(Timer):
@@ -52,7 +52,7 @@ class _DispatcherTimer(Timer):
 
 
 class Dispatcher:
-    """One loop thread. It starts by itself when it first gets something to do, or by `start`."""
+    """One loop thread. It starts with the first function, cell or timer, or by `start`."""
 
     def __init__(self, name: str, clock: Clock | None = None, *, daemon: bool = True) -> None:
         self.name = name
@@ -83,7 +83,7 @@ class Dispatcher:
         """Start the loop thread; does nothing if it runs already. Raises DispatcherStopped after `stop`."""
         with self._life:
             if self._ended or self._stopping:
-                self._inbox.clear()  # nobody will ever run it
+                self._inbox.clear()  # it will never run
                 raise DispatcherStopped(f"dispatcher {self.name!r} {self._why_stopped}")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self.name, daemon=self._daemon)
@@ -118,12 +118,12 @@ class Dispatcher:
 
     @property
     def running(self) -> bool:
-        """Whether the loop thread lives."""
+        """True while the loop thread runs."""
         return self._thread is not None and not self._ended
 
     @property
     def doing(self) -> str:
-        """What it runs, or ran last: the name of the cell or function."""
+        """The name of the cell or function that runs, or ran last."""
         return _name_of(self._doing)
 
     def in_thread(self) -> bool:
@@ -133,7 +133,7 @@ class Dispatcher:
     # ---- functions and cells ----
 
     def execute(self, fn: Callback) -> None:
-        """Run `fn()` on the loop, after all given before. Thread-safe. Raises DispatcherStopped after `stop`."""
+        """Run `fn()` on the loop, after all functions given before. Thread-safe. Raises DispatcherStopped after `stop`."""
         self._inbox.append(fn)
         if self._asleep:
             self._wake()
@@ -203,7 +203,7 @@ class Dispatcher:
         self._descriptors.modify(fileobj, on_readable, on_writable)
 
     def unregister(self, fileobj: int | HasFileno) -> None:
-        """Forget a registered descriptor, best before it is closed. Loop thread only. Raises KeyError if it is none."""
+        """Forget a descriptor, best before it is closed. Loop thread only. Raises KeyError if it is not registered."""
         self._check_thread("unregister")
         self._descriptors.unregister(fileobj)
 
@@ -219,7 +219,7 @@ class Dispatcher:
                 self.start()
             else:
                 self._asleep = False
-                self._waker.wake()  # under the lock: once closed, its number may belong to somebody else's file
+                self._waker.wake()  # under the lock: once the waker is closed, its number may belong to another file
 
     def _run(self) -> None:
         self._ident = get_ident()
@@ -240,8 +240,8 @@ class Dispatcher:
         timeout_s: float | None = 0.0
         if not self._inbox:
             self._asleep = True
-            # execute: append, then look at _asleep; here: set _asleep, then look at the inbox. One of the two sees the
-            # other.
+            # `execute` appends, then looks at _asleep; the loop sets _asleep, then looks at the inbox. So at least one of
+            # them sees the other's change.
             if not self._inbox and not self._stopping:
                 timeout_s = self._sleep_s()
         ready = self._descriptors.poll(timeout_s)
@@ -250,7 +250,7 @@ class Dispatcher:
             self._descriptors.serve(ready, self._call)
 
     def _sleep_s(self) -> float | None:
-        """How long to sleep, in seconds; None for as long as nothing happens. Virtual time never passes in sleep."""
+        """Return how long to sleep, in seconds; None: until woken. Virtual time does not pass during sleep."""
         if self._virtual is not None:
             if self._next_timer_ms <= self._virtual.now_ms():
                 return 0.0
@@ -270,7 +270,7 @@ class Dispatcher:
             self._doing = fn
             try:
                 fn()
-            except BaseException as error:  # noqa: BLE001 - the loop serves everybody, also after SystemExit
+            except BaseException as error:  # noqa: BLE001 - the loop must continue for others, also after SystemExit
                 self._log_error(fn, error)
 
     def _fire_timers(self) -> None:
@@ -278,7 +278,7 @@ class Dispatcher:
         with self._timer_lock:
             due = self._wheel.collect(now_ms)
         for timer in due:
-            if timer.cancel():  # claims it: nobody has cancelled it since
+            if timer.cancel():  # claims the timer, unless it was cancelled meanwhile
                 self._call(timer.callback)
         with self._timer_lock:
             next_ms = self._wheel.next_deadline_ms()
@@ -319,12 +319,12 @@ class Dispatcher:
     # ---- virtual time ----
 
     def next_deadline_ms(self) -> float | None:
-        """When the next timer is due; None without timers. Thread-safe."""
+        """Return when the next timer is due; None without timers. Thread-safe."""
         with self._timer_lock:
             return self._wheel.next_deadline_ms()
 
     def clock_moved(self) -> None:
-        """Virtual time has moved: fire what is due."""
+        """Virtual time has moved: fire the due timers."""
         if self._next_timer_ms <= self.clock.now_ms():
             with self._life:
                 if not self._ended:
@@ -332,7 +332,7 @@ class Dispatcher:
                     self._waker.wake()
 
     def quiet_since(self) -> int | None:
-        """The number of the round before this sleep; None while there is something to do."""
+        """Return the number of the round before this sleep; None while there is something to do."""
         if not self._asleep or self._inbox or self._next_timer_ms <= self.clock.now_ms():
             return None
         return self._rounds

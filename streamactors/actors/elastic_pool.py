@@ -4,11 +4,11 @@ Owner: an actor system. One queue of cells that want a turn; an idle cell costs 
 runnable serves them itself when its turn ends, so busy cells hand over without a thread switch; any other thread wakes
 a parked worker.
 
-What blocks inside a turn is found by the watch: while cells wait, nobody takes one and the workers use no processor
-time, it wakes or starts workers, twice as many each time, and for the next second every worker that leaves cells
-waiting wakes another. A turn that computes is given 10 ms first (`starvation.py`).
+The watch finds turns that block: when cells wait, no worker takes one and the workers use no processor time, the watch
+wakes or starts workers, twice as many each time. For the next second every worker that leaves cells waiting wakes
+another. A turn that computes is given 10 ms first (`starvation.py`).
 (Starting a thread whenever none is idle would be a race: a worker that has been woken but does not run yet counts as
-idle, and a dozen sleeping cells end up on one thread.)
+idle, so a dozen sleeping cells would end up on one thread.)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PoolStopped(ActorError):
 
 
 class _Worker:
-    """A thread of the pool. `wake_up` is a lock used as a semaphore: held, except while somebody wakes the worker."""
+    """A thread of the pool. `wake_up` is a lock used as a semaphore: held, except while another thread wakes the worker."""
 
     __slots__ = ("cell", "cpu_clock", "ident", "wake_up")
 
@@ -57,7 +57,7 @@ class _Worker:
 
 
 class ElasticPool:
-    """Runs cells on as few threads as keep everything moving, at most `max_threads`."""
+    """Runs cells on few threads; adds threads while turns block, up to `max_threads`."""
 
     def __init__(self, name: str, clock: Clock | None = None, *, max_threads: int = 256) -> None:
         if max_threads < 1:
@@ -110,7 +110,7 @@ class ElasticPool:
         return len(self._workers) + self._starting
 
     def nudge(self) -> None:
-        """Have waiting cells served by another thread. For a turn that knows that it will take long."""
+        """Wake another thread for the waiting cells. Called by a turn that will take long."""
         if self._queue:
             self._wake_one()
 
@@ -125,25 +125,25 @@ class ElasticPool:
 
     @property
     def turns_taken(self) -> int:
-        """How many turns have begun; approximate while several threads work."""
+        """Number of turns begun; approximate while several threads work."""
         return self._taken
 
     @property
     def cells_waiting(self) -> int:
-        """How many cells wait for a turn."""
+        """Number of cells that wait for a turn."""
         return len(self._queue)
 
     @property
     def at_rest(self) -> bool:
-        """Whether no cell waits or runs."""
+        """True when no cell waits or runs."""
         return not self._queue and not self._starting and len(self._parked) == len(self._workers)
 
     def cpu_used_s(self) -> float:
-        """The processor time that the threads which are inside a turn have used since they were started."""
+        """Return the processor time that the threads now inside a turn have used since they were started."""
         return sum(map(cpu_time_s, [worker.cpu_clock for worker in list(self._workers.values()) if worker.cell]))
 
     def add_workers(self, count: int) -> None:
-        """Wake parked workers, or start new ones, as many as there are cells waiting but not more than `count`."""
+        """Wake parked workers or start new ones: one per waiting cell, at most `count`."""
         for _ in range(min(count, len(self._queue))):
             try:
                 self._parked.pop().wake_up.release()
@@ -230,19 +230,20 @@ class ElasticPool:
             worker.cell = None
 
     def _leave_to(self, cell: Cell) -> None:
-        """A cell wants another turn that is not ours to give: it has moved, or the pool stops. It hears of a stopped pool here, for
-        nobody looks at the queue again when its turn was longer than the shutdown."""
+        """A cell wants another turn, but it has moved to another executor or the pool stops.
+
+        When the turn was longer than the shutdown, no worker looks at the queue again; `resubmit` then raises PoolStopped."""
         try:
             cell.resubmit()
         except PoolStopped:
             self._queue.append(cell)
 
     def _park(self, worker: _Worker) -> bool:
-        """Sleep until woken. False: the thread has been idle for long enough and is off the books."""
+        """Sleep until woken. False: the worker was idle for long enough, is no longer listed, and must end."""
         self._parked.append(worker)
         idle_too_long = False
-        # submit: append to the queue, then look for a parked worker; here: park, then look at the queue. One sees the
-        # other.
+        # `submit` appends to the queue, then looks for a parked worker; a worker parks, then looks at the queue. So at
+        # least one of them sees the other's change.
         if not self._queue and not self._stopping:
             if self._virtual is not None:
                 self._virtual.notify()
@@ -251,7 +252,7 @@ class ElasticPool:
             idle_too_long = True
         try:
             self._parked.remove(worker)
-        except ValueError:  # somebody has just taken it out in order to wake it
+        except ValueError:  # another thread has just removed it in order to wake it
             worker.wake_up.acquire()
             return True
         return not (idle_too_long and not self._queue and self._leave(worker))
@@ -263,13 +264,13 @@ class ElasticPool:
                 return False
             del self._workers[worker.ident]
         if self._queue and not self._stopping:
-            self._wake_one()  # a cell came in meanwhile and found nobody parked
+            self._wake_one()  # a cell was submitted meanwhile and found no parked worker
         return True
 
     def stop(self, timeout: float = 1.0) -> list[str]:
         """End every thread after its turn; return the names of the cells whose turn does not end in `timeout` seconds.
 
-        Cells still in the queue get no turn. A worker that calls it is not waited for.
+        Cells still in the queue get no turn. A worker that calls `stop` does not wait for itself.
         """
         with self._lock:
             self._stopping = True
@@ -294,7 +295,7 @@ class ElasticPool:
         return [cell.name for ident, worker in list(self._workers.items()) if ident != me and (cell := worker.cell)]
 
     def abandoned(self) -> list[Cell]:
-        """After `stop`: the cells that still waited for a turn and will get none."""
+        """Return, after `stop`, the cells that waited for a turn and will get none."""
         return list(self._queue)
 
     def after_fork_in_child(self) -> None:
@@ -318,7 +319,7 @@ class ElasticPool:
         """Nothing here depends on the time."""
 
     def quiet_since(self) -> int | None:
-        """The number of turns taken; None while a cell waits or runs."""
+        """Return the number of turns taken; None while a cell waits or runs."""
         return self._taken if self.at_rest else None
 
     def __repr__(self) -> str:

@@ -1,13 +1,13 @@
-"""Those outside that can be addressed: a thread that asks and listens, the promise of one answer, and nobody.
+"""Addresses that are no actors: a thread that asks and listens, the promise of one answer, and the dead letters.
 
-Owner: the system base. All of them take (message, sender) like a mailbox does.
+Owner: the system base. Each takes (message, sender), as a mailbox does.
 """
 
 from __future__ import annotations
 
 import queue
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 from thespian.system.messages.status import Thespian_ActorStatus, Thespian_SystemStatus
@@ -15,18 +15,16 @@ from thespian.system.messages.status import Thespian_ActorStatus, Thespian_Syste
 from streamactors.actors.address import ActorRef
 from streamactors.actors.dispatcher import DispatcherStopped
 from streamactors.actors.futures import StreamFuture, WouldBlock
+from streamactors.actors.system_base import SystemBase
 from streamactors.actors.threads import current_owner
 from streamactors.actors.timing_wheel import Timer
 from streamactors.errors import ActorError
 
-if TYPE_CHECKING:
-    from streamactors.actors.local_system import LocalSystemBase
-
 
 class Nobody:
-    """Whatever is sent here is a dead letter."""
+    """An address without a receiver: every message is a dead letter."""
 
-    def __init__(self, base: LocalSystemBase, name: str | None = None) -> None:
+    def __init__(self, base: SystemBase, name: str | None = None) -> None:
         self._base = base
         self.name = name or f"{base.name}/nobody"
 
@@ -37,7 +35,7 @@ class Nobody:
 
 
 class _Inbox:
-    """Where the address of an External leads."""
+    """The mailbox of an External."""
 
     def __init__(self, external: External) -> None:
         self._external = external
@@ -48,9 +46,9 @@ class _Inbox:
 
 
 class External:
-    """A thread outside the system: Thespian's tell, ask and listen, and the object that `private()` hands out."""
+    """A thread outside the system: Thespian's tell, ask and listen, and the object that `private()` returns."""
 
-    def __init__(self, base: LocalSystemBase, name: str) -> None:
+    def __init__(self, base: SystemBase, name: str) -> None:
         self.name = name
         self._base = base
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -58,7 +56,7 @@ class External:
         self._open = True
 
     def deliver(self, message: Any, sender: ActorRef | None) -> None:
-        """A message for this thread."""
+        """Take a message for this thread."""
         if not self._open:
             self._base.dead_letter(self._address, message, sender)
         elif not _internal(message):
@@ -76,7 +74,7 @@ class External:
         return self.listen(timeout)
 
     def listen(self, timeout: Any) -> Any:
-        """The next message sent to this thread, or None after `timeout` (seconds or a timedelta; None: for ever)."""
+        """Return the next message sent to this thread, or None after `timeout` (seconds or a timedelta; None: no limit)."""
         owner = current_owner()
         if owner is not None:
             raise WouldBlock(
@@ -93,14 +91,14 @@ class External:
         return self._base.newPrimaryActor(*arguments)
 
     def exit_context(self) -> None:
-        """From now on what is sent here is a dead letter."""
+        """From now on messages to this thread are dead letters."""
         self._open = False
 
 
 class Promise:
     """The sender of one `ask`: the first answer completes its future."""
 
-    def __init__(self, base: LocalSystemBase, target: str, timeout_ms: float | None) -> None:
+    def __init__(self, base: SystemBase, target: str, timeout_ms: float | None) -> None:
         self.name = f"ask of {target}"
         self.future: StreamFuture[Any] = StreamFuture(self.name)
         self._target = target
@@ -128,11 +126,11 @@ class Promise:
 
 
 class AskTimeout(ActorError, TimeoutError):
-    """No answer came in time."""
+    """The actor did not answer in time."""
 
 
 def _internal(message: Any) -> bool:
-    """Whether a message is the system's own and not for a listening thread."""
+    """Return whether a message is the system's own and not for a listening thread."""
     if isinstance(message, PoisonMessage):
         return isinstance(message.poisonMessage, ActorSystemMessage)
     return isinstance(message, ActorSystemMessage) and not isinstance(

@@ -1,6 +1,6 @@
-"""What happens when an actor raises: Thespian's second try and poison, or what its parent's strategy says.
+"""Handling of an actor's errors: Thespian's second try and PoisonMessage, or the directive of its parent's strategy.
 
-Owner: ActorCell, of which this is a part; on the thread of the turn.
+Owner: RunningActor, which has FailingActor as a base; on the thread of the turn.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thespian.actors import Actor, ActorExitRequest, PoisonMessage
 
@@ -20,17 +20,14 @@ from streamactors.actors.cell import Cell
 from streamactors.actors.handlers import Behaviour, behaviour_of
 from streamactors.actors.life import CONTROL, ChildFailed, Life, Restart
 from streamactors.actors.supervision import Directive, FailureRecord, Supervision, Verdict
-
-if TYPE_CHECKING:
-    from streamactors.actors.actor_cell import ActorCell
-    from streamactors.actors.local_system import LocalSystemBase
+from streamactors.actors.system_base import SystemBase
 
 _log = logging.getLogger("streamactors.actors")
 
 Envelope = tuple[Any, "ActorRef | None"]
 
 
-class FailingCell(Cell):
+class FailingActor(Cell):
     """The part of an actor's cell that deals with errors."""
 
     __slots__ = (
@@ -49,13 +46,13 @@ class FailingCell(Cell):
     )
 
     address: ActorRef
-    base: LocalSystemBase
+    base: SystemBase
     instance: Actor | None
-    parent: ActorCell | None
-    children: dict[ActorRef, ActorCell] | None
+    parent: FailingActor | None
+    children: dict[ActorRef, FailingActor] | None
     _behaviour: Behaviour
     _life: Life
-    _make: Callable[[], Actor] | None  # makes another instance; None: there is no way to
+    _make: Callable[[], Actor] | None  # makes another instance; None: the actor was given as an instance
     _strategy: Supervision | None
     _thespian_errors: bool
     _record: FailureRecord | None
@@ -68,7 +65,7 @@ class FailingCell(Cell):
         raise NotImplementedError
 
     def _failed(self, error: BaseException, message: Any, sender: ActorRef | None) -> object:
-        """The actor raised; return what it would have returned, if it is tried again with success."""
+        """The actor raised. Return the result of the second try, or None."""
         if isinstance(message, ActorExitRequest):
             _log.debug("%s: ActorExitRequest raised %s; it exits all the same", self.name, error, exc_info=error)
             return None
@@ -114,7 +111,7 @@ class FailingCell(Cell):
             _log.error("%s: its supervision raised %s; stopped", self.name, wrong, exc_info=wrong)
             return Verdict(Directive.STOP)
         if verdict.directive is Directive.RESTART and self._make is None:
-            return Verdict(Directive.STOP)  # it was handed over as an instance: there is no way to make another
+            return Verdict(Directive.STOP)  # the actor was given as an instance, so there is no way to make another
         return verdict
 
     def _suspend(self, error: BaseException, delay_ms: float) -> None:
@@ -129,7 +126,7 @@ class FailingCell(Cell):
             self._held = deque()
         self._set_watch(None, False)
         for child in (self.children or {}).values():
-            child.parent = None  # the new instance knows nothing of them: they exit for nobody
+            child.parent = None  # the new instance does not know them and must get no ChildActorExited
             child.stop()
         self.children = None
         self.base.timers.call_later(delay_ms, partial(self.tell, (Restart(), None)))

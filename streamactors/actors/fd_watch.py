@@ -1,9 +1,9 @@
-"""ThespianWatch: an actor is told by message which of its file descriptors are readable.
+"""ThespianWatch: a message tells an actor which of its file descriptors are readable.
 
 Owner: one actor; the registrations live on a dispatcher. A WatchMessage is outstanding until the actor has answered it
-by returning from `receiveMessage`; until then no other is sent, and what becomes readable meanwhile is reported
-afterwards if it still is. (With two of them under way the actor would read a descriptor that it has just emptied, and
-block.) Descriptors stay registered as long as the actor keeps naming them.
+by returning from `receiveMessage`. Until then no other is sent; a descriptor that becomes readable meanwhile is reported
+afterwards if it still is. (With two outstanding messages the actor would read a descriptor that it has just emptied, and
+block.) Descriptors stay registered as long as the actor returns them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FdWatch:
         self.wanted: frozenset[int] = frozenset()
 
     def watch(self, filenos: Iterable[int], *, answered: bool) -> None:
-        """From now on watch exactly these. `answered`: a WatchMessage was just dealt with. On the actor's thread."""
+        """From now on watch exactly these. `answered`: the actor has just handled a WatchMessage. On the actor's thread."""
         wanted = frozenset(filenos)
         if wanted == self.wanted and not answered:
             return

@@ -1,4 +1,4 @@
-"""The future that a running stream or an ask hands out.
+"""The future that a running stream or an ask returns.
 
 It is a `concurrent.futures.Future`, so threads, executors and callbacks work as everywhere, and it can be awaited in
 any asyncio event loop. It refuses to wait on the threads that would have to complete it.
@@ -7,25 +7,62 @@ any asyncio event loop. It refuses to wait on the threads that would have to com
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures
+import logging
+import weakref
 from _thread import RLock, allocate_lock
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures._base import FINISHED, PENDING
 from typing import Any, Generic, TypeVar
 
 from streamactors.actors.threads import current_owner
+from streamactors.clock import Timeout, timeout_s
 from streamactors.errors import ActorError
 
 T = TypeVar("T")
 
+_log = logging.getLogger("streamactors.engine")
+
+
+class UnreadFailure:
+    """The failure of a run until somebody reads it from a future of the run.
+
+    The futures share it. It is logged when the last of them is collected, or when the process ends."""
+
+    __slots__ = ("__weakref__", "read", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.read = False
+        _unread.add(self)
+
+    def log(self) -> None:
+        """Log the failure unless it was read or logged before."""
+        if not self.read:
+            self.read = True
+            _log.error("%s", self.text)
+
+    def __del__(self) -> None:
+        self.log()
+
+
+_unread: weakref.WeakSet[UnreadFailure] = weakref.WeakSet()
+
+
+@atexit.register
+def _log_unread() -> None:
+    for failure in list(_unread):
+        failure.log()
+
 
 class WouldBlock(ActorError):
-    """A dispatcher or pool thread was about to wait for work that it may have to do itself."""
+    """A dispatcher or pool thread tried to wait for work that it may have to do itself."""
 
 
 class _Condition(RLock):  # type: ignore[misc]  # final for checkers alone
-    """What a future needs of threading.Condition (the lock, `wait` once, `notify_all`), at a third of the price: a stream makes one
-    per run, and its lock is taken by C code alone."""
+    """The part of threading.Condition that a future uses (the lock, `wait` once, `notify_all`), at a third of the cost: a stream makes
+    one per run, and only C code takes the lock."""
 
     __slots__ = ("_sleeping",)
 
@@ -33,7 +70,7 @@ class _Condition(RLock):  # type: ignore[misc]  # final for checkers alone
         self._sleeping: list[Any] | None = None  # a held lock for each thread that waits
 
     def wait(self, timeout: float | None = None) -> None:
-        """Give the lock back until `notify_all`, or for `timeout` seconds. The caller looks itself what has become true."""
+        """Release the lock until `notify_all`, or for `timeout` seconds. The caller checks the future's state afterwards."""
         wake_up = allocate_lock()
         wake_up.acquire()
         if self._sleeping is None:
@@ -48,7 +85,7 @@ class _Condition(RLock):  # type: ignore[misc]  # final for checkers alone
         finally:
             self.acquire()
             if self._sleeping is not None and wake_up in self._sleeping:
-                self._sleeping.remove(wake_up)  # nobody woke us: too late, or interrupted
+                self._sleeping.remove(wake_up)  # not woken: timed out, or interrupted
 
     def notify_all(self) -> None:
         """Wake every thread that waits. The lock is held."""
@@ -58,10 +95,15 @@ class _Condition(RLock):  # type: ignore[misc]  # final for checkers alone
 
 
 class StreamFuture(concurrent.futures.Future[T], Generic[T]):
-    """A result to come. `cancel()` has no effect: a stream is ended by a kill switch, an actor by a message."""
+    """A result that will come. `cancel()` of a sink's future stops its stream; other futures cannot be cancelled."""
+
+    stop_stream: Callable[[], None] | None = None
+    """Cancels the stream; None: it has ended, or the future is not a sink's."""
+    failure: UnreadFailure | None = None
 
     def __init__(self, name: str = "") -> None:
-        # The fields of `concurrent.futures.Future`, without its call: nine tenths of that make a threading.Condition.
+        # The fields of `concurrent.futures.Future`. Its __init__ is not called: it would spend most of its time on a
+        # threading.Condition.
         self._condition: Any = _Condition()
         self._state = PENDING
         self._result = None
@@ -71,34 +113,62 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
         self.name = name
 
     def cancel(self) -> bool:
-        """Return False: nothing happens."""
-        return False
+        """Stop the stream, as a cancelling sink does, and return True; return False when it has ended or cannot be stopped here."""
+        stop = self.stop_stream
+        if stop is None or not super().cancel():
+            return False
+        stop()
+        return True
 
     def running(self) -> bool:
         """Return True until there is a result."""
         return not self.done()
 
-    def result(self, timeout: float | None = None) -> T:
-        """Wait up to `timeout` seconds for the result; raise the error if there is one, TimeoutError if there is
-        neither.
+    def result(self, timeout: Timeout | None = None) -> T:
+        """Wait up to `timeout` (seconds, a timedelta or a text such as "5s"; None: without limit) for the result; raise the error if
+        there is one, TimeoutError if there is neither.
 
         Raises WouldBlock on a dispatcher or pool thread unless the result is there already (or `timeout` is 0).
         """
+        if timeout is not None:
+            timeout = timeout_s(timeout)
         self._refuse_to_wait("result", timeout)
         try:
             return super().result(timeout)
         except TimeoutError:
             self._say_if_nothing_came(timeout)
             raise
+        finally:
+            if self.failure is not None and self._state == FINISHED:
+                self.failure.read = True
 
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Like `result`, but return the error, or None if there was none."""
+    def exception(self, timeout: Timeout | None = None) -> BaseException | None:
+        """Like `result`, with `timeout` in seconds too, but return the error, or None if there was none."""
+        if timeout is not None:
+            timeout = timeout_s(timeout)
         self._refuse_to_wait("exception", timeout)
         try:
             return super().exception(timeout)
         except TimeoutError:
             self._say_if_nothing_came(timeout)
             raise
+        finally:
+            if self.failure is not None and self._state == FINISHED:
+                self.failure.read = True
+
+    def add_done_callback(self, fn: Callable[[concurrent.futures.Future[T]], object]) -> None:
+        """As in concurrent.futures. Whoever adds a callback answers for the failure: it is not logged."""
+        super().add_done_callback(fn)
+        if self.failure is not None:
+            self.failure.read = True
+
+    def try_fail_of(self, failure: UnreadFailure | None, error: BaseException) -> bool:
+        """As `try_fail`; `failure` is logged unless somebody reads the error."""
+        if not self.done():
+            self.failure = failure
+            if failure is not None and self._done_callbacks:
+                failure.read = True
+        return self.try_fail(error)
 
     def try_complete(self, value: T) -> bool:
         """Set the result unless there is one; return whether it was set."""
@@ -120,9 +190,10 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
         return asyncio.wrap_future(self).__await__()
 
     def _say_if_nothing_came(self, timeout: float | None) -> None:
-        """Raise a TimeoutError with words, unless the one that was raised is the result."""
+        """Raise a TimeoutError with a message, unless the TimeoutError that was raised is the result itself."""
         if not self.done():
-            raise TimeoutError(f"{self.name or 'the stream'}: no result after {timeout} s; it goes on") from None
+            waited = 0.0 if timeout is None else timeout
+            raise TimeoutError(f"{self.name or 'the stream'}: no result after {waited:g} s; it still runs") from None
 
     def _refuse_to_wait(self, what: str, timeout: float | None) -> None:
         if timeout != 0 and self._state != FINISHED:

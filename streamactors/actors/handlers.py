@@ -1,7 +1,7 @@
 """How an actor class handles a type of message, looked up once per pair of classes.
 
-`ActorTypeDispatcher` walks the classes of the message and of the actor for every message (about 3 µs); the outcome
-depends on the two classes alone. The walk is Thespian's, its order and the repeated call after `SUPER` included.
+`ActorTypeDispatcher` walks the classes of the message and of the actor for every message (about 3 µs), but the result
+depends only on the two classes. The walk here is Thespian's, including its order and the repeated call after `SUPER`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An actor's life, and the messages that the system itself sends an actor's cell. No actor ever sees one of these.
+"""An actor's life, and the messages that the system itself sends to an actor's cell. The actor does not receive them.
 
 Life: ALIVE -> (RESTARTING -> ALIVE)* -> EXITING (waits for its children) -> DEAD.
 """
@@ -36,7 +36,7 @@ class ChildFailed:
 
 
 class Watch:
-    """Tell `watcher` when you have ended; with `watching` False no longer."""
+    """Asks an actor to send ActorTerminated to `watcher` when it has ended; with `watching` False, not to."""
 
     def __init__(self, watcher: ActorRef, watching: bool) -> None:
         self.watcher = watcher

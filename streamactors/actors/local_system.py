@@ -1,13 +1,13 @@
-"""Our Thespian system base: actors in this process, messages by reference.
+"""The Thespian system base of this package: actors in this process, messages by reference.
 
 `thespian.actors.ActorSystem(LocalSystemBase("name"), transientUnique=True)` runs ordinary Thespian actors on it
 (without transientUnique two systems would silently share one base); `streamactors.ActorSystem` does that for its users.
 Owner: that system.
 
-Where an actor runs: on the elastic pool, unless its class says otherwise by the attribute `actor_dispatcher`, or
-whoever creates it by the requirement {"dispatcher": …}, which goes first: "pool", "own" (a dispatcher thread for this
-actor alone, which ends with it), or any other name (the system's dispatcher of that name, made when first asked for).
-Its `__init__` runs where it is created.
+Where an actor runs: the creator chooses by the requirement {"dispatcher": …}, else the class by the attribute
+`actor_dispatcher`; the default is the elastic pool. Choices: "pool", "own" (a dispatcher thread for this actor alone,
+which ends with it), or any other name (the system's dispatcher of that name, made when first needed). The actor's
+`__init__` runs on the creating thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from thespian.actors import (
     ThespianGeneration,
 )
 
-from streamactors.actors.actor_cell import ActorCell
 from streamactors.actors.address import ActorRef
 from streamactors.actors.cell import Executor
 from streamactors.actors.creation import maker_of
@@ -37,6 +36,7 @@ from streamactors.actors.dead_letters import DeadLetters
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.elastic_pool import ElasticPool
 from streamactors.actors.external import External, Nobody, Promise
+from streamactors.actors.running_actor import RunningActor
 from streamactors.actors.shutdown_hooks import ShutdownHook, ShutdownHooks
 from streamactors.actors.supervision import Supervision
 from streamactors.actors.threads import current_owner, left_behind_by_fork
@@ -47,7 +47,7 @@ _log = logging.getLogger("streamactors.actors")
 
 
 class SystemStopped(ActorError):
-    """An actor was to be created in a system that has been shut down."""
+    """An actor, dispatcher or stream was to be started in a system that has been shut down."""
 
 
 class LocalSystemBase:
@@ -71,7 +71,7 @@ class LocalSystemBase:
         self.nobody = ActorRef(Nobody(self))
         self.system_address = ActorRef(Nobody(self, f"{name}/system"))
         self._external = External(self, f"{name}/external")
-        self._cells: set[ActorCell] = set()
+        self._cells: set[RunningActor] = set()
         self._empty = threading.Event()
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
@@ -79,7 +79,7 @@ class LocalSystemBase:
         self._dispatchers: dict[str, Dispatcher] = {}
         self._dead_letter_handlers: tuple[ActorRef, ...] = ()
         self._hooks = ShutdownHooks()
-        self._ending = False  # shutdown has begun: the hooks run, and everything still works
+        self._ending = False  # shutdown has begun: the hooks run, and actors still work
         self._closing = False  # the actors are asked to exit
         self._why_closed = "is shut down"
         self._closed = threading.Event()
@@ -106,13 +106,13 @@ class LocalSystemBase:
 
     def create_child(
         self,
-        parent: ActorCell | None,
+        parent: RunningActor | None,
         actor_class: Any,
         requirements: dict[str, Any] | None,
         global_name: str | None,
         source_hash: str | None = None,
     ) -> ActorRef:
-        """Thespian's createActor; without a parent what goes wrong is raised, with one it gets ChildActorExited."""
+        """Thespian's createActor. Without a parent an error is raised; a parent gets ChildActorExited instead."""
         if source_hash:
             self.no_source_loading("createActor(sourceHash=…)")
         if not global_name:
@@ -121,12 +121,12 @@ class LocalSystemBase:
             known = self._global_names.get(global_name)
             if known is None:
                 known = self._create(parent, actor_class, requirements)
-                if isinstance(known._mailbox, ActorCell):
+                if isinstance(known._mailbox, RunningActor):
                     known._mailbox.globalName = global_name
                     self._global_names[global_name] = known
             return known
 
-    def _create(self, parent: ActorCell | None, actor_class: Any, requirements: dict[str, Any] | None) -> ActorRef:
+    def _create(self, parent: RunningActor | None, actor_class: Any, requirements: dict[str, Any] | None) -> ActorRef:
         try:
             make = maker_of(actor_class, requirements, self.capabilities, self.name)
             instance = make()
@@ -145,13 +145,13 @@ class LocalSystemBase:
     def _start(
         self,
         instance: Actor,
-        parent: ActorCell | None,
+        parent: RunningActor | None,
         make: Callable[[], Actor] | None,
         name: str | None,
         dispatcher: str | None,
         strategy: Supervision | None,
         thespian_errors: bool,
-    ) -> ActorCell:
+    ) -> RunningActor:
         if self._closing:
             raise SystemStopped(
                 f"cannot start {type(instance).__name__}: actor system {self.name!r} {self._why_closed}"
@@ -160,14 +160,14 @@ class LocalSystemBase:
         if name is None:
             name = f"{self.name}/{type(instance).__name__}-{next(self._numbers)}"
         executor: Executor = self.pool if where == "pool" else self._executor(where, name)
-        cell = ActorCell(self, executor, name, instance, parent, make, strategy, thespian_errors)
+        cell = RunningActor(self, executor, name, instance, parent, make, strategy, thespian_errors)
         self._cells.add(cell)
         if parent is not None:
             if parent.children is None:
                 parent.children = {}
             parent.children[cell.address] = cell
         if self._closing:
-            cell.stop()  # shutdown may have counted the actors before this one was there
+            cell.stop()  # shutdown may have listed the actors before this one was added
         return cell
 
     def _executor(self, where: str, actor_name: str) -> Dispatcher:
@@ -180,7 +180,7 @@ class LocalSystemBase:
         return self.dispatcher(where)
 
     def dispatcher(self, name: str) -> Dispatcher:
-        """The system's dispatcher of that name, made when first asked for; it is stopped with the system."""
+        """Return the system's dispatcher of that name, made when first needed; it is stopped with the system."""
         with self._lock:
             if self._closing:
                 raise SystemStopped(f"no dispatcher {name!r}: actor system {self.name!r} {self._why_closed}")
@@ -190,16 +190,16 @@ class LocalSystemBase:
             return dispatcher
 
     def selector_of(self, executor: Executor) -> Dispatcher:
-        """Which dispatcher keeps the timers and descriptors of an actor that runs on `executor`."""
+        """Return the dispatcher that keeps the timers and descriptors of an actor that runs on `executor`."""
         return executor if isinstance(executor, Dispatcher) else self.timers
 
     def dead_address(self, name: str = "never created") -> ActorRef:
-        """An address whose messages are dead letters."""
+        """Return an address whose messages are dead letters."""
         return ActorRef(Nobody(self, f"{self.name}/{name}"))
 
     @property
     def closing(self) -> bool:
-        """Whether shutdown has begun."""
+        """True when shutdown asks the actors to exit."""
         return self._closing
 
     @property
@@ -209,8 +209,8 @@ class LocalSystemBase:
 
     # ---- the end of actors ----
 
-    def forget(self, cell: ActorCell) -> None:
-        """Take an actor that has ended off the books. On the actor's own thread."""
+    def forget(self, cell: RunningActor) -> None:
+        """Remove an actor that has ended from the system's tables. On the actor's own thread."""
         self._cells.discard(cell)
         if cell.globalName:
             with self._lock:
@@ -220,7 +220,7 @@ class LocalSystemBase:
             self._handleDeadLetters(cell.address, False)
         own = cell.home
         if isinstance(own, Dispatcher) and own not in self._dispatchers.values() and own is not self.timers:
-            cell._executor = self.pool  # what is sent to it from now on becomes dead letters there
+            cell._executor = self.pool  # the pool turns messages sent from now on into dead letters
             if own.running:
                 own.execute(own.stop)
             else:
@@ -229,7 +229,7 @@ class LocalSystemBase:
             self._empty.set()
 
     def dead_letter(self, address: ActorAddress, message: Any, sender: ActorRef | None) -> None:
-        """Show a message nobody receives to subscribers, to actors that handle dead letters, and to whoever asked."""
+        """Give a message that no actor receives to subscribers and to actors that handle dead letters; fail the `ask` that sent it."""
         envelope = self.dead_letters.publish(address, message)
         for handler in self._dead_letter_handlers:
             handler._mailbox.tell((envelope, sender))
@@ -278,7 +278,7 @@ class LocalSystemBase:
         self.no_source_loading("unloadActorSource")
 
     def no_source_loading(self, what: str) -> NoReturn:
-        """Code that came in a message is never run here."""
+        """Refuse to load code from an archive."""
         raise ActorError(f"{what}: actor system {self.name!r} loads no code from archives; import the module instead")
 
     # ---- shutdown ----
@@ -326,7 +326,7 @@ class LocalSystemBase:
             )
 
     def after_fork_in_child(self) -> None:
-        """This process has none of the system's threads: make everything refuse clearly instead of waiting for them."""
+        """This process has none of the system's threads: make every use raise an error instead of waiting for them."""
         self._lock = threading.RLock()
         self._hooks = ShutdownHooks()
         self._ending = self._closing = True
@@ -339,7 +339,7 @@ class LocalSystemBase:
         self._cells = set()
 
     def _end_actors_and_threads(self, timeout: float, deadline: float) -> list[str]:
-        """Half of the time is for the actors' own ends, the rest for threads that are slow to return."""
+        """Wait half of the time for the actors to exit and the rest for slow threads; return the names of what blocks."""
         for cell in list(self._cells):
             if cell.parent is None:
                 cell.tell((ActorExitRequest(), self.system_address))
@@ -355,9 +355,9 @@ class LocalSystemBase:
             if not dispatcher.stop(max(0, deadline - 0.3 * timeout - time.monotonic()))
         ]
         blocked += self.pool.stop(max(0, deadline - 0.1 * timeout - time.monotonic()))
-        waiting = set(self.pool.abandoned())  # also one that blocked its own thread first, and then moved to the pool
+        waiting = set(self.pool.abandoned())  # also a cell that blocked its own thread first and then moved to the pool
         for left in {*self._cells, *waiting}:
-            if isinstance(left, ActorCell) and (left in waiting or left.name not in blocked):
+            if isinstance(left, RunningActor) and (left in waiting or left.name not in blocked):
                 left.bury()
         if not self.timers.stop(max(0.01, deadline - time.monotonic())):
             blocked.append(self.timers.doing)

@@ -5,40 +5,19 @@ Thespian itself is named only inside `streamactors.actors`, so that its version 
 
 from __future__ import annotations
 
-from thespian.actors import (
-    Actor,
-    ActorAddress,
-    ActorExitRequest,
-    ActorSystemMessage,
-    ActorTypeDispatcher,
-    ChildActorExited,
-    DeadEnvelope,
-    InvalidActorAddress,
-    InvalidActorSpecification,
-    NoCompatibleSystemForActor,
-    PoisonMessage,
-    ThespianWatch,
-    WakeupMessage,
-    WatchMessage,
-    requireCapability,
-)
-from thespian.troupe import troupe
-
-__all__ = [
-    "Actor",
-    "ActorAddress",
-    "ActorExitRequest",
-    "ActorSystemMessage",
-    "ActorTypeDispatcher",
-    "ChildActorExited",
-    "DeadEnvelope",
-    "InvalidActorAddress",
-    "InvalidActorSpecification",
-    "NoCompatibleSystemForActor",
-    "PoisonMessage",
-    "ThespianWatch",
-    "WakeupMessage",
-    "WatchMessage",
-    "requireCapability",
-    "troupe",
-]
+from thespian.actors import Actor as Actor
+from thespian.actors import ActorAddress as ActorAddress
+from thespian.actors import ActorExitRequest as ActorExitRequest
+from thespian.actors import ActorSystemMessage as ActorSystemMessage
+from thespian.actors import ActorTypeDispatcher as ActorTypeDispatcher
+from thespian.actors import ChildActorExited as ChildActorExited
+from thespian.actors import DeadEnvelope as DeadEnvelope
+from thespian.actors import InvalidActorAddress as InvalidActorAddress
+from thespian.actors import InvalidActorSpecification as InvalidActorSpecification
+from thespian.actors import NoCompatibleSystemForActor as NoCompatibleSystemForActor
+from thespian.actors import PoisonMessage as PoisonMessage
+from thespian.actors import ThespianWatch as ThespianWatch
+from thespian.actors import WakeupMessage as WakeupMessage
+from thespian.actors import WatchMessage as WatchMessage
+from thespian.actors import requireCapability as requireCapability
+from thespian.troupe import troupe as troupe

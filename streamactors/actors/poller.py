@@ -63,13 +63,13 @@ def _mask(events: int) -> int:
 
 
 def new_poller() -> Poller:
-    """The fastest poller of this platform."""
+    """Return the fastest poller of this platform."""
     epoll = getattr(select, "epoll", None)
     return SelectorPoller() if epoll is None else epoll()
 
 
 class Waker:
-    """Makes a sleeping `poll` return. `fd` must be registered as readable; `drain` takes what woke it."""
+    """Makes a sleeping `poll` return. `fd` must be registered as readable; `drain` resets it after the wake-up."""
 
     def __init__(self) -> None:
         self._sender: socket.socket | None = None
@@ -89,9 +89,9 @@ class Waker:
             else:
                 self._sender.send(b"\0")
         except BlockingIOError:
-            pass  # full: it will wake anyway
+            pass  # full: `poll` will return anyway
         except OSError:
-            pass  # closed: there is nobody left to wake
+            pass  # closed: the loop has ended
 
     def drain(self) -> None:
         try:

@@ -1,7 +1,7 @@
-"""The watch of a pool: sees turns that block, and calls whoever wants to look at what is running.
+"""The watch of a pool: notices turns that block, and calls back at every tick while cells run.
 
-Owner: the pool. One thread that ticks every 3 ms while any cell runs and sleeps for good while none does: a worker that
-takes a cell while the watch rests wakes it.
+Owner: the pool. One thread that ticks every 3 ms while any cell runs. While none runs, the thread sleeps without ticks
+until a worker that takes a cell wakes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EAGER_FOR: Final = 300  # ticks after the last starvation, about 1 s
 
 
 class Watched(Protocol):
-    """What the watch knows of its pool."""
+    """The pool as its watch sees it."""
 
     @property
     def turns_taken(self) -> int: ...
@@ -49,7 +49,7 @@ class WatchHandle:
 
 
 class PoolWatch:
-    """`eager` says that turns have been blocking lately: then cells are not left to the end of somebody's turn."""
+    """`eager`: turns have blocked lately. Then a worker that takes a cell wakes another worker for the cells that wait."""
 
     def __init__(self, pool: Watched, name: str) -> None:
         self.name = name
@@ -69,14 +69,14 @@ class PoolWatch:
             self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """End the thread, if it lives."""
+        """End the thread, if it runs."""
         self._stopping = True
         self._wake_up.set()
         if self._thread is not None and self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout)
 
     def wake(self) -> None:
-        """There is work again. To be called when `rests` is seen."""
+        """Start ticking again. Called by a worker that sees `rests`."""
         self.rests = False
         self._wake_up.set()
 
@@ -132,7 +132,8 @@ class PoolWatch:
         self.eager = False
         self._wake_up.clear()
         self.rests = True
-        # A worker takes a cell, then looks at `rests`; here: set it, then look for work. One sees the other.
+        # A worker takes a cell, then looks at `rests`; the watch sets `rests`, then looks for work. So at least one of them sees
+        # the other's change.
         if self._pool.at_rest and not self._stopping:
             self._wake_up.wait()
         self.rests = False
@@ -141,6 +142,6 @@ class PoolWatch:
         for hook in self._hooks:
             try:
                 hook.callback()
-            except Exception:  # noqa: BLE001 - the watch serves everybody
+            except Exception:  # noqa: BLE001 - the other callbacks must still be called
                 _log.exception("%s: a callback raised and is removed", self.name)
                 hook.cancel()

@@ -1,4 +1,4 @@
-"""What has to happen before an actor system ends, such as failing the streams that still run.
+"""Callbacks that run before an actor system ends, for example to fail the streams that still run.
 
 Owner: the system base. Thread-safe.
 """

@@ -1,12 +1,12 @@
-"""Starvation: does a pool need another thread? Decided from one look every few ms; no clock or thread in here.
+"""Starvation: does a pool need another thread? Decided from one look every few ms. Pure: no clock, no thread.
 
 Owner: the pool's watch. While cells wait and no turn begins, all threads are inside turns, which either
 
-- block: they use no processor time. Seen between two looks it may be a thread that was put aside by the system, or that
-  waits for the interpreter lock; so it is called blocked after the third look, or after the second if others have
-  blocked lately; or
-- compute: then a second thread would only contend for the interpreter lock, so it is started only when a turn has been
-  at it for `COMPUTING_S`.
+- block: they use no processor time. Between two looks, a thread that the operating system has suspended, or that waits
+  for the interpreter lock, uses none either. So turns count as blocked after the third look, or after the second if
+  others have blocked lately; or
+- compute: then a second thread would only contend for the interpreter lock. It is started only when a turn has computed
+  for `COMPUTING_S`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final
 COMPUTING_S: Final = 0.01
 """How long a turn that computes may keep other cells waiting."""
 _BLOCKED_BELOW: Final = 0.1
-"""The share of the time that threads must use, all together, to be called computing."""
+"""Threads that use less than this share of the time, all together, do not compute."""
 _DOUBLINGS: Final = 6
 
 
 class Starvation:
-    """What was seen at the looks before."""
+    """The results of the previous looks."""
 
     __slots__ = ("_cpu_s", "_looked_at_s", "_silent", "_since_s", "_starved", "_turns")
 
@@ -34,12 +34,12 @@ class Starvation:
         self._starved = 0
 
     def nobody_waits(self) -> None:
-        """Begin anew."""
+        """Forget the previous looks."""
         self._turns = -1
 
     def look(self, turns: int, cpu_s: float, now_s: float, *, blocked_lately: bool) -> int:
-        """While cells wait: return how many threads to add. `turns`: how many have begun; `cpu_s`: the processor time that the
-        threads inside turns have used so far."""
+        """Return how many threads to add; called while cells wait. `turns`: number of turns begun; `cpu_s`: the processor time that
+        the threads inside turns have used so far."""
         elapsed_s, used_s = now_s - self._looked_at_s, cpu_s - self._cpu_s
         self._looked_at_s, self._cpu_s = now_s, cpu_s
         if turns != self._turns:

@@ -1,4 +1,4 @@
-"""What happens to an actor that fails: its parent's strategy. Pure: no clock, thread or logger.
+"""Supervision: a parent's strategy for children that fail. Pure: no clock, thread or logger.
 
 The vocabulary is Akka's: resume, restart, stop, escalate; restarts wait longer each time (exponential back-off with
 jitter) and are counted within a window. A parent states its strategy as the class attribute `supervision`; an actor
@@ -28,7 +28,7 @@ class Directive(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ActorTerminated:
-    """Sent to whoever watches an actor (`watch_actor`) when that has ended, or at once if it had."""
+    """Sent to an actor that watches another (`watch_actor`) when the watched one has ended, or at once if it had."""
 
     address: Any
 
@@ -47,7 +47,8 @@ class Supervision:
 
     `decide` chooses by the error. A restart waits `min_backoff`, doubled with every further one up to `max_backoff`,
     plus up to `jitter` of it at random. After `max_restarts` restarts the next failure stops the actor. A child that
-    has worked for `within` since its last failure starts with a clean record.
+    has worked for `within` since its last failure starts with a clean record. The times
+    are ms, timedeltas or texts.
     """
 
     decide: Callable[[BaseException], Directive]
@@ -95,7 +96,7 @@ class Supervision:
         max_restarts: int | None = None,
         within: Duration = "1m",
     ) -> Supervision:
-        """Restart a child that fails, with back-off."""
+        """Restart a child that fails, with back-off; the times are ms, timedeltas or texts."""
         return Supervision(lambda error: Directive.RESTART, min_backoff, max_backoff, jitter, max_restarts, within)
 
 

@@ -1,18 +1,21 @@
 """The actor system as its users see it: a context manager around one system base of its own.
 
-Owner: the user; the process owns the default system, which is made when first needed, ends with the process and starts
-afresh in a forked child. Nothing here starts a thread before there is work.
+Owner: the user; the process owns the default system, which is made when first needed and ends with the process. A forked
+child makes a new one. No thread starts before there is work.
 """
 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
+import sys
 import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, Final, Literal, Protocol
 
 import thespian.actors
 from thespian.actors import Actor, ActorAddress
@@ -27,8 +30,21 @@ from streamactors.actors.local_system import LocalSystemBase
 from streamactors.actors.shutdown_hooks import ShutdownHook
 from streamactors.actors.supervision import Supervision
 from streamactors.actors.threads import note_process_ending
-from streamactors.clock import Clock, Duration, duration_ms
+from streamactors.clock import Clock, Timeout, timeout_s
 from streamactors.errors import ActorError
+
+_log = logging.getLogger("streamactors.actors")
+
+AtExit = Literal["warn", "wait", "fail"]
+
+ENDING_S: Final = 0.25
+"""The time in which a stream that has its result ends its last stages."""
+
+
+class StreamToEnd(Protocol):
+    """What the end of the process needs to know of a running stream."""
+
+    endless: bool
 
 
 class ActorSystem:
@@ -36,17 +52,30 @@ class ActorSystem:
 
     `clock`: a VirtualClock makes every timer of the system follow a test. `max_threads` bounds the pool; it grows only
     while user code blocks.
+    `at_exit`: what happens to streams that still run when the process ends. "warn" logs a warning; "wait" waits for them, except for those
+    with a source that never ends (a tick, a queue, a Kafka topic without `until`); "fail" ends the process with exit code 1.
     """
 
-    def __init__(self, name: str = "streamactors", *, clock: Clock | None = None, max_threads: int = 256) -> None:
+    def __init__(
+        self,
+        name: str = "streamactors",
+        *,
+        clock: Clock | None = None,
+        max_threads: int = 256,
+        at_exit: AtExit = "warn",
+    ) -> None:
         if not isinstance(name, str) or not name:
             raise ActorError(f"ActorSystem: the name must be a non-empty text, not {name!r}")
+        if at_exit not in ("warn", "wait", "fail"):
+            raise ActorError(f"ActorSystem: at_exit must be 'warn', 'wait' or 'fail', not {at_exit!r}")
         self._base = LocalSystemBase(name, clock, max_threads=max_threads)
+        self._at_exit = at_exit
+        self.streams: Callable[[], Iterable[StreamToEnd]] = tuple
         self._thespian: Any = None
         self._lock = threading.RLock()
         _systems.add(self)
 
-    # ---- what it is made of ----
+    # ---- its parts ----
 
     @property
     def name(self) -> str:
@@ -54,7 +83,7 @@ class ActorSystem:
 
     @property
     def clock(self) -> Clock:
-        """What time it is for everything in this system."""
+        """The clock of everything in this system."""
         return self._base.clock
 
     @property
@@ -68,12 +97,12 @@ class ActorSystem:
         return self._base.timers
 
     def dispatcher(self, name: str) -> Dispatcher:
-        """A dispatcher for what blocks or owns sockets, made when first asked for and stopped with the system."""
+        """Return a dispatcher for code that blocks or owns sockets. Made when first needed, stopped with the system."""
         return self._base.dispatcher(name)
 
     @property
     def dead_letters(self) -> DeadLetters:
-        """Messages nobody received: `count`, `subscribe(callback)`."""
+        """Messages that no actor received: `count`, `subscribe(callback)`."""
         return self._base.dead_letters
 
     @property
@@ -123,17 +152,17 @@ class ActorSystem:
         return self._base.spawn(actor, name, dispatcher=dispatcher, supervision=supervision)
 
     def tell(self, address: ActorAddress, message: Any) -> None:
-        """Send a message. An answer to it is a dead letter; use `ask` for one."""
+        """Send a message. An answer to it is a dead letter; `ask` returns the answer."""
         self._mailbox_of(address).tell((message, self._base.nobody))
 
-    def ask(self, address: ActorAddress, message: Any, timeout: Duration | None = "5s") -> StreamFuture[Any]:
+    def ask(self, address: ActorAddress, message: Any, timeout: Timeout | None = "5s") -> StreamFuture[Any]:
         """Send a message and return the future of the first answer.
 
-        It fails with AskTimeout after `timeout` (milliseconds, a timedelta or a text; None: never), and with ActorError
+        It fails with AskTimeout after `timeout` (seconds, a timedelta or a text; None: never), and with ActorError
         at once if the actor is stopped or failed on the message.
         """
         mailbox = self._mailbox_of(address)
-        promise = Promise(self._base, mailbox.name, None if timeout is None else duration_ms(timeout))
+        promise = Promise(self._base, mailbox.name, None if timeout is None else timeout_s(timeout) * 1_000)
         mailbox.tell((message, ActorRef(promise)))
         return promise.future
 
@@ -156,13 +185,13 @@ class ActorSystem:
         """Call `callback()` when shutdown begins, before any actor is asked to exit; the last added runs first."""
         return self._base.on_shutdown(callback)
 
-    def shutdown(self, timeout: float = 1.0, *, quiet: bool = False) -> None:
-        """End every actor and every thread within `timeout` seconds. Idempotent.
+    def shutdown(self, timeout: Timeout = 1.0, *, quiet: bool = False) -> None:
+        """End every actor and every thread within `timeout` (seconds, a timedelta or a text). Idempotent.
 
         An actor that does not return in time is named in a warning (unless `quiet`) and its thread left behind. On a
         thread of the system's own it returns at once, and another thread does the work.
         """
-        self._base.shutdown(timeout, quiet=quiet)
+        self._base.shutdown(timeout_s(timeout), quiet=quiet)
 
     def __enter__(self) -> ActorSystem:
         return self
@@ -174,6 +203,23 @@ class ActorSystem:
 
     def __repr__(self) -> str:
         return f"<ActorSystem {self.name!r}, {'running' if self.running else 'shut down'}>"
+
+    def _leave(self) -> bool:
+        """The process ends: wait or warn as `at_exit` says. Return True when the process must fail."""
+        deadline = time.monotonic() + ENDING_S
+        while any(
+            time.monotonic() < deadline or (self._at_exit == "wait" and not stream.endless) for stream in self.streams()
+        ):
+            time.sleep(0.005)
+        left = len(list(self.streams()))
+        if left:
+            _log.log(
+                logging.ERROR if self._at_exit == "fail" else logging.WARNING,
+                "%s still running when the process ended, and its elements on the way are lost; wait with .result(), end it with a "
+                "kill switch, or use ActorSystem(at_exit='wait')",
+                "1 stream was" if left == 1 else f"{left} streams were",
+            )
+        return bool(left) and self._at_exit == "fail"
 
     # ---- the default system ----
 
@@ -193,7 +239,6 @@ class _Default:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._system: ActorSystem | None = None
-        self._ends_with_process = False
 
     def get(self) -> ActorSystem:
         system = self._system
@@ -202,13 +247,10 @@ class _Default:
         with self._lock:
             if self._system is None or not self._system.running:
                 self._system = ActorSystem("default")
-                if not self._ends_with_process:
-                    self._ends_with_process = True
-                    atexit.register(self._end)
             return self._system
 
-    def _end(self) -> None:
-        note_process_ending()
+    def end(self) -> None:
+        """End the system with the process."""
         system = self._system
         if system is not None:
             system.shutdown(quiet=True)
@@ -222,8 +264,20 @@ _default = _Default()
 _systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
 
 
+@atexit.register
+def _process_ends() -> None:
+    failing = [system._leave() for system in list(_systems) if system.running]
+    note_process_ending()
+    _default.end()
+    if any(failing):
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(1)  # an exception here would not change the exit code
+
+
 def _after_fork_in_child() -> None:
-    """The child has none of its parent's threads: its systems are over there, and the default one is made anew."""
+    """The child process has none of its parent's threads: inherited systems refuse to work; a new default system is made when needed."""
     _default.after_fork_in_child()
     for system in list(_systems):
         system._after_fork_in_child()

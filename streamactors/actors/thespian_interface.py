@@ -1,6 +1,6 @@
-"""What Thespian's `Actor` calls on its `_myRef`: sending, creating children, wakeups, and what is missing here.
+"""The methods that Thespian's `Actor` calls on its `_myRef`: sending, creating children, wakeups, and refusals.
 
-Owner: ActorCell, of which this is a part. The camelCase names are Thespian's.
+Owner: RunningActor, which has ThespianInterface as a base. The camelCase names are Thespian's.
 """
 
 from __future__ import annotations
@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thespian.actors import ActorAddress, WakeupMessage
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.cell import Executor
-
-if TYPE_CHECKING:
-    from streamactors.actors.local_system import LocalSystemBase
+from streamactors.actors.system_base import SystemBase
 
 
 class ThespianInterface:
@@ -24,9 +22,9 @@ class ThespianInterface:
 
     __slots__ = ()
 
-    # From ActorCell:
+    # From RunningActor:
     address: ActorRef
-    base: LocalSystemBase
+    base: SystemBase
     _executor: Executor
     tell: Callable[[Any], None]
 
@@ -67,7 +65,7 @@ class ThespianInterface:
         self.base.shutdown()
 
     def notifyOnSystemRegistrationChanges(self, address: ActorRef, enable: bool) -> None:
-        """A system of one process has no convention: nothing will ever change."""
+        """Do nothing: a system of one process has no convention, so no registration changes."""
 
     def preRegisterRemoteSystem(self, address: Any, capabilities: Any) -> None:
         """No convention here."""
@@ -79,7 +77,7 @@ class ThespianInterface:
         self.base.no_source_loading("registerSourceAuthority")
 
     def notifyOnSourceAvailability(self, address: ActorRef, enable: bool) -> None:
-        """No source is ever loaded here."""
+        """Do nothing: no source is loaded here."""
 
     def loadActorSource(self, name: Any) -> str:
         return self.base.no_source_loading("loadActorSource")

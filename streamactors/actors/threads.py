@@ -1,4 +1,4 @@
-"""Which of our threads is this one? Asked before waiting, because a thread that waits for its own work waits for ever.
+"""The dispatcher or pool that owns the calling thread. Checked before a wait: a thread that waits for its own work never returns.
 
 Owner: every dispatcher and pool adds its threads when they start and removes them when they end.
 """
@@ -19,22 +19,22 @@ def add_current_thread(name: str) -> None:
 
 
 def remove_current_thread() -> None:
-    """The calling thread no longer runs anything of ours."""
+    """Note that the calling thread no longer runs a dispatcher or pool."""
     _names.pop(get_ident(), None)
 
 
 def current_owner() -> str | None:
-    """The name of the dispatcher or pool whose thread is calling; None on any other thread."""
+    """Return the name of the dispatcher or pool whose thread is calling; None on any other thread."""
     return _names.get(get_ident())
 
 
 def cpu_clock_of_current_thread() -> int | None:
-    """The clock that counts the calling thread's processor time, readable from any thread; None where there is none."""
+    """Return the clock of the calling thread's processor time, readable from any thread; None if the platform has none."""
     return time.pthread_getcpuclockid(get_ident()) if hasattr(time, "pthread_getcpuclockid") else None
 
 
 def cpu_time_s(clock: int | None) -> float:
-    """The seconds of a thread's processor time; 0 where nobody counts them, or the thread has ended."""
+    """Return a thread's processor time in seconds; 0 if the platform does not count it or the thread has ended."""
     if clock is None:
         return 0.0
     try:
@@ -44,18 +44,18 @@ def cpu_time_s(clock: int | None) -> float:
 
 
 def note_process_ending() -> None:
-    """From now on a thread that cannot be started is nothing to report: Python 3.12 starts none while it shuts down."""
+    """From now on a thread that cannot be started is no error: Python 3.12 starts none while it shuts down."""
     global _process_is_ending
     _process_is_ending = True
 
 
 def process_is_ending() -> bool:
-    """Whether the interpreter has begun to shut down."""
+    """Return whether the interpreter has begun to shut down."""
     return _process_is_ending
 
 
 def left_behind_by_fork() -> str:
-    """Why something of ours refuses to work in a forked child, as the end of a sentence."""
+    """Return, as the end of a sentence, why an object of the parent process refuses to work in a forked child."""
     return f"belongs to process {os.getppid()}, from which this one was forked; make a new one after the fork"
 
 

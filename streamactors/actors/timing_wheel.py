@@ -1,7 +1,7 @@
 """Hierarchical timing wheel: the timers of every dispatcher, and the broker's purgatory.
 
-Owner: whoever made it. A wheel has no thread, no clock of its own and no lock: its owner calls `advance` and serialises
-the calls. After Varghese & Lauck (1987) and Kafka's `kafka.utils.timer.TimingWheel`, with three differences:
+Owner: its maker. A wheel has no thread, no clock and no lock of its own: the owner calls `advance` and serialises all
+calls. After Varghese & Lauck (1987) and Kafka's `kafka.utils.timer.TimingWheel`, with three differences:
 
 * A level is a dict of buckets by slot instead of an array, and a bucket a dict of timers: C containers are twice as
   fast here.
@@ -44,7 +44,7 @@ class Timer:
 
     @property
     def pending(self) -> bool:
-        """Whether it is neither fired nor cancelled."""
+        """True while the timer is neither fired nor cancelled."""
         return self._bucket is not None
 
     def cancel(self) -> bool:
@@ -92,7 +92,7 @@ class TimingWheel:
         timer = _new(Timer)
         timer.deadline_ms = deadline_ms
         timer.callback = callback
-        # As in `add`; written twice because a call costs a third of the whole.
+        # The same as `add`; written twice because a call would take a third of the time.
         try:
             tick = int(deadline_ms * self._ticks_per_ms)
             if self._current <= tick < self._block_end:
@@ -108,7 +108,7 @@ class TimingWheel:
         return timer
 
     def add(self, timer: Timer) -> None:
-        """Schedule a timer that the caller made (a subclass with more to it). It must not be pending already."""
+        """Schedule a timer that the caller made (of a subclass). It must not be pending already."""
         try:
             bucket = self._bucket_of(int(timer.deadline_ms * self._ticks_per_ms))
         except (OverflowError, ValueError):
@@ -119,8 +119,8 @@ class TimingWheel:
     def advance(self, now_ms: float) -> int:
         """Fire every timer due at `now_ms`, in order; return how many fired.
 
-        What a callback sets fires at the next call at the earliest, so a callback that re-arms itself never spins here.
-        If a callback raises, the error goes to the caller and the rest stays due for the next call.
+        A timer that a callback sets fires at the next call at the earliest, so a callback that sets itself again cannot spin.
+        If a callback raises, the error goes to the caller and the other timers stay due for the next call.
         """
         fired = 0
         for timer in self.collect(now_ms):
@@ -133,10 +133,9 @@ class TimingWheel:
         return fired
 
     def collect(self, now_ms: float) -> list[Timer]:
-        """Return the due timers in order, for an owner who runs them himself.
+        """Return the due timers in order, for an owner that runs them itself.
 
-        They stay pending until each is claimed by its `cancel`, which says False if it was cancelled (or claimed)
-        before.
+        Each stays pending until the owner claims it by `cancel`, which returns False if it was cancelled or claimed before.
         """
         due = self._due = [bucket for bucket in self._due if bucket]
         timers = [timer for bucket in due for timer in _in_order(bucket)]
@@ -151,7 +150,7 @@ class TimingWheel:
         return timers
 
     def next_deadline_ms(self) -> float | None:
-        """When `advance` is next needed; None if nothing is pending.
+        """Return when `advance` is next needed; None if no timer is pending.
 
         The exact next deadline, or (where many distant timers share a coarse slot) the earlier time at which that slot
         opens.
@@ -175,7 +174,7 @@ class TimingWheel:
         return bucket
 
     def _bucket_of(self, tick: int) -> _Bucket:
-        """The bucket for a tick: on the finest level whose block the tick shares with the current time."""
+        """Return the bucket for a tick: on the finest level whose block the tick shares with the current time."""
         if tick < self._current:
             tick = self._current
         level = 0
@@ -186,7 +185,7 @@ class TimingWheel:
         return self._open(level, tick) if bucket is None else bucket
 
     def _collect_near(self, target: int, now_ms: float, timers: list[Timer]) -> None:
-        """Move what is due in the current block to `timers`."""
+        """Move the due timers of the current block to `timers`."""
         slots, near = self._slots[0], self._near
         while slots and slots[0] <= target:
             slot = slots[0]
@@ -201,7 +200,7 @@ class TimingWheel:
             del near[heappop(slots)]
 
     def _split(self, bucket: _Bucket, ripe: list[Timer], timers: list[Timer]) -> None:
-        """The time stands within the bucket's tick: only part of it is due."""
+        """The time is within the bucket's tick: only a part of the bucket is due."""
         due: _Bucket = {}
         for timer in ripe:
             del bucket[timer]

@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamactors.broker.acl import Acl
     from streamactors.broker.cluster import Cluster
 
-__all__ = ["Cluster"]
+__all__ = ["Acl", "Cluster"]
 
 
 def __getattr__(name: str) -> Any:
-    # on first use: whoever wants one part of the broker does not wait for the whole
+    # on first use: an import of one part of the broker must not load the rest
     if name == "Cluster":
         from streamactors.broker.cluster import Cluster
 
         return Cluster
+    if name == "Acl":
+        from streamactors.broker.acl import Acl
+
+        return Acl
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

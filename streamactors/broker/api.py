@@ -1,7 +1,7 @@
-"""An API of the broker: what a file `apis/apiNN_name.py` declares, and the table of them.
+"""The declaration of an API in a file `apis/apiNN_name.py`, and the table of all APIs.
 
-Owner: the server. The table is made from the names of the files, so dropping a file in is all it takes; a module is
-imported when its key is first asked for. What ApiVersions answers comes from this table and from nothing else."""
+Owner: the server. The names of the files make the table, so a new API only needs a file. A module is imported on the first
+request for its key. ApiVersions answers with this table."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from streamactors.broker.errors import BrokerError, ErrorCode
-from streamactors.broker.security import Authorise
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
     from streamactors.broker.network.output import Part
-    from streamactors.broker.request import Request
 
 Body = Mapping[str, Any]
 """A response as a dictionary of Kafka's field names; see `protocol.messages`."""
 
 
 class Later(Enum):
-    """What a handler returns instead of an answer."""
+    """Returned by a handler instead of an answer."""
 
-    LATER = "it will call request.answer exactly once"
+    LATER = "a reply function of request.answer_with will answer"
     NO_ANSWER = "this request gets no response (acks=0)"
 
 
@@ -38,29 +37,20 @@ LATER: Final = Later.LATER
 NO_ANSWER: Final = Later.NO_ANSWER
 
 
-class ApiError(BrokerError):
-    """A request that a handler refuses as a whole, with the answer its API's `refuse` makes."""
-
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(message if message is not None else code.name)
-        self.code = code  # type: ignore[misc]  # a class variable of the errors that have one code each
-        self.message = message
-
-
 class DuplicateApi(StreamActorsError):
-    """Two files that want to serve the same key."""
+    """Two files serve the same key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API: its key, the versions served (both inclusive), who may use it and what it does.
+    """One API: its key, the versions served (both inclusive), the check of rights, and the handler.
 
-    `refuse` makes the answer that gives one error for everything asked; without it the answer is that code in the
-    response's own `error_code`. `decode` and `encode` replace the general codec."""
+    `refuse` returns the answer with one error for everything asked; without `refuse` the answer is the code in the response's
+    `error_code`. `decode` and `encode` replace the general codec."""
 
     key: int
     versions: tuple[int, int]
-    authorise: Authorise
+    authorise: Callable[[Request], ErrorCode]
     handle: Callable[[Request], Any]
     refuse: Callable[[Request, ErrorCode], Any] | None = None
     decode: Callable[[memoryview, int, int], Any] | None = None  # (frame, position, version)
@@ -71,16 +61,16 @@ _FILE: Final = re.compile(r"api(\d\d)_\w+")
 
 
 class Routes:
-    """Which API serves which key."""
+    """The APIs by key."""
 
     def __init__(self, modules: Mapping[int, str], apis: Iterable[Api] = ()) -> None:
         self._modules = dict(modules)
         self.loaded = {api.key: api for api in apis}
-        """Those asked for before, by key; `get` finds the others."""
+        """The imported APIs, by key; `get` imports the others."""
 
     @classmethod
     def of_package(cls, package: ModuleType) -> Routes:
-        """Make the table of a package's files. Raises DuplicateApi if two of them want one key."""
+        """Return the table of a package's files. Raises DuplicateApi if two files have one key."""
         modules: dict[int, str] = {}
         for info in iter_modules(package.__path__, f"{package.__name__}."):
             match = _FILE.fullmatch(info.name.rpartition(".")[2])
@@ -88,12 +78,12 @@ class Routes:
                 continue
             key = int(match[1])
             if key in modules:
-                raise DuplicateApi(f"API key {key}: {modules[key]} and {info.name} both want it; remove one")
+                raise DuplicateApi(f"API key {key}: {modules[key]} and {info.name} both serve it; remove one")
             modules[key] = info.name
         return cls(modules)
 
     def get(self, key: int) -> Api | None:
-        """Return the API of a key; None if it is not served."""
+        """Return the API of a key, None if it is not served."""
         api = self.loaded.get(key)
         if api is None and key in self._modules:
             api = self.loaded[key] = self._load(key)
@@ -101,7 +91,7 @@ class Routes:
 
     @cached_property
     def ranges(self) -> list[tuple[int, int, int]]:
-        """(key, lowest version, highest version) of everything served, by key."""
+        """(key, lowest version, highest version) of every API, by key."""
         apis = [self.get(key) for key in sorted(self._modules.keys() | self.loaded.keys())]
         return [(api.key, *api.versions) for api in apis if api is not None]
 

@@ -1,7 +1,7 @@
-"""A broker in a process of its own, which ends with its parent however that ends.
+"""A broker in a process of its own, which ends when its parent ends.
 
-Owner: `Cluster(process=True)`. The two share one socket: the parent says what to start, the child says how it went, and from
-then on the child takes the closing of the socket as the order to stop. A parent that is killed closes it, too.
+Owner: `Cluster(process=True)`. Parent and child share a socket. The parent sends the arguments of the broker, and the child
+answers with its addresses or an error. When the socket closes, the child stops; it also closes if the parent is killed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_MESSAGE: Final = 1 << 20
 
 
 class ChildBroker:
-    """Started when made; `close` ends it."""
+    """Starts when it is made; `close` stops it."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         ours, theirs = socket.socketpair()
@@ -62,16 +62,16 @@ class ChildBroker:
             self._temporary = self.data_folder
 
     def close(self) -> None:
-        """Stop the process in order, or kill it when it does not; remove what was temporary."""
-        with suppress(OSError):  # the other end has gone already
-            self._socket.shutdown(socket.SHUT_RDWR)  # heard by the child even while a fork of this process holds a copy
+        """Stop the process, or kill it if it does not stop in time; remove a temporary folder."""
+        with suppress(OSError):  # the child has closed it already
+            self._socket.shutdown(socket.SHUT_RDWR)  # the child sees this even if a fork of this process holds a copy
         self._socket.close()
         try:
             self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._temporary is not None:  # it has done so itself, unless it was killed
+        if self._temporary is not None:  # the child has done so, unless it was killed
             shutil.rmtree(self._temporary, ignore_errors=True)
 
 
@@ -82,16 +82,16 @@ def _import_path() -> str:
 
 
 def _read_message(end: socket.socket, timeout_s: float | None) -> dict[str, Any]:
-    """Return one JSON line. Raises OSError when none comes, ValueError when it is none."""
+    """Return one JSON line. Raises OSError if the socket closes or times out, ValueError if the line is not JSON."""
     end.settimeout(timeout_s)
     line = bytearray()
     while not line.endswith(b"\n"):
         more = end.recv(65536)
         if not more:
-            raise ConnectionError("nothing was said")
+            raise ConnectionError("the other process closed the socket")
         line += more
         if len(line) > MAX_MESSAGE:
-            raise ValueError("too much was said")
+            raise ValueError(f"a message of more than {MAX_MESSAGE} bytes")
     end.settimeout(None)
     message: dict[str, Any] = json.loads(line)
     return message
@@ -108,20 +108,20 @@ def _child(descriptor: int) -> int:
     with socket.socket(fileno=os.dup(descriptor)) as end:
         try:
             arguments = _read_message(end, START_TIMEOUT_S)
-        except ConnectionError:  # the parent has gone: there is nobody to tell
+        except ConnectionError:  # the parent has ended
             return 1
         try:
             assembled, metrics = assemble_arguments(arguments)
 
             def ready(broker: Broker) -> None:
-                told = {
+                answer = {
                     "bootstrap_servers": bootstrap_servers(broker),
                     "local_address": local_address(broker),
                     "cluster_id": broker.node.cluster_id,
                     "data_folder": str(assembled.folder),
                     "temporary": assembled.temporary,
                 }
-                _tell(end, told)
+                _tell(end, answer)
 
             run(assembled, ready, metrics_address=metrics, parent_pipe=descriptor)
         except StreamActorsError as error:
@@ -131,7 +131,7 @@ def _child(descriptor: int) -> int:
 
 
 def _tell(parent: socket.socket, message: dict[str, Any]) -> None:
-    """Send the parent a line, unless it has gone meanwhile: then its end of the pipe stops the broker."""
+    """Send the parent a line. If the parent has ended, the closed socket stops the broker."""
     with suppress(ConnectionError):
         parent.sendall(json.dumps(message).encode() + b"\n")
 

@@ -1,14 +1,14 @@
-"""`Cluster`: a broker to connect to, for the length of a `with` block. In this process or in one of its own.
+"""`Cluster`: a broker for the length of a `with` block, in this process or in one of its own.
 
-Owner: whoever made it. In this process it is up in milliseconds and shares the interpreter lock with the code around it; with
-`process=True` it has a process and a lock to itself. Either way it leaves nothing behind: no thread, socket, process or file.
+In this process the broker starts in milliseconds and shares the interpreter lock with the caller; with `process=True` it has a
+process and a lock of its own. When a `Cluster` is closed, no thread, socket, process or temporary file is left.
 """
 
 from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from streamactors.broker.errors import BrokerStartError
 
 if TYPE_CHECKING:
+    from streamactors.broker.acl import Acl
+    from streamactors.broker.cluster_doors import Doors
     from streamactors.broker.config.broker_config import Plain
+    from streamactors.broker.security.client_login import Door
 
-# what tests and demos want, and a long-lived broker does not
+# settings for tests and demos, not for a long-lived broker
 PROFILE: Final[Mapping[str, Plain]] = {
     "auto.create.topics.enable": True,
     "group.initial.rebalance.delay.ms": 0,
@@ -29,7 +32,7 @@ _ANY_PORT: Final = "127.0.0.1:0"
 
 
 class Running(Protocol):
-    """A broker that has been started, wherever it runs."""
+    """A running broker, in this process or another."""
 
     bootstrap_servers: str
     local_address: str
@@ -41,10 +44,13 @@ class Running(Protocol):
 
 
 class Cluster:
-    """One broker with real sockets on loopback; its data lies in a temporary folder unless `data` says where.
+    """One broker with real sockets on loopback. Its data is in the folder `data`, or in a temporary folder.
+
+    `users` are passwords by name, for logins by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN; `tls` encrypts with a certificate made for the run
+    (extra `tls`); `acls` turns the authoriser on, and what they do not allow is denied. `client_properties(user)` has what a client needs.
 
     `config` takes Apache Kafka's broker settings by name. `listen` is `host:port` or `NAME://host:port`, one or several; port 0
-    is a free one. Raises InvalidSetting or BrokerStartError when it cannot start.
+    stands for a free port. Raises InvalidSetting or BrokerStartError if the broker cannot start.
 
         with Cluster() as cluster:
             producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
@@ -61,10 +67,16 @@ class Cluster:
         config: Mapping[str, Plain] | None = None,
         pipelining: bool = True,
         metrics_port: str | int | None = None,
+        users: Mapping[str, str] | None = None,
+        tls: bool = False,
+        acls: Iterable[Acl] | None = None,
     ) -> None:
         if brokers != 1:
-            raise BrokerStartError(f"Cluster(brokers={brokers}): several brokers are not there yet; use one")
+            raise BrokerStartError(f"Cluster(brokers={brokers}): several brokers are not supported yet; use one")
+        if acls is not None and not users:
+            raise BrokerStartError("Cluster(acls=…) needs users: without logins every client is User:ANONYMOUS")
         self._in_own_process = process
+        self._doors = None if not users and not tls else _doors(users or {}, tls, acls)
         self._arguments: dict[str, Any] = {
             "listen": [listen] if isinstance(listen, str) else list(listen),
             "advertise": [advertise] if isinstance(advertise, str) else list(advertise),
@@ -72,11 +84,16 @@ class Cluster:
             "settings": {**PROFILE, "pipelining": pipelining, **(config or {})},
             "metrics": None if metrics_port is None else str(metrics_port),
         }
+        if self._doors is not None:
+            self._arguments["listen"] = self._doors.listen(self._arguments["listen"])
+            self._arguments["settings"] = {**PROFILE, **self._doors.settings(), **self._arguments["settings"]}
+            self._arguments["add_scram"] = self._doors.add_scram()
+            self._arguments["acls"] = self._doors.acls or []
         self._running: Running | None = None
         self._finalizer: weakref.finalize[[int, Running], Cluster] | None = None
 
     def start(self) -> Self:
-        """Start the broker; return when it can be connected to."""
+        """Start the broker; return when it accepts connections."""
         if self._running is None:
             if self._in_own_process:
                 from streamactors.broker.child_process import ChildBroker
@@ -86,19 +103,21 @@ class Cluster:
                 from streamactors.broker.embedded import EmbeddedBroker
 
                 self._running = EmbeddedBroker(self._arguments)
-            # someone may never call close: at the latest, the end of this process does
+            # closes the broker at the latest when this process ends
             self._finalizer = weakref.finalize(self, _close_in, os.getpid(), self._running)
         return self
 
     def close(self) -> None:
-        """Stop the broker and remove its temporary folder. More calls do nothing, nor do those of a forked process."""
+        """Stop the broker and remove its temporary folder. Further calls do nothing, nor do calls in a forked process."""
         self._running = None
         if self._finalizer is not None:
             self._finalizer()
+        if self._doors is not None:
+            self._doors.close()
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given as `bootstrap.servers`."""
+        """The value of the clients' `bootstrap.servers`."""
         return self._started().bootstrap_servers
 
     @property
@@ -108,29 +127,41 @@ class Cluster:
 
     @property
     def data_folder(self) -> Path:
-        """Where the logs are."""
+        """The folder of the logs."""
         return self._started().data_folder
 
     @property
     def pid(self) -> int:
-        """The process the broker runs in."""
+        """The id of the broker's process."""
         return self._started().pid
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic; it can be written to on return. Raises BrokerError with Kafka's text when it cannot be."""
+        """Create a topic and wait until it accepts records. Raises BrokerError with Kafka's error text."""
         from streamactors.broker.wire_request import create_topic
 
-        create_topic(self._started().local_address, name, partitions, config or {})
+        create_topic(self._started().local_address, name, partitions, config or {}, self._door())
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic if it is there."""
+        """Delete a topic if it exists."""
         from streamactors.broker.wire_request import delete_topic
 
-        delete_topic(self._started().local_address, name)
+        delete_topic(self._started().local_address, name, self._door())
+
+    def client_properties(self, user: str | None = None, *, mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
+        """Return librdkafka's properties of a client of this cluster: address, protocol, authority, and the user's login.
+
+        `mechanism` is SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. Raises BrokerStartError for a user that the cluster does not have."""
+        address = {"bootstrap.servers": self.bootstrap_servers}
+        return address if self._doors is None else {**address, **self._doors.client_properties(user, mechanism)}
+
+    def _door(self) -> Door | None:
+        return None if self._doors is None else self._doors.owner()
 
     def _started(self) -> Running:
         if self._running is None:
-            raise BrokerStartError("this Cluster does not run; use it as `with Cluster() as cluster:` or call start()")
+            raise BrokerStartError(
+                "this Cluster is not running; use it as `with Cluster() as cluster:` or call start()"
+            )
         return self._running
 
     def __enter__(self) -> Self:
@@ -142,7 +173,7 @@ class Cluster:
         self.close()
 
     async def __aenter__(self) -> Self:
-        import asyncio  # only for those who have it already
+        import asyncio  # only if the caller uses it already
 
         return await asyncio.to_thread(self.start)
 
@@ -159,6 +190,12 @@ class Cluster:
 
 
 def _close_in(pid: int, running: Running) -> None:
-    """Close a broker, if this is the process that started it: a fork that ends must not take it from its parent."""
+    """Close a broker if this process started it: a fork that ends must not close its parent's broker."""
     if os.getpid() == pid:
         running.close()
+
+
+def _doors(users: Mapping[str, str], tls: bool, acls: Iterable[Acl] | None) -> Doors:
+    from streamactors.broker.cluster_doors import Doors
+
+    return Doors(users, tls, acls)

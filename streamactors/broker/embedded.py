@@ -1,4 +1,4 @@
-"""A broker in the process of whoever wants it."""
+"""A broker in the caller's process."""
 
 from __future__ import annotations
 
@@ -13,37 +13,39 @@ from streamactors.broker.startup import Assembled, assemble, parse_address_of_me
 
 
 def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, tuple[str, int] | None]:
-    """Return what a Cluster's arguments come to: the configuration, and where metrics are served."""
+    """Return the configuration of a Cluster's arguments, and the address of its metrics."""
     metrics = arguments["metrics"]
     assembled = assemble(
         listen=arguments["listen"],
         advertise=arguments["advertise"],
         data=arguments["data"],
         settings=arguments["settings"],
+        add_scram=arguments.get("add_scram", ()),
+        acls=arguments.get("acls", ()),
     )
     return assembled, None if metrics is None else parse_address_of_metrics(metrics)
 
 
 def bootstrap_servers(broker: Broker) -> str:
-    """Return the addresses that clients are told to use, by comma."""
+    """Return the advertised addresses, separated by commas."""
     return ",".join(address(each.advertised_host, each.advertised_port) for each in broker.node.listeners)
 
 
-_LOOPBACK: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised, never listened on
+_LOOPBACK: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never listened on
 
 
 def local_address(broker: Broker) -> str:
-    """Return where the broker's own machine reaches it, whatever other machines are told."""
+    """Return the address of the broker on its own machine, whatever it advertises."""
     first = broker.node.listeners[0]
     return address(_LOOPBACK.get(first.host, first.host), first.port)
 
 
 class EmbeddedBroker:
-    """Started when made; `close` ends it."""
+    """Starts when it is made; `close` stops it."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._assembled, metrics = assemble_arguments(arguments)
-        self._broker = Broker(self._assembled.config, self._assembled.folder)
+        self._broker = Broker(self._assembled.config, self._assembled.folder, first=self._assembled.first)
         self._metrics: Any = None
         try:
             self._broker.start()
@@ -61,7 +63,7 @@ class EmbeddedBroker:
         self.pid = os.getpid()
 
     def close(self) -> None:
-        """Stop everything and remove what was temporary."""
+        """Stop the broker and remove a temporary folder."""
         if self._metrics is not None:
             self._metrics.close()
         self._broker.stop()

@@ -1,18 +1,18 @@
 """Kafka's protocol error codes, and the exceptions of the broker that carry them.
 
-Every exception below becomes one error code of a response; its text is the response's error message. The numbers and
-names are those of the Kafka protocol ("Error Codes" in its protocol guide).
+Each exception stands for one error code of a response, and its text is the response's error message. Numbers and names are those
+of the Kafka protocol ("Error Codes" in the protocol guide).
 
 BrokerError
 ├── CorruptMessage, MessageTooLarge, RecordListTooLarge, InvalidRecord, InvalidTimestamp, NotOneBatch   a produced batch is wrong
 ├── UnsupportedCompressionType, UnsupportedForMessageFormat
-├── OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState                   the producer's state says no
+├── OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState                   the producer's state forbids it
 ├── TransactionCoordinatorFenced
 ├── OffsetOutOfRange                                                                         a read beyond the log
-├── FencedLeaderEpoch                                                                        leadership has moved on
-├── StorageError                                                                             the disk said no
+├── FencedLeaderEpoch                                                                        the leader has changed
+├── StorageError                                                                             the disk failed
 └── InvalidRequest, PolicyViolation                                                          the request itself
-BrokerStartError                         no broker: one line, exit code 2
+BrokerStartError                         the broker cannot start: one line, exit code 2
 """
 
 from __future__ import annotations
@@ -166,7 +166,16 @@ class ErrorCode(IntEnum):
 class BrokerError(StreamActorsError):
     """An error that a response reports with `code`; its text is the response's error message."""
 
-    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+    code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class Refusal(BrokerError):
+    """A request, or one item of a request, is refused with `code`. `message` is None if the code says everything."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(code.name if message is None else message)
+        self.code = code
+        self.message = message
 
 
 class OffsetOutOfRange(BrokerError):
@@ -194,7 +203,7 @@ class RecordListTooLarge(BrokerError):
 
 
 class UnsupportedForMessageFormat(BrokerError):
-    """The batch's format version cannot carry what was asked."""
+    """The batch's format version does not support the request."""
 
     code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
@@ -206,14 +215,14 @@ class UnsupportedCompressionType(BrokerError):
 
 
 class RecordError(NamedTuple):
-    """One refused record: its position in the batch, from 0, and why."""
+    """One refused record: its position in the batch, from 0, and the reason."""
 
     batch_index: int
     message: str
 
 
 class InvalidRecord(BrokerError):
-    """A batch, or some of its records, broke a rule. `record_errors` names the records if it is about single ones."""
+    """A batch, or some of its records, is illegal. `record_errors` names single records."""
 
     code = ErrorCode.INVALID_RECORD
 
@@ -223,7 +232,7 @@ class InvalidRecord(BrokerError):
 
 
 class NotOneBatch(InvalidRecord):
-    """What came for a partition is not exactly one batch of the current format: refused without a look at the log."""
+    """The data for a partition is not exactly one batch of the current format. Refused before the log is read."""
 
 
 class InvalidTimestamp(InvalidRecord):
@@ -263,7 +272,7 @@ class FencedLeaderEpoch(BrokerError):
 
 
 class StorageError(BrokerError):
-    """The disk refused, or the partition is offline since it did."""
+    """The disk failed, or the partition is offline because of an earlier failure."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -281,6 +290,6 @@ class PolicyViolation(BrokerError):
 
 
 class BrokerStartError(StreamActorsError):
-    """The broker cannot start: one line that names the thing, the value and the way out; the command exits with 2."""
+    """The broker cannot start. One line names the thing, the value and the way out; the command exits with 2."""
 
     exit_code: ClassVar[int] = 2

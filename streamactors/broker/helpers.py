@@ -1,4 +1,4 @@
-"""Helper threads of the data plane: work that would make everybody wait, such as a read from a cold disk."""
+"""Helper threads for work that would block the data plane, such as a read from a cold disk."""
 
 from __future__ import annotations
 
@@ -14,9 +14,23 @@ T = TypeVar("T")
 _THREADS: Final = 4
 
 
+def call_on(dispatcher: Dispatcher, fn: Callable[[], T], timeout_s: float | None = None) -> T:
+    """Return what `fn` returns, or raise its error, after a call on the dispatcher's thread. Raises TimeoutError."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(fn())
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
+            done.set_exception(error)
+
+    dispatcher.execute(run)
+    return done.result(timeout_s)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """What came of it: a value or an error."""
+    """The outcome of a function: a value or an error."""
 
     value: T | None = None
     error: BaseException | None = None
@@ -29,15 +43,14 @@ class Outcome(Generic[T]):
 
 
 class Helpers:
-    """A few threads, started when they are first needed."""
+    """A few threads, started on first use."""
 
     def __init__(self, data_plane: Dispatcher) -> None:
         self._data_plane = data_plane
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"{data_plane.name}-helper")
 
     def run(self, fn: Callable[[], T], then: Callable[[Outcome[T]], object]) -> None:
-        """Call `fn()` on a helper thread, then `then(outcome)` on the data plane (not at all once the broker has
-        stopped)."""
+        """Call `fn()` on a helper thread, then `then(outcome)` on the data plane, unless the broker has stopped."""
 
         def deliver(future: Future[T]) -> None:
             error = future.exception()
@@ -45,10 +58,10 @@ class Helpers:
             try:
                 self._data_plane.execute(lambda: then(outcome))
             except DispatcherStopped:
-                pass  # nobody waits for it any more
+                pass  # the broker has stopped
 
         self._pool.submit(fn).add_done_callback(deliver)
 
     def stop(self) -> None:
-        """Finish what runs, drop what waits."""
+        """Finish the running functions, drop the waiting ones."""
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,17 +1,16 @@
-"""Prometheus' /metrics and a /ready probe over HTTP, for a broker that was asked for them.
+"""Prometheus' /metrics and a /ready probe over HTTP.
 
-Owner: a thread of its own; a request for metrics asks the data plane for a sample and waits for it, so an answer also says
-that the data plane is alive. Listens on loopback unless a host is given.
+Owner: a thread of its own. A request for metrics waits for a sample from the data plane, so an answer also shows that the data
+plane is alive. Listens on loopback unless a host is given.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -19,18 +18,17 @@ from prometheus_client.registry import CollectorRegistry
 
 from streamactors.broker.broker_metrics import sample
 from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.helpers import call_on
 
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
-
-T = TypeVar("T")
 
 ANSWER_WITHIN_S: Final = 5.0
 CLIENT_TIMEOUT_S: Final = 10.0
 
 
 class MetricsEndpoint:
-    """Serves until it is closed. Raises BrokerStartError when the address cannot be had."""
+    """Serves until it is closed. Raises BrokerStartError if the address is not available."""
 
     def __init__(self, node: Node, address: tuple[str, int]) -> None:
         registry = CollectorRegistry()
@@ -47,7 +45,7 @@ class MetricsEndpoint:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop serving and give the address back."""
+        """Stop serving and free the address."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -66,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     timeout = CLIENT_TIMEOUT_S
 
-    def do_HEAD(self) -> None:  # probes that want the status alone
+    def do_HEAD(self) -> None:  # for probes that read only the status
         self.do_GET()
 
     def do_GET(self) -> None:
@@ -75,10 +73,10 @@ class _Handler(BaseHTTPRequestHandler):
             if path == "/metrics":
                 self._answer(HTTPStatus.OK, generate_latest(self.server.registry), CONTENT_TYPE_LATEST)
             elif path in ("/ready", "/healthz"):
-                on_data_plane(self.server.node, lambda: None)
+                call_on(self.server.node.data_plane, lambda: None, ANSWER_WITHIN_S)
                 self._answer(HTTPStatus.OK, b"ready\n")
             else:
-                self._answer(HTTPStatus.NOT_FOUND, b"there are /metrics and /ready\n")
+                self._answer(HTTPStatus.NOT_FOUND, b"not found; use /metrics or /ready\n")
         except TimeoutError:
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"the broker does not answer\n")
 
@@ -91,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Keep scrapes out of the log."""
+        """Do not log scrapes."""
 
 
 class _Collector:
@@ -99,7 +97,7 @@ class _Collector:
         self._node = node
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        for metric in on_data_plane(self._node, lambda: sample(self._node)):
+        for metric in call_on(self._node.data_plane, lambda: sample(self._node), ANSWER_WITHIN_S):
             family = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
             made = family(metric.name, metric.doc, labels=metric.labels)
             for labels, value in metric.samples:
@@ -107,18 +105,4 @@ class _Collector:
             yield made
 
     def describe(self) -> list[Any]:
-        return []  # nothing is known before the first sample; the registry must not take one to find out
-
-
-def on_data_plane(node: Node, fn: Callable[[], T]) -> T:
-    """Return what `fn` returns on the data plane's thread. Raises TimeoutError when it is not served in time."""
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(fn())
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-            done.set_exception(error)
-
-    node.data_plane.execute(run)
-    return done.result(ANSWER_WITHIN_S)
+        return []  # otherwise the registry takes a sample at registration

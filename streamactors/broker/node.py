@@ -1,59 +1,82 @@
-"""The node: everything of one broker that a handler can reach.
+"""The node: the parts of one broker that a handler can use.
 
-Owner: `server.Broker` fills it in; afterwards it does not change, except for what its parts do themselves. Unless a
-part says otherwise it is used on the data plane's thread only."""
+Owner: `server.Broker` sets the fields while it starts. Handlers read them on the data plane's thread."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatcher import Dispatcher
-from streamactors.broker.api import Routes
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.helpers import Helpers
+from streamactors.broker.controller.command import Command
+from streamactors.broker.group.groups import Groups
+from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.network.listener import Listener
-from streamactors.broker.purgatory import Purgatory
-from streamactors.broker.security import AllowAll, Authoriser
-from streamactors.clock import Clock
-
-if TYPE_CHECKING:
-    from streamactors.broker.log.manager import LogManager
-    from streamactors.broker.network.processor import Processor
-    from streamactors.broker.producer_ids import ProducerIds
-    from streamactors.broker.replication.partitions import Partitions
+from streamactors.broker.network.processor import Processor
+from streamactors.broker.producer_ids import ProducerIds
+from streamactors.broker.replication.partition_table import PartitionTable
+from streamactors.broker.runtime import Runtime
+from streamactors.broker.security.acl_authoriser import AclAuthoriser, super_users_of
+from streamactors.broker.security.rights import AllowAll, Authoriser
+from streamactors.broker.transaction.transactions import Transactions
 
 
-class Node:
+class Served(Protocol):
+    """The table of APIs for ApiVersions."""
+
+    @property
+    def ranges(self) -> Sequence[tuple[int, int, int]]: ...
+
+
+FORWARDED: Final = frozenset({19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 51, 55})
+"""Requests that only the active controller can serve: CreateTopics, DeleteTopics, CreateAcls, DeleteAcls, AlterConfigs,
+CreatePartitions, ElectLeaders, IncrementalAlterConfigs, AlterPartitionReassignments, ListPartitionReassignments,
+AlterUserScramCredentials, DescribeQuorum."""
+
+
+class Commands(Protocol):
+    """Carries out commands: the controller in this process, or the way to one in another process."""
+
+    def start(self) -> None: ...
+
+    def register(self, endpoints: Iterable[Endpoint]) -> None: ...
+
+    def submit(self, command: Command, reply: Callable[[Any], object]) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Forwards(Protocol):
+    """Sends requests to the active controller as they are: `forwarding.Forwarding`."""
+
+    def forward(self, request: Any, frame: memoryview) -> None: ...
+
+
+class Node(Runtime):
     """The parts of a broker, by name."""
 
-    node_id: int
-    cluster_id: str
-    logs: LogManager
     processor: Processor
-    partitions: Partitions
+    partitions: PartitionTable
     producer_ids: ProducerIds
-    controller: Any
-    groups: Any
-    transactions: Any
+    controller: Commands
+    groups: Groups
+    transactions: Transactions
 
-    def __init__(self, config: BrokerConfig, data_plane: Dispatcher, routes: Routes) -> None:
-        self.config = config
-        self.data_plane = data_plane
-        self.clock: Clock = data_plane.clock
-        self.routes = routes
-        self.helpers = Helpers(data_plane)
+    def __init__(self, config: BrokerConfig, data_plane: Dispatcher, served: Served) -> None:
+        super().__init__(config, data_plane)
+        self.served = served
         self.authoriser: Authoriser = AllowAll()
+        self.acls: AclAuthoriser | None = None
+        if config.authorizer_class_name:
+            self.acls = self.authoriser = AclAuthoriser(
+                super_users_of(config.super_users), everyone_without_entries=config.allow_everyone_if_no_acl_found
+            )
         self.listeners: list[Listener] = []
-        self.produce_purgatory = Purgatory("Produce", data_plane, config.producer_purgatory_purge_interval_requests)
-        self.fetch_purgatory = Purgatory("Fetch", data_plane, config.fetch_purgatory_purge_interval_requests)
-        self.purgatories: Final = (self.fetch_purgatory, self.produce_purgatory)
-        self.controller = None
-        self.groups = None
-        self.transactions = None
+        self.forwarding: Forwards | None = None  # set if the controllers are other processes
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
-        """Return (host, port) that clients of this listener are told to connect to. Raises KeyError if there is no such
-        listener."""
+        """Return the advertised (host, port) of a listener. Raises KeyError if there is no such listener."""
         for listener in self.listeners:
             if listener.name == listener_name:
                 return listener.advertised_host, listener.advertised_port

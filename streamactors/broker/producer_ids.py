@@ -1,38 +1,35 @@
-"""Producer ids: blocks of a thousand from the controller, handed out one by one.
+"""Producer ids, from blocks of a thousand that the controller reserves.
 
-Owner: the data plane. A block is durable in the metadata log before its first id is used, so no id is ever given twice;
-what is left of a block when the broker stops is lost, as in Apache Kafka (KIP-730)."""
+Owner: the data plane. A block is durable in the metadata log before its first id is used, so ids are unique. The rest of a block
+is lost when the broker stops, as in Apache Kafka (KIP-730)."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from streamactors.broker.controller.command import AllocateProducerIds, ProducerIdBlock
 
-if TYPE_CHECKING:
-    from streamactors.broker.node import Node
-
 
 class ProducerIds:
-    """Hands out ids."""
+    """Allocates ids."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, submit: Callable[[AllocateProducerIds, Callable[[Any], object]], object]) -> None:
+        self._submit = submit
         self._next = 0
         self._end = 0
         self._waiting: deque[Callable[[int | None], object]] = deque()
 
     def next(self, then: Callable[[int | None], object]) -> None:
-        """Call `then(producer_id)` with a new id, now or when the controller has given a new block; None: it cannot."""
+        """Call `then` with a new id, now or when the controller has reserved a block; with None if that fails."""
         if self._next < self._end:
             self._next += 1
             then(self._next - 1)
             return
         self._waiting.append(then)
         if len(self._waiting) == 1:
-            self._node.controller.submit(AllocateProducerIds(), self._got)
+            self._submit(AllocateProducerIds(), self._got)
 
     def _got(self, answer: object) -> None:
         waiting, self._waiting = self._waiting, deque()

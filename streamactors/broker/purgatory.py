@@ -1,14 +1,12 @@
-"""Purgatory: where requests wait until something happens or their time is up.
+"""Purgatory: where requests wait for a condition, with a deadline.
 
-Owner: the thread of one dispatcher; nothing here has a lock. A delayed operation is watched under every key that could
-complete it and has one timer in a timing wheel. Whoever completes it first wins; every other attempt, and its timer,
-come to nothing.
+Owner: the thread of one dispatcher, without locks. A delayed operation is watched under every key that can complete it, and has
+one timer in a timing wheel. The first completion counts; all other attempts, and the timer, do nothing.
 
-A completed operation stays in the lists of its other keys until somebody walks them, so the lists are swept when an
-estimate says that more than `purge_interval` of them are dead, and more than wait: a sweep then costs each dead entry
-two looks at most. The estimate counts operations watched since the last sweep minus the timers pending, and can only
-overshoot. Source: Kafka's DelayedOperationPurgatory. Kafka spreads its keys over 512 locked shards; one thread needs
-none."""
+A completed operation stays in the lists of its other keys until they are walked. The lists are swept when an estimate says that
+more than `purge_interval` entries are dead and that more are dead than wait, so a sweep costs at most two checks per dead entry.
+The estimate (operations watched since the last sweep, less the pending timers) is never too low.
+Source: Kafka's DelayedOperationPurgatory, without its 512 locked shards, which one thread does not need."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _log = logging.getLogger("streamactors.broker.purgatory")
 
 
 class Alarms(Protocol):
-    """What a purgatory needs of its dispatcher."""
+    """The part of a dispatcher that a purgatory uses."""
 
     @property
     def clock(self) -> Clock: ...
@@ -32,15 +30,14 @@ class Alarms(Protocol):
 
 
 def _unused() -> None:
-    raise AssertionError("operations are claimed from the wheel, never called")
+    raise AssertionError("the purgatory collects operations from the wheel; the wheel must not call them")
 
 
 class DelayedOperation(Timer):
-    """Something that completes when a condition holds, or after `delay_ms`.
+    """An operation that completes when a condition holds, or after `delay_ms`.
 
-    Subclasses define `try_complete`, which calls `force_complete` when the condition holds and returns what it
-    returned, and `on_complete`, which runs exactly once. `on_expiration` runs after `on_complete` when it was the time
-    that won."""
+    Subclasses define `try_complete`, which returns `force_complete()` if the condition holds, and `on_complete`, which runs
+    exactly once. `on_expiration` runs after `on_complete` if the deadline completed the operation."""
 
     __slots__ = ("_again", "_purgatory", "_trying", "completed", "delay_ms")
 
@@ -55,22 +52,22 @@ class DelayedOperation(Timer):
         self._again = False
 
     def try_complete(self) -> bool:
-        """Complete if the condition holds; return whether this call did it."""
+        """Complete if the condition holds; return whether this call completed the operation."""
         raise NotImplementedError
 
     def try_complete_for(self, key: Hashable) -> bool:
-        """As `try_complete`, knowing that only what `key` stands for can have changed."""
+        """As `try_complete`, if only the state behind `key` can have changed."""
         return self.try_complete()
 
     def on_complete(self) -> None:
-        """Carry out the completion."""
+        """Called once at completion."""
         raise NotImplementedError
 
     def on_expiration(self) -> None:
-        """Note that the time ran out."""
+        """Called after `on_complete` if the deadline passed."""
 
     def force_complete(self) -> bool:
-        """Complete, whatever the condition. True for exactly one caller ever, and that call runs `on_complete`."""
+        """Complete without a check. Exactly one call returns True, and that call runs `on_complete`."""
         if self.completed:
             return False
         self.completed = True
@@ -81,11 +78,11 @@ class DelayedOperation(Timer):
         return True
 
     def attempt(self, key: Hashable = None) -> bool:
-        """Try to complete, because of a change of `key`; return whether this call did it. Safe against itself."""
+        """Try to complete after a change of `key`; return whether this call completed the operation. Reentrant."""
         if self.completed:
             return False
-        # An operation whose try_complete leads back to itself (an answer lets the next request in, which appends, which
-        # checks the watchers) is tried once more afterwards: what changed meanwhile must not be missed.
+        # try_complete -> answer -> next request of the connection -> append -> check of the watchers -> this attempt again:
+        # note it, and try once more afterwards, because the condition may have changed meanwhile.
         if self._trying:
             self._again = True
             return False
@@ -105,17 +102,16 @@ class DelayedOperation(Timer):
 class _Watchers:
     """The operations watched under one key, in order of arrival."""
 
-    __slots__ = ("again", "key", "operations", "walked", "walking")
+    __slots__ = ("again", "key", "operations", "walking")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.operations: list[DelayedOperation] = []
-        self.walked: list[DelayedOperation] = []
         self.walking = False
         self.again = False
 
     def complete(self) -> int:
-        """Try every operation; return how many of them this completed."""
+        """Try every operation; return the number completed by this call."""
         if self.walking:
             self.again = True
             return 0
@@ -125,19 +121,18 @@ class _Watchers:
             self.again = True
             while self.again:
                 self.again = False
-                self.walked, self.operations = self.operations, []
+                walked, self.operations = self.operations, []
                 waiting = []
-                for operation in self.walked:
+                for operation in walked:
                     if operation.completed:
                         continue
                     if _try(operation, self.key):
                         completed += 1
                     elif not operation.completed:
                         waiting.append(operation)
-                self.operations[:0] = waiting  # before those that came meanwhile
+                self.operations[:0] = waiting  # before the operations that were added meanwhile
         finally:
             self.walking = False
-            self.walked = []
         return completed
 
     def purge(self) -> None:
@@ -148,7 +143,7 @@ def _try(operation: DelayedOperation, key: Hashable) -> bool:
     try:
         return operation.attempt(key)
     except Exception:  # noqa: BLE001 - logged
-        # It stays watched, or is completed already; the operations behind it must not suffer.
+        # The operation stays watched unless it is completed. The operations after it must be tried.
         _log.exception("%s: trying to complete it failed", type(operation).__name__)
         return False
 
@@ -163,7 +158,7 @@ class Purgatory:
         self._now_ms = alarms.clock.now_ms
         self._wheel: Final = TimingWheel(self._now_ms)
         self.watchers: Final[dict[Hashable, _Watchers]] = {}
-        """What waits, by key: who is not in it need not be told of. Only the purgatory changes it."""
+        """The waiting operations by key: a change of any other key completes nothing. Read-only outside."""
         self._estimate = 0
         self._alarm: Timer | None = None
         self._alarm_ms = float("inf")
@@ -176,7 +171,7 @@ class Purgatory:
         return sum(len(watchers.operations) for watchers in self.watchers.values())
 
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
-        """Complete the operation now if it can be, else let it wait under `keys`. Returns whether it is completed."""
+        """Complete the operation if its condition holds, otherwise watch it under `keys`. Return whether it is completed."""
         if operation.attempt() or operation.completed:
             return True
         table = self.watchers
@@ -186,7 +181,7 @@ class Purgatory:
                 watchers = table[key] = _Watchers(key)
             watchers.operations.append(operation)
         self._estimate += 1
-        # Between the first attempt and the last watch list nobody would have told it of a change.
+        # A change between the first attempt and the last watch list would be missed.
         if operation.attempt() or operation.completed:
             return True
         operation.deadline_ms = self._now_ms() + max(operation.delay_ms, 0)
@@ -200,7 +195,7 @@ class Purgatory:
         return False
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Something about `key` has changed: try what waits for it. Returns how many operations that completed."""
+        """Try the operations that wait for `key`; return the number completed by this call."""
         watchers = self.watchers.get(key)
         if watchers is None:
             return 0
@@ -209,15 +204,8 @@ class Purgatory:
             del self.watchers[key]
         return completed
 
-    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Stop watching `key`; return the operations that still wait, for the caller to complete."""
-        watchers = self.watchers.pop(key, None)
-        if watchers is None:
-            return []
-        return [each for each in watchers.walked + watchers.operations if not each.completed]
-
     def advance(self) -> int:
-        """Expire what is due; return how many operations that completed. The alarm calls it; tests may."""
+        """Expire due operations; return the number completed by this call. Called by the alarm and by tests."""
         expired = 0
         for operation in self._wheel.collect(self._now_ms()):
             assert isinstance(operation, DelayedOperation)
@@ -225,7 +213,7 @@ class Purgatory:
         return expired
 
     def close(self) -> None:
-        """Forget everything that waits, without completing it."""
+        """Drop all waiting operations without completing them."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm_ms = float("-inf")
@@ -256,8 +244,7 @@ class Purgatory:
             self._set_alarm(deadline_ms)
 
     def _purge(self) -> None:
-        # First the estimate, then the sweep: what completes during the sweep counts as dead already, so the estimate
-        # can be too high, never too low.
+        # The estimate is set before the sweep: an operation that completes during the sweep makes it too high, never too low.
         self._estimate = self.delayed
         for key, watchers in list(self.watchers.items()):
             if not watchers.walking:

@@ -1,20 +1,22 @@
 """A request on its way through the broker.
 
-Owner: the data plane. A request stands in its connection's queue from the moment it is read until its answer leaves,
-and answers leave in the order of the requests."""
+Owner: the data plane. A request is in its connection's queue from the time it is read until its answer is sent. Answers are sent
+in the order of the requests."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 from streamactors.actors.dispatcher import DispatcherStopped
-from streamactors.broker.api import Api
+from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.protocol.api_keys import NAMES
 from streamactors.broker.protocol.header import RequestHeader, response_frame
-from streamactors.broker.security import Operation, ResourceType
+from streamactors.broker.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from streamactors.broker.network.connection import Connection
@@ -22,23 +24,36 @@ if TYPE_CHECKING:
     from streamactors.broker.network.output import Part
     from streamactors.broker.node import Node
 
+P = ParamSpec("P")
+
 
 @cache
 def messages() -> ModuleType:
-    """The general codec, loaded on first use: ApiVersions, Produce and Fetch do without it."""
+    """Return the general codec, which is imported on first use: Produce and Fetch do not need it."""
     return import_module("streamactors.broker.protocol.messages")
 
 
 _log = logging.getLogger("streamactors.broker.request")
 
 
+class Answering(Protocol):
+    """The part of an Api that answers a request."""
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def encode(self) -> Callable[[Any, int, int], list[Part]] | None: ...
+    @property
+    def refuse(self) -> Callable[[Request, ErrorCode], Any] | None: ...
+
+
 class Request:
-    """What a handler gets. `message` is the decoded request; everything else says where it came from."""
+    """The argument of a handler. `message` is the decoded request."""
 
     __slots__ = (
+        "_api",
         "_header",
         "answered",
-        "api",
         "connection",
         "correlation_id",
         "message",
@@ -55,7 +70,7 @@ class Request:
         node: Node,
         connection: Connection,
         header: tuple[int, int, int, str | None, int],
-        api: Api,
+        api: Answering,
         size: int,
         received_at_ms: float,
     ) -> None:
@@ -64,7 +79,7 @@ class Request:
         self._header = header
         self.version = header[1]
         self.correlation_id = header[2]
-        self.api = api
+        self._api = api
         self.message: Any = None
         self.size = size
         self.received_at_ms = received_at_ms
@@ -74,28 +89,39 @@ class Request:
 
     @property
     def header(self) -> RequestHeader:
-        """What the request began with."""
+        """The header of the request."""
         return RequestHeader._make(self._header)
 
     @property
+    def name(self) -> str:
+        """The API's name and version, as in `Fetch v12`."""
+        words = NAMES.get(self._header[0], "unknown").split("_")
+        return f"{''.join(word.capitalize() for word in words)} v{self._header[1]}"
+
+    @property
     def listener(self) -> Listener:
-        """The listener that the connection came in by."""
+        """The listener of the connection."""
         return self.connection.listener
 
     @property
     def principal(self) -> str:
-        """Who asks, as Kafka writes it."""
+        """The principal of the connection, in Kafka's form."""
         return self.connection.principal
 
     def allowed(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether whoever asks may do this."""
+        """Whether the principal may do this."""
         connection = self.connection
         return self.node.authoriser.allowed(connection.principal, connection.host, operation, resource_type, name)
 
-    def answer(self, answer: Any) -> None:
-        """Give the answer: a dictionary, or what the API's own encoder takes. Thread-safe; exactly once.
+    def allowed_on_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether the principal may do this on at least one resource of the type."""
+        connection = self.connection
+        return self.node.authoriser.allowed_on_any(connection.principal, connection.host, operation, resource_type)
 
-        If the client has gone it is dropped."""
+    def answer(self, answer: Any) -> None:
+        """Answer with a dictionary, or the argument of the API's own encoder. Thread-safe; exactly once.
+
+        The answer is dropped if the client has disconnected."""
         data_plane = self.node.data_plane
         if data_plane.in_thread():
             self.answer_here(answer)
@@ -103,7 +129,65 @@ class Request:
         try:
             data_plane.execute(partial(self.answer_here, answer))
         except DispatcherStopped:
-            pass  # the broker has stopped, and the connection with it
+            pass  # the broker has stopped, and the connection is closed
+
+    def answer_with(self, body: Callable[P, Any]) -> Callable[P, None]:
+        """Return a reply function, to be called later with a result. It answers with `body(result)`.
+
+        If `body` returns None, another reply function answers. If `body` raises, the request is refused, and the caller of
+        the reply function does not see the error."""
+
+        def reply(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                answer = body(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - a bug of the handler must not leave the client waiting
+                self.fail(error)
+                return
+            if answer is not None:
+                self.answer(answer)
+
+        return reply
+
+    def fail(self, error: Exception) -> None:
+        """Answer a request whose handler raised."""
+        if isinstance(error, BrokerError):
+            self.refuse(error.code, str(error))
+        else:
+            _log.error("%r failed", self, exc_info=error)
+            self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def refuse(self, code: ErrorCode, message: str | None = None) -> None:
+        """Answer with one error for everything asked. Closes the connection if the response has no field for it."""
+        if self.answered:
+            return
+        refuse = self._api.refuse
+        try:
+            if refuse is not None:
+                answer = refuse(self, code)
+            elif self._api.encode is None and self._has_field("error_code"):
+                answer = {"error_code": code}
+                if message is not None and self._has_field("error_message"):
+                    answer["error_message"] = message
+            else:
+                self.connection.close(f"{self.name} failed with {code.name}")
+                return
+        except Exception:  # noqa: BLE001 - a bug of the handler must not leave the client waiting
+            _log.exception("%r: refusing it with %s failed", self, code.name)
+            self.connection.close(f"{self.name} failed")
+            return
+        self.answer(answer)
+
+    def _has_field(self, name: str) -> bool:
+        """Whether this version of the response has a field of this name at its top."""
+        from streamactors.broker.protocol.schema import load_struct
+
+        struct = load_struct(self._api.key, self.version, "response")
+        return any(field.name == name for field in struct.fields)
+
+    def answer_raw(self, parts: list[Part]) -> None:
+        """Answer with a whole frame that another broker has encoded. On the data plane's thread."""
+        if not self.answered:
+            self._finish(parts)
 
     def no_answer(self) -> None:
         """End the request without a response."""
@@ -111,12 +195,12 @@ class Request:
 
     def answer_here(self, answer: Any) -> None:
         """As `answer`, on the data plane's thread."""
-        encode = self.api.encode
+        encode = self._api.encode
         try:
             if encode is not None:
                 parts = encode(answer, self.version, self.correlation_id)
             else:
-                key = self.api.key
+                key = self._api.key
                 body = messages().encode_response(key, self.version, answer)
                 parts = [response_frame(key, self.version, self.correlation_id, body)]
         except Exception as error:  # noqa: BLE001 - a bug of the handler must not leave the client waiting

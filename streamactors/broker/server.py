@@ -1,18 +1,18 @@
-"""The server: one broker, put together from its parts, started and stopped.
+"""The server: makes one broker from its parts, starts it and stops it.
 
-Owner: whoever made it. Order of starting: logs (lock, recovery), controller (replays the metadata, hosts partitions),
-listeners bound, this broker registered, coordinators, and only then the first connection is accepted. Stopping goes the
-other way."""
+Order of the start: logs (lock, recovery), controller (reads the metadata, hosts partitions), listeners bound, this broker
+registered, coordinators; then the first connection is accepted. The stop has the reverse order. A member of a cluster is unfenced
+last and leaves the cluster first, while it still serves."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.cell import Cell
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
@@ -20,42 +20,61 @@ from streamactors.broker import apis
 from streamactors.broker.api import Routes
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.listeners import listener_specs
+from streamactors.broker.controller.command import Command
+from streamactors.broker.controller.command import Outcome as CommandOutcome
 from streamactors.broker.controller.controller import Controller
-from streamactors.broker.controller.delta import ImageDelta
-from streamactors.broker.controller.metadata_record import Endpoint
 from streamactors.broker.dispatch import Dispatch
-from streamactors.broker.errors import BrokerStartError, StorageError
+from streamactors.broker.errors import BrokerStartError, ErrorCode, StorageError
 from streamactors.broker.group.groups import Groups
+from streamactors.broker.helpers import call_on
 from streamactors.broker.log.config import LogConfig, ManagerConfig
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool, Outcome
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log_housekeeping import LogHousekeeping
+from streamactors.broker.metadata.delta import ImageDelta
+from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.metadata_publisher import MetadataPublisher
 from streamactors.broker.network.acceptor import Acceptor
 from streamactors.broker.network.limits import Limits
-from streamactors.broker.network.network_actors import AcceptorActor, Adopt, ProcessorActor, Start, Stop, spawn
+from streamactors.broker.network.network_actors import (
+    AcceptorActor,
+    Adopt,
+    ProcessorActor,
+    StartServing,
+    StopServing,
+    spawn,
+)
 from streamactors.broker.network.processor import Processor
 from streamactors.broker.node import Node
 from streamactors.broker.producer_ids import ProducerIds
-from streamactors.broker.replication.partitions import Partitions
+from streamactors.broker.replication.partition_table import PartitionTable
+from streamactors.broker.security.protection import OPEN, SecurityProtocol, idle_settings, protection_of
 from streamactors.broker.transaction.transactions import Transactions
 from streamactors.clock import Clock, SystemClock
 
+if TYPE_CHECKING:
+    from streamactors.broker.joining import Joined
+
 _log = logging.getLogger("streamactors.broker")
 
-T = TypeVar("T")
-
-_PLAINTEXT: Final = 0  # the code of the security protocol in a registration
 _STOP_SECONDS: Final = 5.0
 
 
 class Broker:
-    """One broker. `start` returns when it can be connected to; `stop` leaves no thread, socket or file open."""
+    """One broker. `start` returns when it accepts connections; after `stop` no thread, socket or file is open."""
 
     def __init__(
-        self, config: BrokerConfig, data_folder: Path, clock: Clock | None = None, *, disk: Disk | None = None
+        self,
+        config: BrokerConfig,
+        data_folder: Path,
+        clock: Clock | None = None,
+        *,
+        disk: Disk | None = None,
+        first: Sequence[Command] = (),
     ) -> None:
+        """`first` are commands that the controller carries out before a listener accepts connections."""
+        self._first = first
         self.config = config
         self._clock = clock if clock is not None else SystemClock()
         self._folder = data_folder
@@ -64,17 +83,22 @@ class Broker:
         self._life = threading.Lock()
         name = f"broker-{config.effective_node_id}"
         self._data_plane = Dispatcher(name, self._clock)
-        self.node = Node(config, self._data_plane, Routes.of_package(apis))
+        self.routes = Routes.of_package(apis)
+        self.node = Node(config, self._data_plane, self.routes)
         self._undo: list[Callable[[], object]] = []
 
     def start(self) -> Broker:
-        """Open the data folder, load everything, listen. Raises BrokerStartError; nothing is left behind then."""
+        """Open the data folder, read the metadata, listen. If this raises BrokerStartError, the parts are stopped again."""
+        for name, because in self.config.without_effect.items():
+            _log.warning("%s has no effect: %s", name, because)
+        for name, because in idle_settings(self.config).items():
+            _log.warning("%s has no effect: %s", name, because)
         try:
             self._start()
         except StorageError as error:
             self.stop()
             raise BrokerStartError(
-                f"cannot use the data folder {self._folder}: {error}; see to it, or choose another with --data"
+                f"cannot use the data folder {self._folder}: {error}; repair it, or choose another with --data"
             ) from error
         except BaseException:
             self.stop()
@@ -82,7 +106,7 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stop accepting, close connections, end the parts, flush and unlock the logs. More calls do nothing."""
+        """Stop accepting, close connections, stop the parts, flush and unlock the logs. Further calls do nothing."""
         with self._life:
             if self._stopped:
                 return
@@ -91,7 +115,7 @@ class Broker:
                 undo = self._undo.pop()
                 try:
                     undo()
-                except Exception:  # noqa: BLE001 - logged; the other parts must be stopped too
+                except Exception:  # noqa: BLE001 - logged; the other parts must be stopped
                     _log.exception("stopping the broker: %s failed", getattr(undo, "__qualname__", undo))
 
     def _start(self) -> None:
@@ -101,25 +125,62 @@ class Broker:
         node.logs = self._open_logs()
         node.node_id = node.logs.properties.node_id
         node.cluster_id = node.logs.properties.cluster_id
-        node.partitions = Partitions(node)
-        node.producer_ids = ProducerIds(node)
-        node.controller = Controller(node, MetadataPublisher(node))
+        node.partitions = PartitionTable(node)
+        joined = self._join() if self.config.is_member else None
+        if joined is None:
+            node.controller = Controller(node, MetadataPublisher(node, node.partitions))
+        node.producer_ids = ProducerIds(node.controller.submit)
         self._undo.append(node.controller.stop)
         node.controller.start()
         acceptor, processor = self._bind()
         node.controller.register(
-            [Endpoint(each.name, each.advertised_host, each.advertised_port, _PLAINTEXT) for each in node.listeners]
+            [
+                Endpoint(each.name, each.advertised_host, each.advertised_port, each.protection.protocol)
+                for each in node.listeners
+            ]
         )
-        node.groups = Groups(node)
-        node.transactions = Transactions(node)
+        for command in self._first:
+            self._carry_out(command)
+        node.groups = Groups(node, node.partitions)
+        node.transactions = Transactions(node, node.partitions, node.producer_ids, node.groups)
         for coordinators in (node.groups, node.transactions):
-            self._undo.append(partial(self._on_data_plane, coordinators.stop))
-            self._on_data_plane(coordinators.start)
+            self._undo.append(partial(call_on, self._data_plane, coordinators.stop))
+            call_on(self._data_plane, coordinators.start)
         housekeeping = LogHousekeeping(node)
         self._undo.append(housekeeping.stop)
         housekeeping.start()
-        _ask(processor, Start)
-        _ask(acceptor, Start)
+        _ask(processor, StartServing)
+        _ask(acceptor, StartServing)
+        if joined is not None:
+            self._undo.append(joined.leave)
+            joined.member.ready()
+
+    def _join(self) -> Joined:
+        """Make the parts of a broker whose controllers are other processes."""
+        from streamactors.broker.joining import Joined  # a broker on its own does not need it
+
+        joined = Joined(self.node)
+        self._undo.append(joined.stop_copying)
+        return joined
+
+    def _cluster_id(self) -> str | None:
+        """Return the id of the cluster that a new data folder joins; None if the folder or this broker decides."""
+        if not self.config.is_member:
+            return None
+        from streamactors.broker.membership.discovery import cluster_of
+
+        within_s = self.config.initial_broker_registration_timeout_ms / 1000
+        return cluster_of(self.config.controllers, self._folder, within_s)
+
+    def _carry_out(self, command: Command) -> None:
+        """Carry out a command of the start. Raises BrokerStartError if it is refused."""
+        done: Future[Any] = Future()
+        self.node.controller.submit(command, done.set_result)
+        answer = done.result()
+        outcomes = answer.values() if isinstance(answer, dict) else answer
+        for outcome in outcomes:
+            if isinstance(outcome, CommandOutcome) and outcome.code != ErrorCode.NONE:
+                raise BrokerStartError(f"{type(command).__name__}: {outcome.message or outcome.code.name}")
 
     def _open_logs(self) -> LogManager:
         logs = LogManager(
@@ -127,8 +188,9 @@ class Broker:
             default_config=LogConfig(),
             config=ManagerConfig.of(self.config),
             node_id=self.config.effective_node_id,
+            cluster_id=self._cluster_id(),
             clock_ms=self._clock.wall_ms,
-            flush_pool=FlushPool(self._deliver),
+            flush_pool=FlushPool(self._clock.wall_ms, self._deliver),
             disk=self._disk,
         )
         self._undo.append(logs.close)
@@ -136,65 +198,65 @@ class Broker:
         return logs
 
     def _deliver(self, outcomes: list[Outcome]) -> None:
-        """Hand the outcomes of one flush to the data plane."""
+        """Pass the outcomes of one flush to the data plane."""
 
         def deliver() -> None:
             for done, code in outcomes:
                 try:
                     done(code)
-                except Exception:  # noqa: BLE001 - who wrote at the same time must hear of it all the same
+                except Exception:  # noqa: BLE001 - the other writers must be called
                     _log.exception("an answer to a flush failed; this is a bug")
 
         try:
             self._data_plane.execute(deliver)
         except DispatcherStopped:
-            pass  # nobody waits for them any more
+            pass  # the broker has stopped
 
     def _bind(self) -> tuple[Cell, Cell]:
         """Bind the listeners; return the acceptor's and the processor's mailboxes."""
         node, data_plane = self.node, self._data_plane
         limits = Limits.of(node.config)
-        node.processor = Processor(data_plane, limits, Dispatch(node))
+        node.processor = Processor(data_plane, limits, Dispatch(node, self.routes))
         processor = spawn(ProcessorActor(node.processor), data_plane, f"{data_plane.name}-processor")
         acceptor = Acceptor(data_plane, limits, lambda sock, listener: processor.tell(Adopt(sock, listener)))
         accepting = spawn(AcceptorActor(acceptor), data_plane, f"{data_plane.name}-acceptor")
 
         def close() -> None:
-            _ask(accepting, Stop)
-            _ask(processor, Stop)
+            _ask(accepting, StopServing)
+            _ask(processor, StopServing)
 
         self._undo.append(close)
-        node.controller.subscribe(self._limit)
+        node.metadata.subscribe(self._limit)
+        if node.acls is not None:
+            node.acls.use(node.metadata.image.acls.values())
+            node.metadata.subscribe(self._use_acls)
         for spec in listener_specs(self.config):
-            node.listeners.append(acceptor.bind(spec))
+            protocol = SecurityProtocol[spec.protocol]
+            protection = OPEN
+            if protocol is not SecurityProtocol.PLAINTEXT:
+                protection = protection_of(spec.name, protocol, self.config, node.metadata, self._clock.wall_ms)
+            node.listeners.append(acceptor.bind(spec, protection))
         return accepting, processor
 
     def _limit(self, delta: ImageDelta) -> None:
-        if delta.brokers_configured:  # connections that are open stay
+        if delta.brokers_configured:  # open connections keep their limits
             self.node.processor.limits = Limits.of(self.node.config)
+
+    def _use_acls(self, delta: ImageDelta) -> None:
+        acls = self.node.acls
+        if acls is not None and delta.acls_changed:
+            acls.use(delta.image.acls.values())
 
     def _end_data_plane(self) -> None:
         self.node.helpers.stop()
         self.node.produce_purgatory.close()
         self.node.fetch_purgatory.close()
         if not self._data_plane.stop(_STOP_SECONDS):
-            _log.warning("the data plane of %s did not end within %.0f s", self._data_plane.name, _STOP_SECONDS)
-
-    def _on_data_plane(self, fn: Callable[[], T]) -> T:
-        done: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                done.set_result(fn())
-            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-                done.set_exception(error)
-
-        self._data_plane.execute(run)
-        return done.result()
+            _log.warning("the data plane of %s did not stop within %.0f s", self._data_plane.name, _STOP_SECONDS)
 
 
-def _ask(cell: Cell, order: type[Start] | type[Stop]) -> None:
-    """Give an order to an actor of the network and wait until it is carried out."""
+def _ask(cell: Cell, order: type[StartServing] | type[StopServing]) -> None:
+    """Send an order to an actor of the network and wait until it is carried out."""
     done: Future[None] = Future()
     cell.tell(order(done))
     done.result()

@@ -1,6 +1,6 @@
-"""A broker that has a process to itself: started, announced, and stopped by a signal or with its parent.
+"""Runs a broker in a process of its own until a signal or the end of the parent stops it.
 
-Owner: the process's main thread, which does nothing but wait. The command line and `Cluster(process=True)` run it.
+Owner: the process's main thread, which only waits. The command line and `Cluster(process=True)` use it.
 """
 
 from __future__ import annotations
@@ -35,21 +35,19 @@ def run(
 ) -> None:
     """Run a broker until SIGTERM, SIGINT or SIGHUP, or until `parent_pipe` closes; then stop it cleanly.
 
-    `ready` is called once it can be connected to. Raises BrokerStartError when it cannot start.
+    `ready` is called when the broker accepts connections. Raises BrokerStartError if the broker cannot start.
     """
     stop = threading.Event()
     with ExitStack() as undo:
         undo.callback(assembled.discard)
-        _on_signals(stop, undo)  # before the heavy part is imported: whoever is impatient leaves no folder behind
+        _on_signals(stop, undo)  # before the slow import: an early signal must leave no folder behind
         if parent_pipe is not None:
             _watch_parent(parent_pipe, stop)
         from streamactors.broker.server import Broker  # after the options have been checked
 
         if stop.is_set():
             return
-        for name, because in assembled.config.without_effect.items():
-            _log.warning("%s has no effect: %s", name, because)
-        broker = Broker(assembled.config, assembled.folder)
+        broker = Broker(assembled.config, assembled.folder, first=assembled.first)
         undo.callback(broker.stop)
         broker.start()
         if metrics_address is not None:
@@ -63,10 +61,10 @@ def run(
 
 
 def _collect_seldom() -> None:
-    """Spare the requests the cyclic garbage collector, in a process that is the broker's own.
+    """Run the cyclic garbage collector rarely, in a process that only runs a broker.
 
-    What the start has made lives as long as the process, and a request leaves no cycles; but one to a thousand partitions
-    makes objects enough for several collections, a twentieth of its time."""
+    The objects of the start live as long as the process, and requests leave no cycles. But a request to a thousand partitions
+    makes enough objects for several collections, which take a twentieth of its time."""
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
 
@@ -77,14 +75,14 @@ def _on_signals(stop: threading.Event, undo: ExitStack) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
-            continue  # nohup: it is to outlive its terminal
+            continue  # nohup: the broker must outlive its terminal
         undo.callback(signal.signal, number, signal.signal(number, asked))
 
 
 def _watch_parent(pipe: int, stop: threading.Event) -> None:
-    """Stop when the parent is gone, however it went: its end of the pipe closes, or this process gets another parent.
+    """Stop when the parent has ended: its end of the pipe closes, or this process gets another parent.
 
-    The pipe says it at once. Asking for the parent covers a third process that inherited the other end and holds it open.
+    The pipe shows the end at once. The check of the parent's id covers a third process that holds the pipe's other end open.
     """
     parent = os.getppid()
 

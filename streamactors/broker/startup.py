@@ -1,4 +1,4 @@
-"""From what a person gives (options, a server.properties file) to a configuration and a data folder.
+"""Makes a configuration and a data folder from options and a server.properties file.
 
 Owner: the command line and `Cluster`. Later sources win: the file, then `--listen`, `--advertise` and `--data`, then single
 settings.
@@ -10,23 +10,28 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from streamactors.broker.config.broker_config import BrokerConfig, Plain
 from streamactors.broker.config.listeners import listener_specs, parse_address
 from streamactors.broker.config.properties import read_properties
 from streamactors.broker.config.setting import InvalidSetting
 
+if TYPE_CHECKING:
+    from streamactors.broker.controller.command import Command
+
 
 class Assembled(NamedTuple):
-    """A checked configuration and where the data goes; a temporary folder is removed by `discard`."""
+    """A checked configuration and the data folder; `discard` removes a temporary folder."""
 
     config: BrokerConfig
     folder: Path
     temporary: bool
+    first: tuple[Command, ...] = ()
+    """Commands that the controller carries out before a listener accepts connections."""
 
     def discard(self) -> None:
-        """Remove the data folder if it was made for this run alone."""
+        """Remove the data folder if it is temporary."""
         if self.temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -38,8 +43,10 @@ def assemble(
     data: str | Path | None = None,
     properties: str | Path | None = None,
     settings: Mapping[str, Plain] | None = None,
+    add_scram: Sequence[str] = (),
+    acls: Sequence[Mapping[str, str]] = (),
 ) -> Assembled:
-    """Return the configuration that was asked for, checked as a whole. Raises InvalidSetting, and makes no folder then."""
+    """Return the checked configuration, and make a temporary folder if none is named. Raises InvalidSetting first."""
     given: dict[str, Plain] = {}
     if properties is not None:
         given.update(read_properties(Path(properties)))
@@ -48,16 +55,21 @@ def assemble(
     elif advertise:
         given["advertised.listeners"] = ",".join(_named("--advertise", address) for address in advertise)
     if data is not None:
-        if not str(data).strip():  # a variable of a script that is not set: what is produced would be gone in the end
+        if not str(data).strip():  # an unset variable of a script: the records would be lost with a temporary folder
             raise InvalidSetting("--data is empty: name a folder, or leave it out for a temporary one", name="log.dirs")
         given["log.dirs"] = str(data)
         given.pop("log.dir", None)
     given.update(settings or {})
     config = BrokerConfig.of(given)
     listener_specs(config)
+    first: tuple[Command, ...] = ()
+    if add_scram or acls:
+        from streamactors.broker.security.first_users import first_commands
+
+        first = first_commands(add_scram, acls)
     if config.data_folder:
-        return Assembled(config, Path(config.data_folder).expanduser().absolute(), temporary=False)
-    return Assembled(config, Path(tempfile.mkdtemp(prefix="streamactors-")), temporary=True)
+        return Assembled(config, Path(config.data_folder).expanduser().absolute(), temporary=False, first=first)
+    return Assembled(config, Path(tempfile.mkdtemp(prefix="streamactors-")), temporary=True, first=first)
 
 
 def parse_setting(text: str) -> tuple[str, str]:
@@ -69,7 +81,7 @@ def parse_setting(text: str) -> tuple[str, str]:
 
 
 def parse_address_of_metrics(text: str) -> tuple[str, int]:
-    """Return (host, port) of a `--metrics-port`, which is on loopback unless a host is given. Raises InvalidSetting."""
+    """Return (host, port) of a `--metrics-port`; the host is loopback unless given. Raises InvalidSetting."""
     if text.strip().isdecimal():
         text = f"127.0.0.1:{text.strip()}"
     _, host, port = parse_address("--metrics-port", text)
@@ -84,11 +96,20 @@ def _listen(given: dict[str, Plain], listen: Sequence[str], advertise: Sequence[
         given["advertised.listeners"] = ",".join(
             _named("--advertise", a) for each in advertise for a in each.split(",")
         )
-    # whoever names a listener on the command line means PLAINTEXT by it: there is nothing else yet
+    # a listener named on the command line is PLAINTEXT, unless the map or its name says otherwise
     names = [listener.partition("://")[0] for listener in listeners]
     known = str(given.get("listener.security.protocol.map") or "PLAINTEXT:PLAINTEXT")
     mapped = {entry.partition(":")[0].strip().upper() for entry in known.split(",")}
-    missing = [f"{name}:PLAINTEXT" for name in names if name not in mapped and not name.startswith(("SSL", "SASL"))]
+    unmapped = [name for name in names if name not in mapped]
+    for name in unmapped:
+        if name.startswith("TLS"):  # it would be taken for protected, and be open
+            raise InvalidSetting(
+                f"--listen {name}://…: TLS is SSL://, with logins SASL_SSL://; another name needs --set "
+                f"listener.security.protocol.map={name}:SSL",
+                name="listeners",
+                value=name,
+            )
+    missing = [f"{name}:PLAINTEXT" for name in unmapped if not name.startswith(("SSL", "SASL"))]
     given["listener.security.protocol.map"] = ",".join([known, *missing])
     if str(given.get("inter.broker.listener.name") or names[0]).upper() not in names:
         del given["inter.broker.listener.name"]

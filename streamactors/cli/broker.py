@@ -31,6 +31,12 @@ LEVELS = ("debug", "info", "warning", "error")
 @click.option("--data", metavar="DIR", help="Data folder.  [default: a temporary one]")
 @click.option("--config", metavar="FILE", help="A server.properties file with Apache Kafka's names.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting; may be given several times.")
+@click.option(
+    "--add-scram",
+    multiple=True,
+    metavar="MECHANISM=[name=USER,password=PASSWORD]",
+    help="A user who can log in from the start (KIP-900); may be given several times.",
+)
 @click.option("--metrics-port", metavar="[HOST:]PORT", help="Serve /metrics (Prometheus) and /ready over HTTP.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
 def command(
@@ -39,6 +45,7 @@ def command(
     data: str | None,
     config: str | None,
     settings: tuple[str, ...],
+    add_scram: tuple[str, ...],
     metrics_port: str | None,
     log_level: str,
 ) -> None:
@@ -61,6 +68,7 @@ def command(
         data=data,
         properties=config,
         settings=dict(parse_setting(each) for each in settings),
+        add_scram=add_scram,
     )
 
     def ready(broker: Broker) -> None:
@@ -71,7 +79,7 @@ def command(
         line = f"streamactors broker ready: {where}, data in {folder}, cluster id {broker.node.cluster_id}"
         try:
             click.echo(line)
-        except OSError as error:  # nobody reads it, or the disk it goes to is full: no reason for a broker to end
+        except OSError as error:  # the pipe is closed, or its disk is full: no reason for a broker to end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
             logging.getLogger("streamactors.broker").warning("cannot print (%s): %s", error.strerror, line)
 

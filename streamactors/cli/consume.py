@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamactors.cli.bootstrap import bootstrap_option
+from streamactors.cli.bootstrap import admin_client, bootstrap_option
+from streamactors.cli.records import records_from
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.cli.texts import as_text, as_time, json_field, time_ms
 
 if TYPE_CHECKING:
-    from streamactors.kafka.client import Admin, Consumed, PartitionReader
+    from streamactors.kafka.record import ConsumerRecord
+    from streamactors.kafka.subscriptions import TopicPartition
 
 
 @click.command("consume")
@@ -48,44 +50,40 @@ def command(
       streamactors consume flights --count 10
       streamactors consume flights --from end --follow --json
     """
-    from streamactors.kafka.client import Admin, PartitionReader
-
-    admin = Admin(bootstrap)
-    reader = PartitionReader(bootstrap)
-    try:
-        reader.assign(topic, _offsets(admin, reader, topic, partitions, start))
-        left = count
-        header = True
-        for batch in reader.batches(follow=follow or start == "end"):
-            shown = batch if left is None else batch[:left]
-            if as_json:
-                print_json(_as_json(record) for record in shown)
-            elif shown:
-                _print_rows(shown, header=header)
-                header = False
-            if left is not None:
-                left -= len(shown)
-                if left == 0:
-                    return
-    finally:
-        reader.close()
+    left = count
+    header = True
+    starts = _starts(bootstrap, topic, partitions, start)
+    for batch in records_from(bootstrap, starts, follow=follow or start == "end"):
+        shown = batch if left is None else batch[:left]
+        if as_json:
+            print_json(_as_json(record) for record in shown)
+        elif shown:
+            _print_rows(shown, header=header)
+            header = False
+        if left is not None:
+            left -= len(shown)
+            if left == 0:
+                return
 
 
-def _offsets(admin: Admin, reader: PartitionReader, topic: str, wanted: tuple[int, ...], start: str) -> dict[int, int]:
-    there = {p.partition: p for p in admin.describe(topic).partitions}
+def _starts(bootstrap: str, topic: str, wanted: tuple[int, ...], start: str) -> dict[TopicPartition, int]:
+    from streamactors.kafka.subscriptions import TopicPartition
+
+    admin = admin_client(bootstrap)
+    there = {p.partition: p for p in admin.partitions(topic)}
     missing = [number for number in wanted if number not in there]
     if missing:
         raise click.ClickException(f"topic {topic} has no partition {missing[0]}; it has 0 to {len(there) - 1}")
-    chosen = {number: there[number] for number in wanted or there}
+    chosen = {TopicPartition(topic, number): there[number] for number in wanted or there}
     if start == "beginning":
-        return {number: p.earliest for number, p in chosen.items()}
+        return {key: p.earliest for key, p in chosen.items()}
     if start == "end":
-        return {number: p.latest for number, p in chosen.items()}
+        return {key: p.latest for key, p in chosen.items()}
     if start.removeprefix("-").isdecimal():
         offset = int(start)
         return {
-            number: max(p.earliest, min(p.latest, offset if not start.startswith("-") else p.latest + offset))
-            for number, p in chosen.items()
+            key: max(p.earliest, min(p.latest, offset if not start.startswith("-") else p.latest + offset))
+            for key, p in chosen.items()
         }
     try:
         moment_ms = time_ms(start)
@@ -93,18 +91,18 @@ def _offsets(admin: Admin, reader: PartitionReader, topic: str, wanted: tuple[in
         raise click.UsageError(
             f"--from {start}: give beginning, end, an offset, -N or a time such as 2026-01-31T12:00"
         ) from None
-    found = reader.offsets_at(topic, list(chosen), moment_ms)
-    return {number: offset if offset >= 0 else chosen[number].latest for number, offset in found.items()}
+    found = admin.offsets(dict.fromkeys(chosen, moment_ms))
+    return {key: offset if offset >= 0 else chosen[key].latest for key, offset in found.items()}
 
 
-def _print_rows(records: list[Consumed], *, header: bool) -> None:
+def _print_rows(records: list[ConsumerRecord], *, header: bool) -> None:
     print_table(
         ("partition", "offset", "timestamp", "key", "value", "headers"),
         [
             (
                 record.partition,
                 record.offset,
-                as_time(record.timestamp_ms),
+                as_time(record.timestamp),
                 as_text(record.key),
                 as_text(record.value),
                 " ".join(f"{name}={as_text(value)}" for name, value in record.headers),
@@ -115,12 +113,12 @@ def _print_rows(records: list[Consumed], *, header: bool) -> None:
     )
 
 
-def _as_json(record: Consumed) -> dict[str, Any]:
+def _as_json(record: ConsumerRecord) -> dict[str, Any]:
     return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
+        "timestamp_ms": record.timestamp,
         **json_field("key", record.key),
         **json_field("value", record.value),
         "headers": [{"name": name, **json_field("value", value)} for name, value in record.headers],

@@ -1,4 +1,4 @@
-"""`streamactors dead-letters`: what could not be read, where it came from and why; and sending it again."""
+"""`streamactors dead-letters`: records that could not be read, with their origin and the reason; and sending them again."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from streamactors.cli.bootstrap import bootstrap_option
+from streamactors.cli.bootstrap import admin_client, bootstrap_option
+from streamactors.cli.records import records_from
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.cli.texts import as_text, as_time, json_field
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
-    from streamactors.kafka.client import Consumed
-    from streamactors.kafka.stored_letter import StoredLetter
+    from streamactors.kafka.dead_letters import StoredLetter
+    from streamactors.kafka.record import ConsumerRecord
 
 LOOKED_AT: Final = 20
-"""Records at the end of each partition that are looked at to find the topics of dead letters."""
+"""Number of records at the end of each partition that the search for dead-letter topics reads."""
 
 Place = tuple[int, int]
-Found = tuple["Consumed", "StoredLetter"]
+Found = tuple["ConsumerRecord", "StoredLetter"]
 
 
 class NoSuchLetter(StreamActorsError):
-    """What was named is no dead letter."""
+    """The named record is no dead letter."""
 
 
 class _PlaceType(click.ParamType):  # type: ignore[type-arg]  # not generic in older versions
@@ -77,7 +78,7 @@ def list_letters(bootstrap: str, topic: str | None, as_json: bool) -> None:
         print_json(_whole(record, letter) for record, letter in letters)
         return
     shown = [
-        (_place(record), as_time(record.timestamp_ms), letter.source, letter.stage, letter.error)
+        (_place(record), as_time(record.timestamp), letter.source, letter.stage, letter.error)
         for record, letter in letters
     ]
     if shown:
@@ -92,7 +93,7 @@ def list_letters(bootstrap: str, topic: str | None, as_json: bool) -> None:
 @click.argument("letter", type=PLACE, metavar="PARTITION@OFFSET")
 @json_option
 def show(bootstrap: str, topic: str, letter: Place, as_json: bool) -> None:
-    """Show one dead letter whole: its record, where it came from and what it died of.
+    """Show one dead letter whole: its record, its origin and the error.
 
     \b
     Example:
@@ -107,7 +108,7 @@ def show(bootstrap: str, topic: str, letter: Place, as_json: bool) -> None:
         "stage": found.stage,
         "error": found.error,
         "timestamp": as_time(found.timestamp_ms),
-        "stored": as_time(record.timestamp_ms),
+        "stored": as_time(record.timestamp),
         "key": as_text(found.key),
         **{f"header {name}": as_text(value) for name, value in found.headers},
         "value": as_text(found.value),
@@ -162,10 +163,9 @@ def _replay_rest(bootstrap: str, topic: str, target: str | None, group: str, dry
     from streamactors.dsl.keep import Keep
     from streamactors.dsl.sink import Sink
     from streamactors.kafka.consumer import Consumer
+    from streamactors.kafka.dead_letters import StoredLetter
     from streamactors.kafka.producer import Producer
-    from streamactors.kafka.record import ConsumerRecord
     from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
-    from streamactors.kafka.stored_letter import StoredLetter
     from streamactors.kafka.subscriptions import Subscriptions
 
     def letter_of(record: ConsumerRecord) -> StoredLetter | None:
@@ -198,35 +198,29 @@ def _replay_rest(bootstrap: str, topic: str, target: str | None, group: str, dry
 def _letters(bootstrap: str, topic: str, only: Place | None = None, last: int | None = None) -> Iterator[Found]:
     """Yield the dead letters of a topic with the records they are; with `only` that one, if it is there; with `last` those
     among so many last records of each partition."""
-    from streamactors.kafka.client import Admin, PartitionReader
-    from streamactors.kafka.stored_letter import StoredLetter
+    from streamactors.kafka.dead_letters import StoredLetter
+    from streamactors.kafka.subscriptions import TopicPartition
 
-    there = {p.partition: p for p in Admin(bootstrap).describe(topic).partitions}
-    starts = {n: p.earliest if last is None else max(p.earliest, p.latest - last) for n, p in there.items()}
+    there = {TopicPartition(topic, p.partition): p for p in admin_client(bootstrap).partitions(topic)}
+    starts = {key: p.earliest if last is None else max(p.earliest, p.latest - last) for key, p in there.items()}
     if only is not None:
-        partition = there.get(only[0])
+        key = TopicPartition(topic, only[0])
+        partition = there.get(key)
         if partition is None or not partition.earliest <= only[1] < partition.latest:
             return
-        starts = {only[0]: only[1]}
-    reader = PartitionReader(bootstrap)
-    try:
-        reader.assign(topic, starts)
-        for batch in reader.batches(follow=False):
-            for record in batch:
-                if only is not None and (record.partition, record.offset) != only:
-                    return
-                letter = StoredLetter.read(record.key, record.value, record.headers)
-                if letter is not None:
-                    yield record, letter
-    finally:
-        reader.close()
+        starts = {key: only[1]}
+    for batch in records_from(bootstrap, starts):
+        for record in batch:
+            if only is not None and (record.partition, record.offset) != only:
+                return
+            letter = StoredLetter.read(record.key, record.value, record.headers)
+            if letter is not None:
+                yield record, letter
 
 
 def _topics(bootstrap: str) -> list[str]:
     """Return the topics among whose last records are dead letters."""
-    from streamactors.kafka.client import Admin
-
-    names = [topic.name for topic in Admin(bootstrap).topics() if not topic.name.startswith("__")]
+    names = [topic.name for topic in admin_client(bootstrap).topics() if not topic.name.startswith("__")]
     return [name for name in names if any(True for _ in _letters(bootstrap, name, last=LOOKED_AT))]
 
 
@@ -238,14 +232,14 @@ def _one(bootstrap: str, topic: str, place: Place) -> Found:
     )
 
 
-def _place(record: Consumed) -> str:
+def _place(record: ConsumerRecord) -> str:
     return f"{record.partition}@{record.offset}"
 
 
-def _whole(record: Consumed, letter: StoredLetter) -> dict[str, Any]:
+def _whole(record: ConsumerRecord, letter: StoredLetter) -> dict[str, Any]:
     return {
         "letter": _place(record),
-        "stored_ms": record.timestamp_ms,
+        "stored_ms": record.timestamp,
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,

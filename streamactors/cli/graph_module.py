@@ -9,7 +9,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -17,13 +16,14 @@ from typing import Any, Final
 import click
 
 from streamactors.dsl.runnable import RunnableGraph
+from streamactors.engine.user_code import user_line
 from streamactors.errors import StreamActorsError
 
 FORM: Final = "MODULE:GRAPH, as in my_streams:graph or examples/word_count.py:graph"
 
 
 class GraphNotFound(StreamActorsError):
-    """What was named is not there, or is no graph."""
+    """The module or the graph does not exist, or the name is no graph."""
 
     exit_code = 2
 
@@ -104,7 +104,5 @@ def _of_file(path: Path) -> ModuleType:
 
 def _told(error: BaseException) -> str:
     """Return an error with the place in the user's code it came from."""
-    frames = traceback.extract_tb(error.__traceback__)
-    user = [frame for frame in frames if "importlib" not in frame.filename and frame.filename != __file__]
-    place = f" ({Path(user[-1].filename).name}:{user[-1].lineno})" if user else ""
-    return f"{type(error).__name__}: {error}{place}"
+    place = user_line(error)
+    return f"{type(error).__name__}: {error}{f' ({Path(place).name})' if place else ''}"

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from streamactors.cli.bootstrap import bootstrap_option
+from streamactors.cli.bootstrap import admin_client, bootstrap_option
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.kafka.errors import KafkaError
 
 if TYPE_CHECKING:
-    from streamactors.cli.group_admin import GroupAdmin
+    from streamactors.kafka.client.admin import Admin, Group
 
 
-@contextmanager
-def _admin(bootstrap: str) -> Iterator[GroupAdmin]:
-    from streamactors.cli.group_admin import GroupAdmin  # the codec: only when a broker is talked to
-    from streamactors.cli.wire import Wire
+class Lag(NamedTuple):
+    """A partition of a group; None where nothing is committed, the partition has no leader, or no member owns it."""
 
-    with Wire(bootstrap) as wire:
-        yield GroupAdmin(wire)
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    lag: int | None
+    member: str | None
+    host: str | None
 
 
 @click.group("groups")
@@ -46,8 +47,7 @@ def list_groups(bootstrap: str, as_json: bool) -> None:
     Example:
       streamactors groups list --json
     """
-    with _admin(bootstrap) as admin:
-        groups = admin.groups()
+    groups = admin_client(bootstrap).groups()
     if as_json:
         print_json(group._asdict() for group in groups)
     elif groups:
@@ -67,9 +67,9 @@ def describe(bootstrap: str, group: str, as_json: bool) -> None:
     Example:
       streamactors groups describe flights-to-store
     """
-    with _admin(bootstrap) as admin:
-        found = admin.describe(group)
-        lag = admin.lag(found)
+    admin = admin_client(bootstrap)
+    found = admin.describe_group(group)
+    lag = lag_of(admin, found)
     if as_json:
         print_json(row._asdict() for row in lag)
         return
@@ -103,15 +103,15 @@ def reset_offsets(bootstrap: str, group: str, topic: str, target: str, dry_run: 
     """
     from streamactors.cli.offset_targets import places_of, targets
 
-    with _admin(bootstrap) as admin:
-        places = places_of(admin, topic)
-        before = admin.committed(group)
-        after = targets(admin, places, before, target)
-        if not dry_run:
-            found = _state(admin, group)
-            if found not in (None, "Empty"):
-                raise KafkaError(f"group {group!r} is {found}; stop its members before its offsets are set")
-            admin.commit(group, after)
+    admin = admin_client(bootstrap)
+    places = places_of(admin, topic)
+    before = admin.committed(group)
+    after = targets(admin, places, before, target)
+    if not dry_run:
+        state = {each.group: each.state for each in admin.groups()}.get(group, "Empty")
+        if state != "Empty":
+            raise KafkaError(f"group {group!r} is {state}; stop its members before its offsets are set")
+        admin.commit(group, after)
     columns = ("topic", "partition", "before", "after")
     rows = [(*place, before.get(place), offset) for place, offset in sorted(after.items())]
     if as_json:
@@ -122,9 +122,20 @@ def reset_offsets(bootstrap: str, group: str, topic: str, target: str, dry_run: 
             click.echo("nothing was set (--dry-run)")
 
 
-def _state(admin: GroupAdmin, group: str) -> str | None:
-    listed = {each.group: each.state for each in admin.groups()}
-    return listed.get(group)
+def lag_of(admin: Admin, group: Group) -> list[Lag]:
+    """Return every partition that the group has committed or owns, with the number of records left to read."""
+    from streamactors.kafka.client.admin import LATEST
+
+    committed = admin.committed(group.group)
+    owners = {key: member for member in group.members for key in member.partitions}
+    keys = sorted({*committed, *owners})
+    ends = admin.offsets(dict.fromkeys(keys, LATEST), unknown_ok=True)
+    rows = []
+    for key in keys:
+        at, end, owner = committed.get(key), ends.get(key), owners.get(key)
+        left = None if at is None or end is None else max(end - at, 0)
+        rows.append(Lag(*key, at, end, left, owner and owner.client_id, owner and owner.host))
+    return rows
 
 
 @command.command("delete")
@@ -137,7 +148,7 @@ def delete(bootstrap: str, groups: tuple[str, ...]) -> None:
     Example:
       streamactors groups delete flights-to-store
     """
-    with _admin(bootstrap) as admin:
-        for group in groups:
-            admin.delete(group)
-            click.echo(f"group {group} deleted")
+    admin = admin_client(bootstrap)
+    for group in groups:
+        admin.delete_group(group)
+        click.echo(f"group {group} deleted")

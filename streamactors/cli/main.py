@@ -23,14 +23,19 @@ COMMANDS: Final = {
     "broker": ("streamactors.cli.broker", "Start a Kafka-compatible broker."),
     "topics": ("streamactors.cli.topics", "List, create, describe, alter and delete topics."),
     "groups": ("streamactors.cli.groups", "List, describe, reset and delete consumer groups."),
+    "users": ("streamactors.cli.users", "List, set and remove users of SCRAM."),
+    "acls": ("streamactors.cli.acls", "List, add and remove access control entries."),
+    "certificates": ("streamactors.cli.certificates", "Make certificates for a broker with TLS on a laptop."),
     "transactions": ("streamactors.cli.transactions", "List and describe transactions."),
-    "shims": ("streamactors.cli.shims", "Write scripts named like Apache Kafka's."),
     "produce": ("streamactors.cli.produce", "Produce lines from standard input to a topic."),
     "consume": ("streamactors.cli.consume", "Print the records of a topic."),
     "run": ("streamactors.cli.run", "Run a graph; drain it when asked to end."),
     "demo": ("streamactors.demo.command", "Run the main job: a year of flights through broker, graphs and Spark."),
     "check": ("streamactors.cli.check", "Check that a graph could run, brokers and topics included."),
+    "state": ("streamactors.cli.state", "List, check, export and repair state on disk."),
+    "query": ("streamactors.cli.query", "Read a store of a running graph."),
     "dead-letters": ("streamactors.cli.dead_letters", "List, show and replay records that could not be read."),
+    "docs": ("streamactors.cli.docs", "Print a page of the documentation."),
     "graph": ("streamactors.cli.graph", "Print a graph as a Mermaid flowchart."),
 }
 
@@ -46,6 +51,11 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
+            import difflib  # only for a mistake
+
+            near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
+            if near:
+                ctx.fail(f"there is no command {cmd_name!r}; did you mean {near[0]}?")
             return None
         command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         return command
@@ -54,7 +64,7 @@ class LazyGroup(click.Group):
         try:
             result: object = super().invoke(ctx)
         except BrokenPipeError:  # caught here, since click would exit with 1
-            _forget_stdout()  # whoever read our output has seen enough
+            _forget_stdout()  # the reader of our output has closed the pipe
             return 0
         return result
 
@@ -109,14 +119,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """A stream that was closed before we began (`>&-`, some supervisors) is /dev/null: no socket may get its number."""
+    """Open /dev/null in place of a standard stream that was closed at the start (`>&-`, some supervisors), so that no socket gets its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # open as long as the process
 
 
 def _unwritten() -> OSError | None:
-    """Return why what was printed cannot be written, None if it is written, or nobody wants it any more."""
+    """Return why the output cannot be written; None if it is written, or if the reader has closed the pipe."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -132,7 +142,7 @@ def _cannot_print(error: OSError) -> int:
 
 
 def _forget_stdout() -> None:
-    """Write to nowhere from here on; or Python complains when it closes stdout."""
+    """Send all further output to /dev/null; otherwise Python reports an error when it closes stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,6 +1,4 @@
-"""Where a group is to go on: what people write for it, and the offsets that it means.
-
-Owner: `streamactors groups reset-offsets` and the script that stands in for kafka-consumer-groups.sh."""
+"""The offsets that the text of `streamactors groups reset-offsets --to` means."""
 
 from __future__ import annotations
 
@@ -10,32 +8,32 @@ from typing import Final
 
 import click
 
-from streamactors.cli.group_admin import EARLIEST, LATEST, GroupAdmin, Place
 from streamactors.cli.texts import time_ms
+from streamactors.kafka.client.admin import EARLIEST, LATEST, Admin
 from streamactors.kafka.errors import KafkaError
+from streamactors.kafka.subscriptions import TopicPartition
 
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}")
 
 
-def places_of(admin: GroupAdmin, text: str) -> list[Place]:
+def places_of(admin: Admin, text: str) -> list[TopicPartition]:
     """Return the partitions of TOPIC, or the one of TOPIC:PARTITION. Raises TopicNotFound or UsageError."""
     topic, colon, number = text.partition(":")
-    places = admin.partitions(topic)
+    places = admin.partitions_of(topic)
     if not colon:
         return places
     if not number.isdecimal() or (topic, int(number)) not in places:
         raise click.UsageError(f"--topic {text}: {topic} has partitions 0 to {len(places) - 1}")
-    return [(topic, int(number))]
+    return [TopicPartition(topic, int(number))]
 
 
-def targets(admin: GroupAdmin, places: Sequence[Place], before: Mapping[Place, int], target: str) -> dict[Place, int]:
+def targets(
+    admin: Admin, places: Sequence[TopicPartition], before: Mapping[TopicPartition, int], target: str
+) -> dict[TopicPartition, int]:
     """Return the offset in each partition: earliest, latest, an offset, +N or -N records from `before`, or a time.
 
     An offset outside the partition is moved to its nearest end. Raises KafkaError or UsageError."""
-    first, end = admin.offsets(places, EARLIEST), admin.offsets(places, LATEST)
-    for topic, number in places:
-        if (topic, number) not in first or (topic, number) not in end:
-            raise KafkaError(f"{topic}-{number} has no leader just now, so its offsets are not known; try again")
+    first, end = (admin.offsets(dict.fromkeys(places, at)) for at in (EARLIEST, LATEST))
     if target in ("earliest", "latest"):
         return first if target == "earliest" else end
     if _NUMBER.fullmatch(target):
@@ -43,11 +41,10 @@ def targets(admin: GroupAdmin, places: Sequence[Place], before: Mapping[Place, i
         absolute = target[0] not in "+-"
         missing = [place for place in places if place not in before]
         if not absolute and missing:
-            topic, number = missing[0]
-            raise KafkaError(f"{topic}-{number} has no committed offset to count {target} from; name an offset")
+            raise KafkaError(f"{missing[0]} has no committed offset to count {target} from; name an offset")
         wanted = {place: shift if absolute else before[place] + shift for place in places}
         return {place: min(max(offset, first[place]), end[place]) for place, offset in wanted.items()}
-    found = admin.offsets(places, _time_ms(target))
+    found = admin.offsets(dict.fromkeys(places, _time_ms(target)))
     return {place: end[place] if offset < 0 else offset for place, offset in found.items()}
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+import threading
+from typing import Any, Final
 
 import click
 
-from streamactors.cli.bootstrap import bootstrap_option
+from streamactors.cli.bootstrap import bootstrap_option, client_settings
 
+NEW_TOPIC_MS: Final = 10_000
+"""How long the broker may not know a topic that was just created."""
+FULL_S: Final = 0.1
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -37,8 +42,6 @@ def command(
       echo hello | streamactors produce greetings
       streamactors produce flights --key-separator : < flights.txt
     """
-    from streamactors.kafka.client import LineProducer
-
     if key_separator == "":
         raise click.UsageError("--key-separator: give at least one character")
     for header in headers:
@@ -46,20 +49,88 @@ def command(
             raise click.UsageError(f"--header {header}: its form is NAME=VALUE, as in source=sensor-1")
     given = [(name, value.encode()) for name, _, value in (header.partition("=") for header in headers)]
     separator = key_separator.encode() if key_separator else None
-    producer = LineProducer(bootstrap, compression=compression, acks=acks)
-    producer.connect()
-    if sys.stdin.isatty():
-        click.echo("every line is a record; Ctrl-D ends", err=True)
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        line = raw.rstrip(b"\r\n")
-        key: bytes | None = None
-        if separator is not None:
-            key, found, line = line.partition(separator)
-            if not found:
-                before = producer.finish()
-                raise click.ClickException(
-                    f"line {number} has no {key_separator!r} between key and value ({before} records were delivered before)"
-                )
-        producer.send(topic, line, key, partition=-1 if partition is None else partition, headers=given)
-    count = producer.finish()
+    producer = _Lines(bootstrap, topic, compression, acks)
+    try:
+        if sys.stdin.isatty():
+            click.echo("every line is a record; Ctrl-D ends", err=True)
+        for number, raw in enumerate(sys.stdin.buffer, 1):
+            line = raw.rstrip(b"\r\n")
+            key: bytes | None = None
+            if separator is not None:
+                key, found, line = line.partition(separator)
+                if not found:
+                    before = producer.finish()
+                    raise click.ClickException(
+                        f"line {number} has no {key_separator!r} between key and value ({before} records were delivered before)"
+                    )
+            producer.send(line, key, partition, given)
+        count = producer.finish()
+    finally:
+        producer.close()
     click.echo(f"{count} record{'' if count == 1 else 's'} produced to {topic}")
+
+
+class _Lines:
+    """Sends lines to a topic and counts the acknowledged records. Raises NoBroker unless a broker answers."""
+
+    def __init__(self, bootstrap: str, topic: str, compression: str, acks: str) -> None:
+        from streamactors.kafka.client.producer import StreamProducer
+
+        self._topic = topic
+        self._delivered = 0
+        self._failure: BaseException | None = None
+        self._room = threading.Event()
+        properties = {
+            "compression.type": compression,
+            "acks": acks,
+            "enable.idempotence": acks == "all",
+            "linger.ms": 20,
+            "topic.metadata.propagation.max.ms": NEW_TOPIC_MS,
+        }
+        self._client = StreamProducer(client_settings(bootstrap).as_producer().with_properties(properties))
+        self._client.listen(self._room.set)
+        self._client.start().result()
+
+    def send(self, value: bytes, key: bytes | None, partition: int | None, headers: list[tuple[str, bytes]]) -> None:
+        """Queue a record; wait while the queue is full. Raises RecordError when a record was not delivered."""
+        from streamactors.kafka.errors import RecordError
+        from streamactors.kafka.producer_record import ProducerRecord
+
+        record = ProducerRecord(self._topic, value, key, partition, None, headers or None)
+        while True:
+            self._check()
+            self._room.clear()
+            try:
+                self._client.send(record, self._report)
+            except BufferError:
+                self._room.wait(FULL_S)
+                continue
+            except RecordError as error:
+                raise RecordError(f"{error} ({self.finish()} records were delivered before)") from None
+            self._client.wake()
+            return
+
+    def finish(self) -> int:
+        """Wait for the acknowledgement of every record; return their number. Raises RecordError."""
+        self._client.call(self._client.flush).result()
+        self._check()
+        return self._delivered
+
+    def close(self) -> None:
+        """Disconnect; drop what was not sent."""
+        self._client.close(drop=True).result()
+
+    def _report(self, error: Any, message: Any) -> None:
+        from streamactors.kafka.client.delivery_errors import not_delivered
+        from streamactors.kafka.writing.deliveries import as_record
+
+        if error is None:
+            self._delivered += 1
+        elif self._failure is None:
+            self._failure = not_delivered(as_record(message), error)
+
+    def _check(self) -> None:
+        from streamactors.kafka.errors import RecordError
+
+        if self._failure is not None:
+            raise RecordError(f"{self._failure} ({self._delivered} records were delivered before)")

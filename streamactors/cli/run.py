@@ -1,29 +1,37 @@
-"""`streamactors run`: a graph as a process, that drains when it is asked to end."""
+"""`streamactors run`: a graph as a process, which drains on a signal to end."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from streamactors.cli.graph_module import graph_argument, load_graph
+from streamactors.cli.member import answering, member_name
 from streamactors.errors import StreamActorsError
+
+if TYPE_CHECKING:
+    from streamactors.actors.system import ActorSystem
+    from streamactors.dsl.runnable import RunnableGraph
+    from streamactors.engine.stalls.watchdog import Watchdog
+    from streamactors.kafka.control import Control
 
 INTERRUPTED: Final = 130
 
 
 class DidNotDrain(StreamActorsError):
-    """The stream was asked to end and did not in time."""
+    """The stream did not drain in time."""
 
 
 class RunFailed(StreamActorsError):
-    """The stream failed. `__cause__` is what it failed with."""
+    """The stream failed. `__cause__` is its error."""
 
 
 @click.command("run")
@@ -35,10 +43,41 @@ class RunFailed(StreamActorsError):
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long what is in flight may take once the run was asked to end.",
+    help="Time limit of the drain: for the elements in flight after the signal to end.",
+)
+@click.option(
+    "--stall-after",
+    default="60s",
+    show_default=True,
+    metavar="DURATION",
+    help="Log why, when nothing in the graph has moved for so long although elements or demand wait.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run N processes as members of the graph's consumer group.",
+)
+@click.option(
+    "--restarts",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="With --processes: how often in a row a member that has failed is started again, after 0.5 s to 30 s.",
 )
 @click.option("--dry-run", is_flag=True, help="Check that the graph could run, brokers and topics included, and stop.")
-def command(graph: str, metrics_port: str | None, drain_timeout: float, dry_run: bool) -> int:
+def command(
+    graph: str,
+    metrics_port: str | None,
+    drain_timeout: float,
+    stall_after: str,
+    processes: int,
+    restarts: int,
+    dry_run: bool,
+) -> int:
     """Run a graph until its stream ends, or until SIGTERM or Ctrl-C: then its sources stop, what is in flight is finished and
     committed, and the process ends. A second signal ends it at once.
 
@@ -49,6 +88,7 @@ def command(graph: str, metrics_port: str | None, drain_timeout: float, dry_run:
     Examples:
       streamactors run my_streams:graph
       streamactors run examples/word_count.py:graph --metrics-port 9100
+      streamactors run my_streams:graph --processes 4 --metrics-port 9100
     """
     from streamactors.cli.supervised import SupervisedRun
 
@@ -59,24 +99,117 @@ def command(graph: str, metrics_port: str | None, drain_timeout: float, dry_run:
         for line in preflight(loaded):
             click.echo(line)
         return 0
+    if processes > 1:
+        arguments = [graph, "--drain-timeout", f"{drain_timeout:g}", "--stall-after", stall_after]
+        return _run_members(arguments, loaded, processes, restarts, metrics_port, drain_timeout)
     with ExitStack() as undo:
         asked = undo.enter_context(_signals())
         running = undo.enter_context(SupervisedRun(loaded))
+        undo.enter_context(_watchdog(running.system, stall_after))
+        _say(f"running {graph}{_reading(running.graph)}")
         if metrics_port is not None:
-            from streamactors.cli.run_metrics import serve_metrics
+            from streamactors.cli.run_metrics import registry_of, serve_metrics
 
-            undo.enter_context(serve_metrics(metrics_port, running))
+            undo.enter_context(serve_metrics(metrics_port, registry_of(running)))
+        if member_name():
+            from prometheus_client.exposition import generate_latest
+
+            from streamactors.cli.run_metrics import registry_of
+
+            registry = registry_of(running)
+            undo.enter_context(answering(lambda: generate_latest(registry)))
         while not asked.is_set() and not running.wait(0.1):
             pass
         if asked.is_set():
+            name = signal.Signals(asked.number).name
+            _say(f"{name}: draining {graph} for at most {drain_timeout:g} s; a second signal ends it at once")
             running.stop()
             if not running.wait(drain_timeout):
                 raise DidNotDrain(
                     f"{graph} did not end within {drain_timeout:g} s of being asked; raise --drain-timeout"
                 )
         if running.error is not None:
-            raise RunFailed(f"{type(running.error).__name__}: {running.error}") from running.error
+            error = running.error
+            raise RunFailed(
+                "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+            ) from error
+        _say(f"{graph} {'is drained' if asked.is_set() else 'has ended'}; {_committed(running.controls)}")
     return INTERRUPTED if asked.is_set() and asked.number == signal.SIGINT else 0
+
+
+def _watchdog(system: ActorSystem, stall_after: str) -> Watchdog:
+    from streamactors.engine.stalls.watchdog import Watchdog
+
+    try:
+        return Watchdog(system, stall_after, lambda stall: _say(f"nothing has moved for {stall_after}: {stall}"))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--stall-after") from None
+
+
+def _run_members(
+    arguments: list[str],
+    loaded: RunnableGraph[Any],
+    processes: int,
+    restarts: int,
+    metrics_port: str | None,
+    drain_timeout: float,
+) -> int:
+    """Run the graph in several processes; return the exit code."""
+    from streamactors.cli.members import Members, MembersFailed, check_shared
+
+    graph = arguments[0]
+    check_shared(loaded, processes)
+    with ExitStack() as undo:
+        asked = undo.enter_context(_signals())
+        members = undo.enter_context(Members(arguments, processes, restarts, _say))
+        _say(f"running {graph} in {processes} processes")
+        if metrics_port is not None:
+            from prometheus_client import CollectorRegistry
+
+            from streamactors.cli.run_metrics import serve_metrics
+
+            registry = CollectorRegistry()
+            registry.register(members)
+            undo.enter_context(serve_metrics(metrics_port, registry))
+        while not asked.wait(0.1) and not members.look():
+            pass
+        if asked.is_set():
+            _say(f"{signal.Signals(asked.number).name}: draining {processes} processes for at most {drain_timeout:g} s")
+            members.stop()
+            deadline = time.monotonic() + drain_timeout + 5.0
+            while not members.look():
+                if time.monotonic() > deadline:
+                    raise DidNotDrain(
+                        f"{graph} did not end within {drain_timeout:g} s of being asked; raise --drain-timeout"
+                    )
+                time.sleep(0.05)
+        if members.failed:
+            raise MembersFailed(f"{graph}: {', '.join(members.failed)}; its own lines above say why")
+        _say(f"{graph} {'is drained' if asked.is_set() else 'has ended'} in {processes} processes")
+    return INTERRUPTED if asked.is_set() and asked.number == signal.SIGINT else 0
+
+
+def _say(line: str) -> None:
+    """Print a line of the command on stderr; stdout belongs to the graph."""
+    print(f"streamactors{member_name()}: {line}", file=sys.stderr, flush=True)
+
+
+def _reading(graph: RunnableGraph[Any]) -> str:
+    from streamactors.cli.preflight import kafka_clients
+    from streamactors.kafka.settings import ConsumerSettings
+
+    reading = [
+        f"{label} reads {subscription} in group {settings.group_id or 'none'} at {settings.bootstrap_servers}"
+        for label, settings, subscription in kafka_clients(graph)
+        if isinstance(settings, ConsumerSettings)
+    ]
+    return f": {'; '.join(reading)}" if reading else ""
+
+
+def _committed(controls: Sequence[Control]) -> str:
+    """Return the offsets that the consumers of the run have committed, as text."""
+    found = [f"{key}@{place}" for control in controls for key, place in control.snapshot().get("committed", {}).items()]
+    return f"committed {', '.join(found)}" if found else "no offsets were committed"
 
 
 class _Asked(threading.Event):
@@ -87,7 +220,7 @@ class _Asked(threading.Event):
 
 @contextmanager
 def _signals() -> Iterator[_Asked]:
-    """SIGTERM and SIGINT ask; the second of them ends the process."""
+    """The first SIGTERM or SIGINT begins the drain; the second ends the process."""
     asked = _Asked()
 
     def ask(number: int, _: FrameType | None) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 from streamactors.actors.system import ActorSystem
 from streamactors.dsl.runnable import RunnableGraph
-from streamactors.engine.blueprint import Attributed, Joined, MatMapped, Module, StageModule, Wired, keep_both
-from streamactors.engine.run import runs_of
+from streamactors.engine.blueprint.modules import Attributed, Joined, MatMapped, Module, StageModule, Wired, keep_both
+from streamactors.engine.island.run import runs_of
 from streamactors.errors import AbruptTermination
 from streamactors.kafka.control import Control
-from streamactors.stages.kill_switch import KillSwitch, KillSwitchStage
-from streamactors.stages.watching import WatchTermination
+from streamactors.stages.control.kill_switch import KillSwitch, KillSwitchStage
+from streamactors.stages.watching.watching import WatchTermination
 
 
 class SupervisedRun:
@@ -32,7 +32,8 @@ class SupervisedRun:
         self._queries: list[Future[Any]] = []
         self._ended = threading.Event()
         self._system = ActorSystem("run")
-        value: Any = RunnableGraph(self._held(graph.module)).run(self._system)
+        self.graph: RunnableGraph[Any] = RunnableGraph(self._held(graph.module))
+        value: Any = self.graph.run(self._system)
         self._keep(value)
         for run in list(runs_of(self._system)):
             run.when_ended(self._look)
@@ -43,15 +44,20 @@ class SupervisedRun:
             self._ended.set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return whether the stream, and what it holds outside, ended within `timeout` seconds."""
+        """Return whether the stream, its consumers and its queries ended within `timeout` seconds."""
         if not self._ended.wait(timeout):
             return False
         # the last commit, and Spark's last batch, come after the last stage
         outside = [*(control.is_shutdown for control in self.controls), *self._queries]
         return not futures.wait(outside, timeout).not_done
 
+    @property
+    def system(self) -> ActorSystem:
+        """The system of the run."""
+        return self._system
+
     def stop(self) -> None:
-        """Ask every source to end, and let what is in flight be finished. Idempotent."""
+        """Stop every source; the elements in flight are finished. Idempotent."""
         for control in self.controls:
             control.stop()
         for switch in self._switches:
@@ -59,7 +65,7 @@ class SupervisedRun:
 
     @property
     def error(self) -> BaseException | None:
-        """What the run died of; None if it ended well, or has not ended."""
+        """The error of the run; None if it ended well, or has not ended."""
         for future in [*(control.is_shutdown for control in self.controls), *self._futures]:
             if future.done() and not future.cancelled():
                 error = future.exception()
@@ -68,7 +74,7 @@ class SupervisedRun:
         return None
 
     def _held(self, module: Module) -> Module:
-        """Return the module with something to hold every source by."""
+        """Return the module with a handle behind every source."""
         spine = []  # chains are deep on their left side, deeper than Python likes to recurse
         while isinstance(module, (Joined, Attributed, MatMapped)):
             spine.append(module)
@@ -106,7 +112,7 @@ class SupervisedRun:
         return value
 
     def _keep(self, value: Any) -> Any:
-        """Note what in a materialized value tells of a failure, or of an end that comes after the stream's."""
+        """Collect the futures in a materialized value that may report a failure, or that end after the stream."""
         queries = list(_ends_in(value))
         self._queries += queries
         self._futures += [*_futures_in(value), *queries]
@@ -129,7 +135,7 @@ class SupervisedRun:
 
 
 def _futures_in(value: Any) -> Iterator[Future[Any]]:
-    """Yield the futures in a materialized value: itself, or what tuples and lists in it hold."""
+    """Yield the futures in a materialized value: the value itself, and the futures in its tuples and lists."""
     if isinstance(value, Future):
         yield value
     elif isinstance(value, (tuple, list)):

@@ -22,7 +22,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header
 
     class Printer(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # whoever read our output has seen enough: that is no failure, though rich exits with 1
+            raise BrokenPipeError  # the reader has closed the pipe: no failure, though rich exits with 1
 
     shown = [list(row) for row in rows]
     table = Table(box=SIMPLE_HEAD, show_header=header, pad_edge=False)
@@ -32,7 +32,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header
             column, justify="right" if numeric else "left", overflow="fold", no_wrap=not sys.stdout.isatty()
         )
     for row in shown:
-        # rich expands tabs only after it has measured the cell, and cuts off what is too much then
+        # rich measures a cell before it expands tabs, and cuts off the text that is then too long
         table.add_row(*(Text("" if cell is None else str(cell).expandtabs()) for cell in row))
     console = Printer(highlight=False)
     if not sys.stdout.isatty():

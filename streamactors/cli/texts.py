@@ -11,7 +11,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab an
 
 
 def json_field(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Return the field as text; bytes that are no text are base64 under another name, so that nobody mistakes them."""
+    """Return the field as text; bytes that are no text become base64 under another field name, so that the two cannot be confused."""
     if data is None:
         return {name: None}
     try:
@@ -21,12 +21,12 @@ def json_field(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def as_text(data: bytes | None) -> str | None:
-    """Return bytes as text for a terminal; what is no text is escaped, and what a terminal would obey is, too."""
+    """Return bytes as text for a terminal; bytes that are no text, and control characters, are escaped."""
     return None if data is None else _CONTROL.sub(_escaped, data.decode(errors="backslashreplace"))
 
 
 def as_time(timestamp_ms: int | None) -> str | None:
-    """Return ms since 1970 as a time in UTC; what is beyond the year 9999, such as microseconds taken for ms, as a number."""
+    """Return ms since 1970 as a time in UTC; a time beyond the year 9999, such as microseconds taken for ms, stays a number."""
     if timestamp_ms is None:
         return None
     try:
@@ -37,8 +37,8 @@ def as_time(timestamp_ms: int | None) -> str | None:
 
 
 def time_ms(text: str) -> int:
-    """Return ms since 1970 of a time such as 2026-01-31T12:00, in UTC unless it says otherwise. What is earlier counts as 1970:
-    negative numbers mean something else to a broker. Raises ValueError."""
+    """Return ms since 1970 of a time such as 2026-01-31T12:00, in UTC unless the text has an offset. An earlier time counts as
+    1970, because negative times have special meanings for a broker. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from streamactors.cli.bootstrap import bootstrap_option
+from streamactors.cli.bootstrap import admin_client, bootstrap_option
 from streamactors.cli.tables import json_option, print_json, print_table
-
-if TYPE_CHECKING:
-    from streamactors.kafka.client import Admin
 
 MOST_PARTITIONS = 100_000  # that librdkafka asks for
 MOST_REPLICAS = 32_767  # that the protocol can say
-
-
-def _admin(bootstrap: str) -> Admin:
-    from streamactors.kafka.client import Admin  # librdkafka: only when a broker is talked to
-
-    return Admin(bootstrap)
 
 
 def _settings(texts: tuple[str, ...], option: str) -> dict[str, str]:
@@ -54,7 +43,7 @@ def list_topics(bootstrap: str, internal: bool, as_json: bool) -> None:
     Example:
       streamactors topics list --json
     """
-    topics = [topic for topic in _admin(bootstrap).topics() if internal or not topic.name.startswith("__")]
+    topics = [topic for topic in admin_client(bootstrap).topics() if internal or not topic.name.startswith("__")]
     if as_json:
         print_json(topic._asdict() for topic in topics)
     elif topics:
@@ -76,7 +65,7 @@ def create(bootstrap: str, topic: str, partitions: int | None, replicas: int | N
     Example:
       streamactors topics create flights --partitions 3 --set retention.ms=86400000
     """
-    _admin(bootstrap).create(topic, partitions or -1, replicas or -1, _settings(settings, "--set"))
+    admin_client(bootstrap).create(topic, partitions or -1, replicas or -1, _settings(settings, "--set"))
     click.echo(f"topic {topic} created")
 
 
@@ -91,7 +80,7 @@ def describe(bootstrap: str, topic: str, as_json: bool) -> None:
     Example:
       streamactors topics describe flights
     """
-    detail = _admin(bootstrap).describe(topic)
+    detail = admin_client(bootstrap).describe(topic)
     if as_json:
         print_json(partition._asdict() for partition in detail.partitions)
         return
@@ -118,7 +107,7 @@ def offsets(bootstrap: str, topic: str, as_json: bool) -> None:
       streamactors topics offsets flights
     """
     rows = [
-        (p.partition, p.earliest, p.latest, p.latest - p.earliest) for p in _admin(bootstrap).describe(topic).partitions
+        (p.partition, p.earliest, p.latest, p.latest - p.earliest) for p in admin_client(bootstrap).partitions(topic)
     ]
     columns = ("partition", "earliest", "latest", "records")
     if as_json:
@@ -149,7 +138,7 @@ def alter(
     changes: dict[str, str | None] = {**given, **dict.fromkeys(unset)}
     if not changes and partitions is None:
         raise click.UsageError("nothing to change: give --set, --unset or --partitions")
-    admin = _admin(bootstrap)
+    admin = admin_client(bootstrap)
     if changes:
         admin.alter(topic, changes)
     if partitions is not None:
@@ -169,7 +158,7 @@ def delete(bootstrap: str, topics: tuple[str, ...]) -> None:
     """
     from streamactors.kafka.errors import TopicNotFound
 
-    admin = _admin(bootstrap)
+    admin = admin_client(bootstrap)
     for topic in topics:
         try:
             admin.delete(topic)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from streamactors.cli.bootstrap import bootstrap_option
+from streamactors.cli.bootstrap import bootstrap_option, client_settings
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.kafka.errors import KafkaError
 
@@ -43,7 +43,7 @@ def list_transactions(bootstrap: str, states: tuple[str, ...], as_json: bool) ->
     """
     from streamactors.cli.wire import Wire
 
-    with Wire(bootstrap) as wire:
+    with Wire(bootstrap, client_settings(bootstrap).security()) as wire:
         rows = [(t.transactional_id, t.transaction_state, t.producer_id) for _, t in listed(wire, states)]
     columns = ("transactional id", "state", "producer id")
     if as_json:
@@ -67,7 +67,7 @@ def describe(bootstrap: str, transactional_id: str, as_json: bool) -> None:
     """
     from streamactors.cli.wire import Wire
 
-    with Wire(bootstrap) as wire:
+    with Wire(bootstrap, client_settings(bootstrap).security()) as wire:
         _, found = described(wire, transactional_id)
     row = _row(found)
     if as_json:

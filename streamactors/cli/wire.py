@@ -1,4 +1,4 @@
-"""Requests to a broker for the commands that no client library has: groups with their lag, transactions.
+"""Requests to a broker that librdkafka does not make: those of `streamactors transactions`.
 
 Owner: one command, which ends after a few requests; a connection per broker, one request at a time. The versions
 used are the highest that every broker since Apache Kafka 2.4 (DescribeTransactions: 3.0) serves."""
@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final
 
-from streamactors.broker.errors import ErrorCode
+from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.protocol.header import request_frame, response_header_is_flexible
 from streamactors.broker.protocol.messages import decode_response, encode_request
+from streamactors.broker.security.client_login import Door, encrypted, log_in
+from streamactors.broker.security.sasl.mechanism import AuthenticationFailed
 from streamactors.kafka.errors import KafkaError, NoBroker
 
 DEFAULT_PORT: Final = "9092"  # librdkafka's, too
@@ -35,6 +37,20 @@ _RETRIABLE: Final = frozenset(
 )
 
 
+def _door(properties: Mapping[str, Any]) -> Door:
+    """Return how librdkafka's properties say to come in."""
+    protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
+    login = protocol.startswith("SASL")
+    return Door(
+        str(properties.get("ssl.ca.location", "")) if protocol.endswith("SSL") else None,
+        str(properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "SCRAM-SHA-512"))) if login else "",
+        str(properties.get("sasl.username", "")),
+        str(properties.get("sasl.password", "")),
+        properties.get("ssl.certificate.location"),
+        properties.get("ssl.key.location"),
+    )
+
+
 class Refused(KafkaError):
     """The broker answered with an error; `code` is Kafka's."""
 
@@ -45,10 +61,12 @@ class Refused(KafkaError):
 
 
 class Wire:
-    """Talks to a cluster. Raises NoBroker where nobody answers, KafkaError where what answers is no broker."""
+    """Talks to a cluster. Raises NoBroker if there is no answer, KafkaError if the peer is no broker."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, properties: Mapping[str, Any] | None = None) -> None:
+        """`properties` are librdkafka's: `security.protocol`, `ssl.ca.location`, `sasl.*`."""
         self._bootstrap = bootstrap_servers
+        self._door = _door(properties or {})
         self._sockets: dict[tuple[str, int], socket.socket] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
 
@@ -99,7 +117,7 @@ class Wire:
         return self._call((host, port), key, version, body)
 
     def retried(self, ask: Any, error_of: Any) -> Any:
-        """Ask until the coordinator knows: just after its start it may still be reading."""
+        """Repeat the request until the coordinator has loaded its state, which takes a moment after its start."""
         give_up = time.monotonic() + ANSWER_TIMEOUT_S
         while True:
             answer = ask()
@@ -125,7 +143,11 @@ class Wire:
         raise failure
 
     def _call(self, address: tuple[str, int], key: int, version: int, body: Mapping[str, Any]) -> Any:
-        connection = self._connect(address)
+        return self._ask(address, self._connect(address), key, version, body)
+
+    def _ask(
+        self, address: tuple[str, int], connection: socket.socket, key: int, version: int, body: Mapping[str, Any]
+    ) -> Any:
         frame = request_frame(key, version, 1, "streamactors", encode_request(key, version, body))
         try:
             connection.sendall(frame)
@@ -134,7 +156,7 @@ class Wire:
                 raise KafkaError(f"what answers at {address[0]}:{address[1]} is no Kafka broker")
             answer = self._read(connection, size)
         except OSError as error:
-            del self._sockets[address]
+            self._sockets.pop(address, None)
             connection.close()
             raise NoBroker(f"the broker at {address[0]}:{address[1]} went away: {error}") from error
         position = 5 if response_header_is_flexible(key, version) else 4
@@ -151,8 +173,25 @@ class Wire:
                     "start one with: streamactors broker"
                 ) from error
             connection.settimeout(ANSWER_TIMEOUT_S)
+            connection = self._enter(address, connection)
             self._sockets[address] = connection
         return connection
+
+    def _enter(self, address: tuple[str, int], connection: socket.socket) -> socket.socket:
+        """Come in by TLS and login. Raises NoBroker if the listener has no TLS, KafkaError if the login is refused."""
+        where = f"{address[0]}:{address[1]}"
+        try:
+            entered = encrypted(connection, address[0], self._door)
+        except OSError as error:
+            connection.close()
+            reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error
+            raise NoBroker(f"no TLS with {where} ({reason}); see security.protocol and ssl.ca.location") from None
+        try:
+            log_in(self._door, lambda api, body: self._ask(address, entered, *api, body))
+        except (Refusal, AuthenticationFailed) as error:
+            entered.close()
+            raise KafkaError(f"the login at {where} failed: {error}") from None
+        return entered
 
     @staticmethod
     def _read(connection: socket.socket, size: int) -> bytes:

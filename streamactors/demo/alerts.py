@@ -1,4 +1,4 @@
-"""Graph (b): an alert where departures go wrong, and its end: RxPY between Kafka and Kafka, a stream for each origin.
+"""Graph (b): alerts for delayed or cancelled departures, and their ends: RxPY between Kafka and Kafka, one stream per origin.
 
 It reads `departures-by-hour` from the beginning and keys its records by origin and hour, so that running it again writes the
 same keys again: the last value of each key is the table."""
@@ -21,7 +21,7 @@ MEAN_DELAY_MINUTES: Final = 60.0
 
 
 class State(NamedTuple):
-    """How departures go from this hour on. `cause`: cancellations or delays, None while all is well."""
+    """The state of an origin from this hour on. `cause`: cancellations or delays; None while departures are normal."""
 
     origin: str
     hour_ms: int
@@ -66,7 +66,7 @@ def hour_of(record: ConsumerRecord) -> Hour:
 
 
 def alerts_of_an_origin() -> Flow[Hour, Alert, NotUsed]:
-    """Return where one origin's state changes, hour by hour. All is well before the first."""
+    """Return the changes of one origin's state, hour by hour. The state before the first hour is normal."""
     return Flow.rx(
         rx.map(state_of),
         rx.start_with(State("", 0, None)),
@@ -77,12 +77,12 @@ def alerts_of_an_origin() -> Flow[Hour, Alert, NotUsed]:
 
 
 def state_of(hour: Hour) -> State:
-    """Return how departures went in an hour."""
+    """Return the state of an hour."""
     return State(hour.origin, hour.hour_ms, cause_of(hour))
 
 
 def cause(state: State) -> str | None:
-    """Return what must change for an alert."""
+    """Return the part of a state whose change makes an alert."""
     return state.cause
 
 
@@ -93,7 +93,7 @@ def alert_of(states: tuple[State, State]) -> Alert:
 
 
 def cause_of(hour: Hour) -> str | None:
-    """Return what is wrong with an hour, None if nothing is."""
+    """Return the cause of an alert in an hour; None if departures were normal."""
     if hour.cancelled >= CANCELLED_SHARE * hour.flights:
         return "cancellations"
     if hour.mean_delay is not None and hour.mean_delay >= MEAN_DELAY_MINUTES:

@@ -1,4 +1,4 @@
-"""Do the totals add up? What the run wrote beside what pandas computes from the package."""
+"""Compares the totals that the run wrote with those that pandas computes from the package."""
 
 from __future__ import annotations
 

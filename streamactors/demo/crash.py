@@ -30,7 +30,7 @@ class Moment(NamedTuple):
     share: float
 
     def has_come(self, run: dict[str, object], steps: list[str]) -> bool:
-        """Return whether a run is there, or beyond: a short step may be over between two looks."""
+        """Return whether a run has reached this moment or passed it: a short step may end between two looks."""
         step, done, total = run.get("step"), run.get("done", 0), run.get("total", 1)
         if step not in steps or not isinstance(done, int) or not isinstance(total, int):
             return False
@@ -39,7 +39,7 @@ class Moment(NamedTuple):
 
 
 def moments(seed: int) -> list[Moment]:
-    """Return when a run is killed, in order."""
+    """Return the moments of the kills, in order."""
     rng = random.Random(seed)
     steps = list(STEPS)
     chosen = sorted((rng.randrange(len(steps)), rng.uniform(0.1, 0.9)) for _ in range(KILLS))
@@ -47,7 +47,7 @@ def moments(seed: int) -> list[Moment]:
 
 
 def crash_demo(into: Path, seed: int | None) -> bool:
-    """Run the demo undisturbed, and killed; return whether both are right and the same."""
+    """Run the demo once without and once with kills; return whether both runs are right and their tables equal."""
     seed = random.randrange(1_000_000) if seed is None else seed
     left_alone, killed = into / "left-alone", into / "killed"
     print(

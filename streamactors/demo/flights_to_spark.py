@@ -17,7 +17,7 @@ MAX_ROWS: Final = 20_000
 
 
 def graph(bootstrap: str, spark: Any, table: Path, checkpoint: Path) -> RunnableGraph[tuple[Control, SparkStreamQuery]]:
-    """Read to the end of `flights`; what is no flight goes to `flights-dead`."""
+    """Read to the end of `flights`; records that are no flights go to `flights-dead`."""
     dead = (
         Flow.of(DeadLetter)
         .map(lambda letter: letter.to_record(FLIGHTS_DEAD))

@@ -1,4 +1,4 @@
-"""The demo's folder: where everything is, who works in it, and how far the work has come.
+"""The demo's folder: its files, the lock of the running process, and the steps that are done.
 
 Owner: the demo's process, by a lock that goes with the process however it ends. Steps that are done are remembered, so that a
 restart goes on at the one that was interrupted."""
@@ -49,7 +49,7 @@ class Folder:
 
     @contextmanager
     def locked(self, waiting: Callable[[str], object]) -> Iterator[None]:
-        """Hold the folder; wait for another process that does. Raises DemoError after a minute of that."""
+        """Lock the folder; wait up to a minute for another process that has locked it. Then raises DemoError."""
         with open(self.path / MARKER, "a", encoding="utf-8") as lock:
             until = time.monotonic() + WAIT_SECONDS
             told = False
@@ -67,8 +67,8 @@ class Folder:
             yield
 
     def begin(self) -> bool:
-        """Make room for a run; return whether it goes on where an interrupted one was."""
-        if self.steps_done().get("report") is not None:  # that one was finished
+        """Prepare the folder for a run; return whether the run continues an interrupted one."""
+        if self.steps_done().get("report") is not None:  # the last run has finished
             for name in _CONTENT:
                 path = self.path / name
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -89,7 +89,7 @@ class Folder:
         return done
 
     def step_done(self, name: str, report: Mapping[str, Any]) -> None:
-        """Remember that a step is done."""
+        """Record that a step is done."""
         self._write(self._steps, {**self.steps_done(), name: dict(report)})
 
     def write_run(self, told: Mapping[str, Any]) -> None:
@@ -97,7 +97,7 @@ class Folder:
         self._write(self.path / "run.json", told)
 
     def read_run(self) -> dict[str, Any]:
-        """Return what `write_run` told last; empty before."""
+        """Return the last state that `write_run` wrote; empty before the first."""
         try:
             told: dict[str, Any] = json.loads((self.path / "run.json").read_text())
         except FileNotFoundError:

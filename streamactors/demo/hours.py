@@ -1,4 +1,4 @@
-"""Graph 2: departures per origin and scheduled hour, each hour once, when it can no longer change.
+"""Graph 2: departures per origin and scheduled hour, each hour once, after its window has closed.
 
 Event time is the scheduled departure, and a flight is in the stream where it really left: its delay is its lateness. An hour
 is final two hours of event time after its end. Results, late flights, the state's changelog and the read positions are

@@ -31,7 +31,7 @@ _JVM_GONE_SECONDS: Final = 30.0
 
 
 def run_demo(into: Path, per_second: int | None = None) -> bool:
-    """Run the demo in a folder, or go on with one that was interrupted. Return whether all totals are right."""
+    """Run the demo in a folder, or continue an interrupted run. Return whether all totals are right."""
     folder = Folder(into)
     folder.prepare()
     with ExitStack() as undo:
@@ -76,7 +76,7 @@ def beside(fn: Callable[..., T], *arguments: Any) -> Future[T]:
     def run() -> None:
         try:
             future.set_result(fn(*arguments))
-        except BaseException as error:  # noqa: BLE001  # it is raised where the result is asked for
+        except BaseException as error:  # noqa: BLE001  # raised by result()
             future.set_exception(error)
 
     threading.Thread(target=run, name=f"demo-{fn.__name__}", daemon=True).start()
@@ -84,7 +84,7 @@ def beside(fn: Callable[..., T], *arguments: Any) -> Future[T]:
 
 
 def _broker(folder: Folder) -> Cluster:
-    """Start the broker; after a crash the old one may need a moment to let go of its folder."""
+    """Start the broker. After a crash the old broker may hold the folder for a moment longer."""
     until = time.monotonic() + _BROKER_FREE_SECONDS
     while True:
         try:
@@ -119,7 +119,7 @@ def _stop(spark: Future[Any]) -> None:
     """Stop Spark, if it came up, and wait for the end of its JVM, which deletes its temporary files."""
     try:
         session = spark.result(timeout=_SPARK_UP_SECONDS)
-    except Exception:  # noqa: BLE001  # whoever needed it has heard of it
+    except Exception:  # noqa: BLE001  # the step that needed Spark has raised the error
         return
     gateway = type(session.sparkContext)._gateway
     try:
@@ -157,7 +157,7 @@ def _terminable() -> Iterator[None]:
 
 @contextmanager
 def _interruptions_told(progress: Progress) -> Iterator[None]:
-    """Say why the prompt does not come back at once."""
+    """Print why the demo needs time to stop."""
     try:
         yield
     except KeyboardInterrupt:

@@ -34,7 +34,7 @@ _STYLE: Final[dict[str, Any]] = {
 
 
 def draw_pictures(tables: Tables, folder: Folder) -> list[Path]:
-    """Draw all that there is something to show for; return the files."""
+    """Draw the pictures for which there is data; return the files."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -136,7 +136,7 @@ def _daily(values: pd.Series[float], day: Any, how: str) -> tuple[Any, Any]:
 
 
 def pauses(samples: Path) -> Any:
-    """Buffers and pauses of each partition while Spark worked, what Spark had, and what it asked for; None when nobody looked."""
+    """Buffers and pauses of each partition while Spark worked, the rows with Spark, and its demand; None without samples."""
     import numpy as np
     from matplotlib.figure import Figure
 

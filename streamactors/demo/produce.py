@@ -19,7 +19,7 @@ def graph(
     counted: Callable[[int], Any],
     per_second: int | None = None,
 ) -> RunnableGraph[StreamFuture[None]]:
-    """Write what is not stored yet. `stored`: records per partition that a run before this one has written."""
+    """Write the records that are not stored yet. `stored`: records per partition that an earlier run has written."""
     records = Source.from_iterable(missing(planned, stored))
     if per_second is not None:
         records = records.throttle(per_second, per="1s")
@@ -32,7 +32,7 @@ def graph(
 
 
 def missing(planned: Iterable[tuple[Flight, bytes]], stored: Mapping[int, int]) -> Iterator[ProducerRecord]:
-    """Yield the records behind each partition's end: the order is the same in every run, so the end says what is there."""
+    """Yield the records behind each partition's end: the order is the same in every run, so the end of a partition is the number of records written."""
     seen: Counter[int] = Counter()
     for flight, raw in planned:
         partition = PARTITION_OF[flight.origin]

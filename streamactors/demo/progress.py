@@ -1,4 +1,4 @@
-"""What a person sees while it runs: bars on a terminal, plain lines elsewhere."""
+"""Progress of a run: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LINE_EVERY_SECONDS: Final = 2.0
 SHOW_EVERY_SECONDS: Final = 0.05
 
 Told = Callable[[str, int, int], object]
-"""Called with (step, done, total) as work goes on."""
+"""Called with (step, done, total) after each piece of work."""
 
 
 class Meter:
-    """How far one step is. `set` may be called from any thread."""
+    """Progress of one step. `set` may be called from any thread."""
 
     def __init__(self, name: str, total: int, show: Callable[[Meter], None]) -> None:
         self.name = name
@@ -34,13 +34,13 @@ class Meter:
         return time.monotonic() - self.started
 
     def set(self, done: int, note: str = "") -> None:
-        """Say how much is done."""
+        """Set the number of records done."""
         with self._lock:
             self.done, self.note = min(done, self.total), note
             self._now_and_then()
 
     def add(self, count: int) -> None:
-        """Say how much more is done."""
+        """Add to the number of records done."""
         with self._lock:
             self.done = min(self.done + count, self.total)
             self._now_and_then()
@@ -80,7 +80,7 @@ class Progress:
             print(text, flush=True)
 
     def finish(self) -> None:
-        """The bars stay as they are; what is said from now on stands below them."""
+        """Stop updating the bars; later lines are printed below them."""
         if self._bars is not None:
             self._bars.stop()
             self._bars = None

@@ -1,4 +1,4 @@
-"""What a run ends with: do the totals add up, how fast it was, where everything is."""
+"""The report of a run: whether the totals are right, the speed, and the files."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ QUERY_STOP_SECONDS: Final = 30.0
 
 @dataclass
 class Job:
-    """What every step needs. `flights` and `spark` are made beside the work, and waited for where they are needed."""
+    """The shared parts of all steps. `flights` and `spark` are futures: they are prepared beside the work, and a step waits for what it uses."""
 
     folder: Folder
     bootstrap: str
@@ -77,8 +77,8 @@ def _into_spark(job: Job, module: Any, topic: str) -> int:
                 query.completion.result()
                 control.is_shutdown.result()
             except BaseException:
-                with suppress(Exception):  # whatever comes of it, the first error is the one to tell
-                    spark.sparkContext.setLogLevel("OFF")  # a batch that is cut off is what is wanted now, not news
+                with suppress(Exception):  # the first error is reported, not this one
+                    spark.sparkContext.setLogLevel("OFF")  # the interrupted batch is intended, and needs no log line
                     # an interrupted query may hang up on this server, which would show that as an error of its own
                     spark.sparkContext._accumulatorServer.shutdown()
                     query.stop(QUERY_STOP_SECONDS)  # stopped under a running query, Spark tells of it at length
@@ -116,4 +116,4 @@ STEPS: Final[dict[str, Callable[[Job], int]]] = {
     hours_to_spark.NAME: hours_into_spark,
     alerts.NAME: hours_into_alerts,
 }
-"""Name -> step, which returns the number of records it has seen to."""
+"""Name -> step; a step returns the number of records that it has processed."""

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Tables:
-    """What a run wrote. `dead`: dead letters per graph, each source position once."""
+    """The tables of a run. `dead`: dead letters per graph, each source position once."""
 
     flights: int
     by_airline: pd.DataFrame

@@ -16,16 +16,16 @@ ALERTS: Final = "alerts"
 PARTITIONS: Final = {FLIGHTS: len(ORIGINS), FLIGHTS_DEAD: 1, HOURS: len(ORIGINS), LATE: len(ORIGINS), ALERTS: 1}
 
 PATIENCE_MS: Final = 30_000
-"""The broker, Spark and the graphs share a small machine: its first answer may take a while."""
+"""The broker, Spark and the graphs share a small machine, so the broker's first answer may take a while."""
 
 CONFIG: Final = {"retention.ms": "-1"}
-"""Records are as old as the flights, and a week is what a broker keeps by default."""
+"""The records are as old as the flights of 2013, and a broker keeps records for a week by default."""
 
 
 def consumer(bootstrap: str, group: str) -> ConsumerSettings:
     """Return settings that read a topic from its beginning, committed records only.
 
-    Much is taken per poll, so that a partition whose records nobody asks for is over its buffer, and paused, soon."""
+    A poll takes many records, so the buffer of a partition without demand fills soon, and the partition is paused."""
     return ConsumerSettings(
         bootstrap,
         group_id=group,
@@ -39,7 +39,7 @@ def consumer(bootstrap: str, group: str) -> ConsumerSettings:
 
 
 def producer(bootstrap: str) -> ProducerSettings:
-    """Return settings that write acknowledged, in order, once."""
+    """Return settings of an idempotent producer with acknowledged writes."""
     return ProducerSettings(bootstrap, preflight_timeout_ms=PATIENCE_MS)
 
 

@@ -1,4 +1,4 @@
-"""What must come out, computed directly from the package by pandas: no stream, no broker, no Spark."""
+"""The expected totals, computed directly from the package by pandas: no stream, no broker, no Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look at a running consumer a few times a second: how far it is, what waits where, which partitions are paused.
+"""Samples a running consumer a few times a second: its progress, its buffers, its paused partitions.
 
 The samples become the picture of demand, buffers and pauses."""
 

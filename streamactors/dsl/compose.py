@@ -1,4 +1,4 @@
-"""`>>` between parts that stand in no graph yet: source >> flow, flow >> flow, flow >> sink, source >> sink."""
+"""`>>` between parts that are not in a GraphDSL: source >> flow, flow >> flow, flow >> sink, source >> sink."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ building: ContextVar[bool] = ContextVar("building", default=False)
 
 
 class Wirable:
-    """Something that stands in a GraphDSL: a placed part or a port of one."""
+    """A placed part of a GraphDSL, or a port of one."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ def compose(left: Any, right: Any) -> Any:
     """Return `left.via(right)` or `left.to(right)`, by the ports of `right`."""
     if not isinstance(right, Part | GraphStage):
         if isinstance(right, Wirable):
-            return NotImplemented  # it knows what to do
+            return NotImplemented  # Python then calls its __rrshift__
         raise BuildError(
             f">> expects a Flow, a Sink or a port of the graph, got {type(right).__name__} {shortened(right, 60)}"
         )
@@ -33,7 +33,7 @@ def compose(left: Any, right: Any) -> Any:
         return left.via(right)
     if building.get() and not left.module.shape.inlets:
         raise BuildError(
-            f"{left} >> {right} would stand beside the graph, not in it; g.add(…) one of them first, "
-            "or join them with .to(…) if that is meant"
+            f"{left} >> {right} would not become a part of the graph; g.add(…) one of them first, "
+            "or join them with .to(…) to make a graph of their own"
         )
     return left.to(right)

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from streamactors.dsl.compose import compose
+from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.keep import Keep
-from streamactors.dsl.operators import FlowOps
-from streamactors.dsl.ops import Ops
+from streamactors.dsl.operators.base import Ops
+from streamactors.dsl.operators.context import FlowContextOp
+from streamactors.dsl.operators.every import FlowOps
 from streamactors.dsl.part import checked_combine, joined, module_of, not_used
+from streamactors.dsl.runnable import default_system
 from streamactors.dsl.sink import Sink
-from streamactors.dsl.typevars import M2, M3, In, K, Mat, Out, T, U
-from streamactors.engine.blueprint import StageModule, Wired, keep_right
-from streamactors.engine.stage import NotUsed, Stage
-from streamactors.stages.checks import plain_function
-from streamactors.stages.identity import Identity
-from streamactors.stages.transform import Map
+from streamactors.dsl.typevars import M2, M3, M4, In, Mat, Out, T, U
+from streamactors.engine.blueprint.modules import Module, StageModule, Wired, keep_both, keep_right
+from streamactors.engine.island.materializer import materialize
+from streamactors.engine.stage import Element, NotUsed, Stage
+from streamactors.stages.bases.later import FromMaterializer, FuturePart, LazyPart
+from streamactors.stages.bases.passing import Identity
+from streamactors.stages.control.coupling import CoupledTermination
+from streamactors.stages.sinks.hand_in import HandIn
+from streamactors.stages.sinks.pull import PullSink
+from streamactors.stages.sources.hand_over import HandOver
+from streamactors.stages.transform.mapping import Map
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.dsl.source import Source
-    from streamactors.dsl.with_context import FlowWithContext
+    from streamactors.engine.blueprint.attributes import Attributes
 
 
 class Flow(FlowOps[In, Out, Mat]):
@@ -33,13 +41,13 @@ class Flow(FlowOps[In, Out, Mat]):
     ports = (1, 1)
 
     @staticmethod
-    def identity() -> Flow[T, T, NotUsed]:
-        """Return the flow that passes everything on."""
+    def identity() -> Flow[Element, Element, NotUsed]:
+        """Return the flow that passes every element on."""
         return _IDENTITY
 
     @staticmethod
     def of(element_type: type[T]) -> Flow[T, T, NotUsed]:
-        """Return the identity for elements of a type, which only type checkers look at: `Flow.of(int).map(lambda n: n + 1)`."""
+        """Return the identity for elements of a type, which only type checkers use: `Flow.of(int).map(lambda n: n + 1)`."""
         return _IDENTITY
 
     @staticmethod
@@ -49,45 +57,126 @@ class Flow(FlowOps[In, Out, Mat]):
 
     @staticmethod
     def from_sink_and_source(sink: Sink[T, Any], source: Source[U, Any]) -> Flow[T, U, NotUsed]:
-        """Return the flow that feeds `sink` and emits what `source` does; the two end independently."""
-        parts = (
-            module_of("Flow.from_sink_and_source", sink, (1, 0)),
-            module_of("Flow.from_sink_and_source", source, (0, 1)),
-        )
+        """Return the flow that feeds `sink` and emits the elements of `source`; the two end independently."""
+        parts = _ends("Flow.from_sink_and_source", sink, source)
         return Flow(Wired(parts, (), ((0, 0),), ((1, 0),), not_used))
 
+    @staticmethod
+    def from_sink_and_source_mat(
+        sink: Sink[T, M2], source: Source[U, M3], combine: Callable[[M2, M3], M4]
+    ) -> Flow[T, U, M4]:
+        """As `from_sink_and_source`; the materialized value is `combine(the sink's, the source's)`."""
+        checked_combine("Flow.from_sink_and_source_mat", combine)
+        parts = _ends("Flow.from_sink_and_source_mat", sink, source)
+        return Flow(Wired(parts, (), ((0, 0),), ((1, 0),), lambda values: combine(*values)))
+
+    @staticmethod
+    def from_sink_and_source_coupled(sink: Sink[T, Any], source: Source[U, Any]) -> Flow[T, U, NotUsed]:
+        """As `from_sink_and_source`, but the two end together: when one of them, upstream or downstream ends, the others are ended the
+        same way."""
+        return _coupled("Flow.from_sink_and_source_coupled", sink, source, not_used)
+
+    @staticmethod
+    def from_sink_and_source_coupled_mat(
+        sink: Sink[T, M2], source: Source[U, M3], combine: Callable[[M2, M3], M4]
+    ) -> Flow[T, U, M4]:
+        """As `from_sink_and_source_coupled`; the materialized value is `combine(the sink's, the source's)`."""
+        checked_combine("Flow.from_sink_and_source_coupled_mat", combine)
+        operator = "Flow.from_sink_and_source_coupled_mat"
+        return _coupled(operator, sink, source, lambda values: combine(values[1], values[2]))
+
+    # ── flows that are known later ────────────────────────────────────────────────────────────────────────────────
+
+    @staticmethod
+    def lazy_flow(make: Callable[[], Flow[T, U, M2] | Awaitable[Flow[T, U, M2]]]) -> Flow[T, U, StreamFuture[M2]]:
+        """Call `make` for the flow when the first element comes.
+
+        Materializes: a future of that flow's materialized value; it fails if there never was an element.
+        Emits when: that flow does.                   Backpressures when: that flow does.
+        Completes when: that flow does, or upstream completes without an element.   Cancels when: that flow or downstream cancels.
+        Fails when: `make` raises, or that flow fails.
+        """
+        return Flow(StageModule(LazyPart("lazy_flow", make)))
+
+    @staticmethod
+    def lazy_future_flow(
+        make: Callable[[], Awaitable[Flow[T, U, M2]] | Future[Flow[T, U, M2]]],
+    ) -> Flow[T, U, StreamFuture[M2]]:
+        """As `lazy_flow`; `make` returns a future of the flow, or another awaitable."""
+        return Flow(StageModule(LazyPart("lazy_future_flow", make)))
+
+    @staticmethod
+    def future_flow(future: Future[Flow[T, U, M2]] | Awaitable[Flow[T, U, M2]]) -> Flow[T, U, StreamFuture[M2]]:
+        """Run the elements through the flow that is a future's result.
+
+        Materializes: a future of that flow's materialized value.
+        Emits when: that flow does.                   Backpressures when: the future is not done, or that flow backpressures.
+        Completes when: that flow does.               Cancels when: that flow or downstream cancels.
+        Fails when: the future or that flow fails.
+        """
+        return Flow(StageModule(FuturePart("future_flow", future)))
+
+    @staticmethod
+    def from_materializer(
+        make: Callable[[ActorSystem, Attributes], Flow[T, U, M2]],
+    ) -> Flow[T, U, StreamFuture[M2]]:
+        """Make the flow when the run starts: `make(system, attributes)` returns it.
+
+        Materializes: a future of that flow's materialized value.
+        Emits when: that flow does.                   Backpressures when: that flow does.
+        Completes when: that flow does.               Cancels when: that flow or downstream cancels.
+        Fails when: `make` raises, or that flow fails.
+        """
+        return Flow(StageModule(FromMaterializer(make)))
+
+    # ── other forms of it ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def contramap(self, fn: Callable[[T], In]) -> Flow[T, Out, Mat]:
+        """Return a flow that takes `fn(element)` into this one."""
+        return Flow(joined(StageModule(Map(fn)), self.module, keep_right))
+
+    def dimap(self, before: Callable[[T], In], behind: Callable[[Out], U]) -> Flow[T, U, Mat]:
+        """Return a flow that takes `before(element)` into this one and emits `behind(result)`."""
+        return Flow(joined(self.contramap(before).module, StageModule(Map(behind))))
+
+    def pre_materialize(self, system: ActorSystem | None = None) -> tuple[Mat, Flow[In, Out, NotUsed]]:
+        """Run this flow now; return its materialized value and a flow through it, which can be run once, on any system."""
+        way_in = HandIn()
+        graph = joined(
+            joined(way_in.entrance, self.module, keep_both), StageModule(PullSink("pre_materialize", None)), keep_both
+        )
+        (way_in.begun, value), reader = materialize(graph, system or default_system())
+        parts = (StageModule(way_in), StageModule(HandOver(reader)))
+        return value, Flow(Wired(parts, (), ((0, 0),), ((1, 0),), not_used))
+
+    def materialize_into_source(self, source: Source[In, Any], sink: Sink[Out, Future[T]]) -> Source[T, NotUsed]:
+        """Return a source that, when it is run, runs `source` through this flow into `sink` and emits the result of the sink's future."""
+        return source.via(self).materialize_into_source(sink)
+
     def to(self, sink: Sink[Out, Any]) -> Sink[In, Mat]:
-        """Return this flow feeding `sink` as a sink; keep this flow's materialized value."""
+        """Return the sink of this flow feeding `sink`; keep this flow's materialized value."""
         return Sink(joined(self.module, module_of("to", sink, (1, 0))))
 
     def to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Sink[In, M3]:
         """As `to`; the materialized value is `combine(this flow's, the sink's)`."""
         return Sink(joined(self.module, module_of("to_mat", sink, (1, 0)), checked_combine("to_mat", combine)))
 
-    def with_context(
-        self, collapse: Callable[[T, K], In], extract: Callable[[Out], U]
-    ) -> FlowWithContext[T, K, Out, U, Mat]:
-        """Return this flow as one of elements with contexts: `collapse(element, context)` gives what it takes, `extract(result)` the
-        context of what it emits."""
-        from streamactors.dsl.with_context import FlowWithContext
-
-        element_of = plain_function("with_context: collapse", collapse)
-        context_of = plain_function("with_context: extract", extract)
-        before = StageModule(Map(lambda pair: element_of(*pair)))
-        behind = StageModule(Map(lambda result: (result, context_of(result))))
-        return FlowWithContext(joined(joined(before, self.module, keep_right), behind))
-
     def run_with(self, source: Source[In, M2], sink: Sink[Out, M3], system: ActorSystem | None = None) -> tuple[M2, M3]:
-        """Run `source` through this flow into `sink`; return what the two materialize."""
+        """Run `source` through this flow into `sink`; return the materialized values of both."""
         return source.via(self).to_mat(sink, Keep.both).run(system)
 
-    def __rshift__(self, other: Any) -> Any:
-        """`flow >> flow` is `via`, `flow >> sink` is `to`; beside a port of a GraphDSL it wires."""
-        return compose(self, other)
+
+def _ends(operator: str, sink: Any, source: Any) -> tuple[Module, Module]:
+    return module_of(operator, sink, (1, 0)), module_of(operator, source, (0, 1))
+
+
+def _coupled(operator: str, sink: Any, source: Any, combine: Callable[[list[Any]], Any]) -> Flow[Any, Any, Any]:
+    parts = (StageModule(CoupledTermination()), *_ends(operator, sink, source))
+    return Flow(Wired(parts, (((0, 0), (1, 0)), ((2, 0), (0, 1))), ((0, 0),), ((0, 1),), combine))
 
 
 class _AlsoOnTheClass:
-    """An operator of Flow. Looked up on a flow it is that flow's method; on the class, the identity's: `Flow.map(f)`."""
+    """An operator of Flow: a method of a flow, and on the class a method of the identity: `Flow.map(f)`."""
 
     def __init__(self, operator: Callable[..., Any]) -> None:
         self._operator = operator
@@ -100,7 +189,7 @@ class _AlsoOnTheClass:
 _IDENTITY: Flow[Any, Any, NotUsed] = Flow(StageModule(Identity()))
 
 for _mixin in FlowOps.__mro__:
-    if issubclass(_mixin, Ops) and _mixin is not Ops:
+    if issubclass(_mixin, Ops) and _mixin not in (Ops, FlowContextOp):
         for _name, _operator in vars(_mixin).items():
             if not _name.startswith("_") and callable(_operator):
                 setattr(Flow, _name, _AlsoOnTheClass(_operator))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Generic
 
 from streamactors.dsl.typevars import T
-from streamactors.stages.pull import END, ChunkReader
+from streamactors.stages.sinks.pull import END, ChunkReader
 
 
 def iterate(start: Callable[[], ChunkReader[T]]) -> Iterator[T]:
@@ -66,7 +66,7 @@ class AsyncElements(AsyncIterator[T], Generic[T]):
             try:
                 loop.call_soon_threadsafe(tell)
             except RuntimeError:
-                pass  # the loop has ended, and whoever waited on it
+                pass  # the loop has ended, and with it the coroutine that waits
 
         reader.when_ready(tell_from_any_thread)
         await arrived

@@ -1,4 +1,4 @@
-"""Keep: which materialized value survives when two parts are joined."""
+"""Keep: which materialized value is kept when two parts are joined."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 class Keep:
-    """Functions for `via_mat` and `to_mat`; any function of two arguments will do as well."""
+    """Functions for `via_mat` and `to_mat`, which take any function of two arguments."""
 
     @staticmethod
     def left(left: L, right: object) -> L:

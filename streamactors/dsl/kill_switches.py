@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamactors.dsl.component import BidiFlow
 from streamactors.dsl.flow import Flow
-from streamactors.engine.blueprint import StageModule
+from streamactors.dsl.graph.component import BidiFlow
+from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
-from streamactors.stages.kill_switch import KillSwitch, KillSwitchStage
+from streamactors.stages.control.kill_switch import KillSwitch, KillSwitchStage
 
 
 class SwitchFlow(Flow[Any, Any, "SharedKillSwitch"]):
@@ -22,7 +22,7 @@ class SwitchFlow(Flow[Any, Any, "SharedKillSwitch"]):
 
 
 class SharedKillSwitch(KillSwitch):
-    """One switch for any number of streams, running or yet to run; those that start after it was used end at once."""
+    """One switch for any number of streams. A stream that starts after the switch was used ends at once."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -42,11 +42,11 @@ class SharedKillSwitch(KillSwitch):
 
 
 class KillSwitches:
-    """Where kill switches come from. `shutdown()` completes downstream and cancels upstream; `abort(error)` fails both."""
+    """Makes kill switches. `shutdown()` completes downstream and cancels upstream; `abort(error)` fails both."""
 
     @staticmethod
     def single() -> Flow[Any, Any, KillSwitch]:
-        """Return a flow that passes elements on and materializes a switch of its own in every run.
+        """Return a flow that passes elements on; each run materializes a new switch.
 
         Completes when: upstream completes, or shutdown is called.   Fails when: abort is called.
         """
@@ -54,7 +54,7 @@ class KillSwitches:
 
     @staticmethod
     def single_bidi() -> BidiFlow[Any, Any, Any, Any, KillSwitch]:
-        """Return a bidi flow whose two ways end together; it materializes a switch of its own in every run."""
+        """Return a bidi flow whose two directions end together; each run materializes a new switch."""
         return BidiFlow(StageModule(KillSwitchStage(two_ways=True)))
 
     @staticmethod

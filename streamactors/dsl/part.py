@@ -1,4 +1,4 @@
-"""Part: what Source, Flow, Sink and every other piece of a graph have in common. Immutable; sharing one is free."""
+"""Part: the base of Source, Flow, Sink and the other parts of a graph. Immutable, so any number of graphs may share one."""
 
 from __future__ import annotations
 
@@ -7,30 +7,41 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from streamactors.dsl.typevars import Mat
-from streamactors.engine.attributes import NONE, Attributes
-from streamactors.engine.blueprint import Attributed, Combine, Joined, MatMapped, Module, StageModule, keep_left
+from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.blueprint.modules import Attributed, Combine, Joined, MatMapped, Module, StageModule, keep_left
 from streamactors.engine.stage import NOT_USED, GraphStage
 from streamactors.engine.supervision import checked_decider
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
+from streamactors.stages.bases.passing import Identity
 from streamactors.stages.checks import positive
-from streamactors.stages.identity import Identity
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from streamactors.engine.attributes import CancellationStrategy
+    from streamactors.engine.blueprint.attributes import CancellationStrategy
     from streamactors.engine.supervision import Decider
 
 
+_CONSTRUCTORS = {"Sink": "Sink.foreach(…)", "Flow": "Flow.map(…)", "RunnableGraph": "source.to(sink)"}
+
+
 class Part(Generic[Mat]):
-    """A blueprint with a shape. Every run of it is fresh."""
+    """A blueprint with a shape. Runs share nothing."""
 
     __slots__ = ("module",)
     ports: ClassVar[tuple[int, int] | None] = None
     """Inlets and outlets that every part of the class has; None: any number."""
 
     def __init__(self, module: Module) -> None:
+        if not isinstance(module, Module):
+            kind = type(self).__name__
+            way_out = (
+                "Source.from_iterable(…)"
+                if kind == "Source"
+                else f"a constructor such as {_CONSTRUCTORS.get(kind, 'GraphDSL')}"
+            )
+            raise BuildError(f"{kind} cannot be made of {type(module).__name__} {shortened(module, 60)}; use {way_out}")
         found = (len(module.shape.inlets), len(module.shape.outlets))
         if self.ports is not None and found != self.ports:
             raise BuildError(
@@ -40,11 +51,11 @@ class Part(Generic[Mat]):
         self.module = module
 
     def named(self, name: str) -> Self:
-        """Return this part with another name for its last operator, or for the whole where it is a graph of its own; errors,
-        snapshots and pictures show it."""
+        """Return this part with another name for its last operator, or for the whole part if it is a graph. Errors, snapshots
+        and pictures show the name."""
         if not isinstance(name, str) or not name:
             raise BuildError(f"named expects a text that is not empty, got {shortened(name, 60)}")
-        return type(self)(_renamed(self.module, name))
+        return self._remade(_renamed(self.module, name))
 
     def with_attributes(
         self,
@@ -54,12 +65,12 @@ class Part(Generic[Mat]):
         decider: Decider | None = None,
         cancellation: CancellationStrategy | None = None,
     ) -> Self:
-        """Return this part with attributes for every stage in it; what a stage inside sets itself wins.
+        """Return this part with attributes for every stage in it; attributes set on a stage inside win.
 
-        buffer: elements that an async boundary may hold. max_chunk: the most elements that move together (1: one at a time).
-        decider: a function of the error that says what happens to an element whose function raised, for operators that say
-        so: Directive.STOP, RESUME or RESTART.
-        cancellation: whether a stage that is cancelled with a cause fails or completes."""
+        buffer: the number of elements that an async boundary may hold. max_chunk: the largest chunk (1: one element at a time).
+        decider: called with the error when a user function has raised; returns Directive.STOP, RESUME or RESTART, for operators
+        that honour supervision. cancellation: called with the cause when a stage is cancelled; returns an error to fail the stage
+        with, None to complete it."""
         if buffer is not None:
             positive("with_attributes", "buffer", buffer)
         if max_chunk is not None:
@@ -81,7 +92,11 @@ class Part(Generic[Mat]):
         return self.with_attributes(max_chunk=n)
 
     def _attributed(self, attributes: Attributes) -> Self:
-        return type(self)(Attributed(self.module, attributes))
+        return self._remade(Attributed(self.module, attributes))
+
+    def _remade(self, module: Module) -> Self:
+        """Return a part of this part's kind over another blueprint of the same type."""
+        return type(self)(module)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({labels(self.module)})"
@@ -143,7 +158,7 @@ def module_of(operator: str, value: Any, ports: tuple[int, int] | None) -> Modul
 
 
 def is_identity(module: Module) -> bool:
-    """True for a flow that does nothing at all; joining leaves it out."""
+    """True for the identity flow without attributes; joining leaves it out."""
     return type(module) is StageModule and type(module.stage) is Identity and module.attributes is NONE
 
 
@@ -158,7 +173,7 @@ def joined(left: Module, right: Module, combine: Combine = keep_left) -> Module:
 
 
 def not_used(_: Any) -> Any:
-    """Whatever was materialized: NotUsed instead."""
+    """Return NotUsed instead of a materialized value."""
     return NOT_USED
 
 

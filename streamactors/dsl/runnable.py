@@ -1,34 +1,64 @@
-"""RunnableGraph: a graph without open ports. Running it gives its materialized value."""
+"""RunnableGraph: a graph without open ports. `run` returns its materialized value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from streamactors.dsl.part import Part
 from streamactors.dsl.typevars import M2, Mat
-from streamactors.engine.blueprint import MatMapped
-from streamactors.engine.picture import mermaid_of
-from streamactors.engine.run import materialize
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.blueprint.modules import Attributed, MatMapped, Module
+from streamactors.engine.blueprint.picture import mermaid_of
+from streamactors.engine.island.materializer import materialize
+from streamactors.engine.stage import FUTURE_NAMES
 from streamactors.stages.checks import plain_function
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
 
 
+@runtime_checkable
+class Elsewhere(Protocol):
+    """Runs graphs in other processes than this one: SparkExecutors."""
+
+    def materialize(self, module: Module) -> Any:
+        """Start a run of a closed graph; return its materialized value."""
+
+
 class RunnableGraph(Part[Mat]):
-    """A closed graph. Immutable; each `run` starts it afresh."""
+    """A closed graph. Immutable; each call of `run` is a new run."""
 
     __slots__ = ()
     ports = (0, 0)
 
-    def run(self, system: ActorSystem | None = None) -> Mat:
+    def run(self, system: ActorSystem | Elsewhere | None = None) -> Mat:
         """Start a run and return its materialized value at once.
 
-        Without `system` it runs in a default one, which ends with the process. Raises BuildError when a stage that reads
-        marks cannot get what it needs of the stages on the way."""
-        value: Mat = materialize(self.module, system if system is not None else default_system())
+        Without `system` it runs in the default system, which ends with the process; with `SparkExecutors(spark)` on a Spark cluster. Raises
+        BuildError when a stage between the sources and a reader of marks does not meet the reader's needs."""
+        value: Mat
+        if isinstance(system, Elsewhere):
+            value = system.materialize(self.module)
+        else:
+            value = materialize(self.module, system if system is not None else default_system())
         return value
+
+    def __getattr__(self, name: str) -> Any:
+        if name in FUTURE_NAMES:
+            raise AttributeError(
+                f"a graph has no {name}: it has not run; source.run_with(sink) runs it and returns the future of the sink, and "
+                f"source.to_mat(sink, Keep.right).run() does the same"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _repr_markdown_(self) -> str:
+        """Show the graph as a picture in a notebook."""
+        return f"```mermaid\n{self.to_mermaid()}\n```"
+
+    def named(self, name: str) -> RunnableGraph[Mat]:
+        """Return this graph with another name for its last operator, as other parts, and as the graph's own name in metrics."""
+        return RunnableGraph(Attributed(super().named(name).module, Attributes(graph=name)))
 
     def to_mermaid(self) -> str:
         """Return the graph as a Mermaid flowchart: its stages as they will run, after fusing, in their islands."""
@@ -40,7 +70,7 @@ class RunnableGraph(Part[Mat]):
 
 
 def default_system() -> ActorSystem:
-    """Return the system that runs what is not given one."""
+    """Return the system for runs without a system of their own."""
     from streamactors.actors.system import ActorSystem
 
     return ActorSystem.default()

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
-from streamactors.dsl.part import Part, module_of
-from streamactors.dsl.sinks_basic import BasicSinks
-from streamactors.dsl.sinks_outside import OutsideSinks
-from streamactors.dsl.typevars import M2, In, Mat
-from streamactors.engine.blueprint import MatMapped
-from streamactors.engine.stage import GraphStage
+from streamactors.dsl.part import Part, joined, module_of
+from streamactors.dsl.runnable import default_system
+from streamactors.dsl.sinks.every import SinkConstructors
+from streamactors.dsl.typevars import M2, In, Mat, T
+from streamactors.engine.blueprint.modules import MatMapped, StageModule, keep_both, keep_right
+from streamactors.engine.island.materializer import materialize
+from streamactors.engine.stage import GraphStage, NotUsed
 from streamactors.stages.checks import plain_function
+from streamactors.stages.sinks.hand_in import HandIn
+from streamactors.stages.transform.mapping import Map
+
+if TYPE_CHECKING:
+    from streamactors.actors.system import ActorSystem
 
 
-class Sink(Part[Mat], BasicSinks, OutsideSinks, Generic[In, Mat]):
-    """Where elements end. Made by `Sink.foreach(…)`, `Sink.fold(…)` and so on."""
+class Sink(Part[Mat], SinkConstructors, Generic[In, Mat]):
+    """The end of a stream. Made by `Sink.foreach(…)`, `Sink.fold(…)` and so on."""
 
     __slots__ = ()
     ports = (1, 0)
@@ -28,3 +34,14 @@ class Sink(Part[Mat], BasicSinks, OutsideSinks, Generic[In, Mat]):
     def map_materialized_value(self, fn: Callable[[Mat], M2]) -> Sink[In, M2]:
         """Return this sink with `fn(materialized value)` as its materialized value."""
         return Sink(MatMapped(self.module, plain_function("map_materialized_value", fn)))
+
+    def contramap(self, fn: Callable[[T], In]) -> Sink[T, Mat]:
+        """Return a sink that takes `fn(element)` into this one."""
+        return Sink(joined(StageModule(Map(fn)), self.module, keep_right))
+
+    def pre_materialize(self, system: ActorSystem | None = None) -> tuple[Mat, Sink[In, NotUsed]]:
+        """Run this sink now; return its materialized value and a sink that feeds it, which can be run once, on any system."""
+        way_in = HandIn()
+        graph = joined(way_in.entrance, self.module, keep_both)
+        way_in.begun, value = materialize(graph, system or default_system())
+        return value, Sink(StageModule(way_in))

@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, overload
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.dsl.compose import compose
 from streamactors.dsl.iterate import AsyncElements, iterate
-from streamactors.dsl.operators import SourceOps
-from streamactors.dsl.part import checked_combine, joined, module_of, not_used, one_by_one
-from streamactors.dsl.replay import replayed
+from streamactors.dsl.kinds import registered
+from streamactors.dsl.operators.every import SourceOps
+from streamactors.dsl.part import checked_combine, joined, labels, module_of, not_used, one_by_one
 from streamactors.dsl.runnable import RunnableGraph, default_system
-from streamactors.dsl.sources_computed import ComputedSources
-from streamactors.dsl.sources_fed import FedSources
-from streamactors.dsl.sources_finite import FiniteSources
+from streamactors.dsl.sources.every import SourceConstructors
 from streamactors.dsl.typevars import M2, M3, Mat, Out, T, U
-from streamactors.engine.blueprint import Module, StageModule, Wired, keep_both, keep_right
-from streamactors.engine.plan import plan_of
-from streamactors.engine.run import materialize
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.blueprint.modules import (
+    Attributed,
+    MatMapped,
+    Module,
+    StageModule,
+    Wired,
+    keep_both,
+    keep_right,
+)
+from streamactors.engine.blueprint.plan import plan_of
+from streamactors.engine.island.materializer import materialize
+from streamactors.engine.marks.replay import Replay
 from streamactors.engine.stage import GraphStage, NotUsed
+from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
-from streamactors.stages.checks import plain_function
-from streamactors.stages.fan_in import Merge
-from streamactors.stages.hand_over import HandOver
-from streamactors.stages.pull import PullSink
-from streamactors.stages.sinks import Ignore
-from streamactors.stages.transform import Map
+from streamactors.stages.checks import at_least, plain_function
+from streamactors.stages.junctions.fan_in import Merge
+from streamactors.stages.junctions.ordering import MergePrioritized
+from streamactors.stages.junctions.zipping import ZipN, ZipWith
+from streamactors.stages.sinks.pull import PullSink
+from streamactors.stages.sinks.values import Ignore
+from streamactors.stages.sources.deferred import FromMaterializerSource
+from streamactors.stages.sources.hand_over import HandOver
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.dsl.sink import Sink
-    from streamactors.dsl.with_context import SourceWithContext
 
 
-class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
-    """Where elements begin. Made by `Source.from_iterable(…)`, `Source.range(…)`, `Source.queue(…)` and so on."""
+class Source(SourceOps[Out, Mat], SourceConstructors):
+    """The beginning of a stream. Made by `Source.from_iterable(…)`, `Source.range(…)`, `Source.queue(…)` and so on."""
 
     __slots__ = ()
     ports = (0, 1)
@@ -72,30 +82,46 @@ class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
         wires = tuple(((i + 1, 0), (0, i)) for i in range(len(modules)))
         return Source(Wired((junction, *modules), wires, (), ((0, 0),), not_used))
 
-    # ── putting a sink behind it ──────────────────────────────────────────────────────────────────────────────────
+    @classmethod
+    def zip_n(cls, sources: Iterable[Source[Any, Any]]) -> Source[tuple[Any, ...], NotUsed]:
+        """Return tuples of the elements of all sources. Completes when one of them completes; fails when one fails."""
+        return cls.combine(*sources, strategy=ZipN)
+
+    @classmethod
+    def zip_with_n(cls, fn: Callable[..., U], sources: Iterable[Source[Any, Any]]) -> Source[U, NotUsed]:
+        """Return `fn(element of each source)`. Completes when one of the sources completes; fails when one fails."""
+        return cls.combine(*sources, strategy=lambda n: ZipWith(fn, n))
+
+    @classmethod
+    def merge_prioritized_n(
+        cls, sources: Iterable[tuple[Source[T, Any], int]], eager_complete: bool = False
+    ) -> Source[T, NotUsed]:
+        """Return the sources merged, each in proportion to its priority: (source, priority) pairs."""
+        pairs = list(sources)
+        priorities = [priority for _, priority in pairs]
+        several = [source for source, _ in pairs]
+        return cls.combine(*several, strategy=lambda _: MergePrioritized(priorities, eager_complete))
+
+    # ── with a sink ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def to(self, sink: Sink[Out, Any]) -> RunnableGraph[Mat]:
         """Return this source feeding `sink`, ready to run; keep this source's materialized value."""
         return RunnableGraph(joined(self.module, module_of("to", sink, (1, 0))))
 
     def to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> RunnableGraph[M3]:
-        """As `to`; the materialized value is `combine(this source's, the sink's)`, for instance Keep.both."""
+        """As `to`; the materialized value is `combine(this source's, the sink's)`, for example Keep.both."""
         return RunnableGraph(joined(self.module, module_of("to_mat", sink, (1, 0)), checked_combine("to_mat", combine)))
-
-    def __rshift__(self, other: Any) -> Any:
-        """`source >> flow` is `via`, `source >> sink` is `to`; beside a port of a GraphDSL it wires."""
-        return compose(self, other)
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def run_with(self, sink: Sink[Out, M2], system: ActorSystem | None = None) -> M2:
-        """Run this source into `sink` and return what the sink materializes, for most a future.
+        """Run this source into `sink` and return the sink's materialized value, for most sinks a future.
 
-        Without `system` it runs in a default one, which ends with the process."""
+        Without `system` it runs in the default system, which ends with the process."""
         return RunnableGraph[M2](self._into(module_of("run_with", sink, (1, 0)))).run(system)
 
     def run(self, system: ActorSystem | None = None) -> StreamFuture[None]:
-        """Run this source for its effects and return a future that ends with it; elements are dropped."""
+        """Run this source, drop its elements, and return a future that ends with the stream."""
         ended: StreamFuture[None] = materialize(self._into(StageModule(Ignore())), system or default_system())
         return ended
 
@@ -111,12 +137,12 @@ class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
         )
 
     def run_iter(self, system: ActorSystem | None = None, *, buffer: int | None = None) -> Iterator[Out]:
-        """Run this source when the first element is asked for, and iterate over its elements.
+        """Iterate over the elements of this source; the run starts at the first `next`.
 
-        The stream goes no further ahead than `buffer` elements (default: a number that follows the reader, from 16 to 4,096).
-        Leaving the loop cancels it; its error is raised in the loop. A mark is done when the element behind it is asked for."""
+        The stream is at most `buffer` elements ahead (default: a number that follows the reader, from 16 to 4,096). Leaving the loop
+        cancels the stream; a failure is raised in the loop. A mark is done when the loop asks for the element behind it."""
         module = self._into(StageModule(PullSink("run_iter", buffer)))
-        plan_of(module)  # what cannot run is an error here, not at the first element
+        plan_of(module)  # a graph that cannot run raises here, not at the first element
         return iterate(lambda: materialize(module, system or default_system()))
 
     def run_async_iter(self, system: ActorSystem | None = None, *, buffer: int | None = None) -> AsyncIterator[Out]:
@@ -130,13 +156,6 @@ class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
 
     # ── other forms of it ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def with_context(self, extract: Callable[[Out], U]) -> SourceWithContext[Out, U, Mat]:
-        """Return this source with `extract(element)` as the context of each element, which then travels beside what becomes of it."""
-        from streamactors.dsl.with_context import SourceWithContext
-
-        context_of = plain_function("with_context", extract)
-        return SourceWithContext(joined(self.module, StageModule(Map(lambda element: (element, context_of(element))))))
-
     def pre_materialize(self, system: ActorSystem | None = None) -> tuple[Mat, Source[Out, NotUsed]]:
         """Run this source now; return its materialized value and a source of its elements, which can be run once, on any system.
 
@@ -144,6 +163,17 @@ class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
         graph = joined(self.module, StageModule(PullSink("pre_materialize", None)), keep_both)
         value, reader = materialize(graph, system or default_system())
         return value, Source(StageModule(HandOver(reader)))
+
+    def materialize_into_source(self, sink: Sink[Out, Future[T]]) -> Source[T, NotUsed]:
+        """Return a source that, when it is run, runs this source into `sink` and emits the result of the sink's future.
+
+        Completes when: it has emitted.   Fails when: the future fails.   Cancels when: downstream does; the inner run goes on."""
+        graph = joined(self.module, module_of("materialize_into_source", sink, (1, 0)), keep_right)
+
+        def run(system: ActorSystem, _: Attributes) -> Source[T, NotUsed]:
+            return Source.future(materialize(graph, system))
+
+        return Source(MatMapped(StageModule(FromMaterializerSource(run)), not_used))
 
     # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,4 +190,25 @@ class Source(SourceOps[Out, Mat], FiniteSources, ComputedSources, FedSources):
         file lines; BuildError for others. Positions are element indices from 0. A position mark travels behind each chunk, and at each
         position in `marks_at`. `on_done(position)` is called, on any thread but one at a time, when everything before
         `position` is done at every sink of the run or was dropped on purpose."""
-        return Source(replayed(self.module, start, marks_at, on_done))
+        return Source(_replayed(self.module, start, marks_at, on_done))
+
+
+def _replayed(module: Module, start: int, marks_at: Iterable[int], on_done: Callable[[int], Any] | None) -> Module:
+    """Return `module` with its source started at `start`. Raises BuildError when there is not exactly one replayable source in it."""
+    at_least("with_replay", "start", start, 0)
+    if not isinstance(marks_at, Iterable):
+        raise BuildError(f"with_replay: marks_at must be positions, got {shortened(marks_at, 60)}")
+    positions = [at_least("with_replay", "marks_at", position, 0) for position in marks_at]
+    if on_done is not None:
+        plain_function("with_replay: on_done", on_done)
+    sources = [node for node in plan_of(module).nodes if node.stage.emits_marks]
+    if len(sources) != 1:
+        have = "none here" if not sources else " and ".join(node.label for node in sources)
+        raise BuildError(
+            f"with_replay needs one source that can be read again (a range, a list, a re-iterable, from_lines), found {have}: "
+            f"{labels(module, 60)}; give each source its own, before they are joined"
+        )
+    return Attributed(module, Attributes(replay=Replay.of(start, positions, on_done)))
+
+
+registered(Source)

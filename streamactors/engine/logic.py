@@ -1,24 +1,23 @@
 """Logic: the running state of one stage, and the handlers the interpreter calls.
 
-Chunk stages subclass `Logic` (or `FlowLogic`, `SourceLogic`, `SinkLogic`) directly; `element.py` offers the per-element way.
-Owner: the island's interpreter; every handler runs on the island's turn, never two at once. After every handler a stage that still
-has demand must have stated its `want` again: data shown and not grabbed is shown again only then."""
+Chunk stages subclass `Logic` (or `FlowLogic`, `SourceLogic`, `SinkLogic`); per-element stages subclass `GraphStageLogic` (engine/element/).
+Owner: the island's interpreter; every handler runs on the island's turn, never two at once. A stage that can take more must call `want`
+again before its handler returns: `on_push` is called for elements left at an inlet only after another `want`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from streamactors.engine.attributes import NONE, Attributes
-from streamactors.engine.causes import STAGE_COMPLETED, propagate_failure
-from streamactors.engine.connection import Connection
-from streamactors.engine.marks import Mark
+from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.island.causes import STAGE_COMPLETED, propagate_failure
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.interpreter import Interpreter
+from streamactors.engine.marks.marks import Mark
 from streamactors.errors import ProtocolError
 
-if TYPE_CHECKING:
-    from streamactors.engine.interpreter import Interpreter
-
 T = TypeVar("T")
+L = TypeVar("L", bound="Logic")
 
 
 class AsyncCallback(Generic[T]):
@@ -55,8 +54,22 @@ class Logic:
     """True keeps the stage alive after all its ports have closed, until complete_stage or fail_stage."""
     passes_marks: bool = False
     stopped: bool = False
+    inside: bool = False
+    """True for a stage of a graph that another stage runs inside itself."""
+    replaces_inside: bool = False
+    """True for a stage that runs one inner graph at a time, so that the sinks of the last one hold no progress back any more."""
+    failure: BaseException | None = None
+    """The error with which the stage has failed."""
+    when_stopped: Callable[[BaseException | None], None] | None = None
+    """Called with `failure` when the stage has ended; on the stage's island."""
+    busy_ticks: int = 0
+    """The number of looks of the pool's watch, every 3 ms or so, that found the island inside a handler of this stage."""
     _open_ports: int = 0
     _timers: dict[object, Any] | None = None
+
+    def __init__(self, stage: Any = None) -> None:
+        self.stage = stage
+        """The stage, whose attributes are the parameters of the operator; a subclass says its type."""
 
     # ── handlers, to be overridden ────────────────────────────────────────────────────────────────────────────────
 
@@ -64,10 +77,10 @@ class Logic:
         """Called once, before anything else. Ports may be used from here on."""
 
     def on_pull(self, out: Connection) -> None:
-        """Downstream asks for more: `out.asked` elements may be pushed."""
+        """Downstream has demand: `out.asked` elements may be pushed."""
 
     def on_push(self, in_: Connection) -> None:
-        """Elements lie ready at an inlet that stated a `want`."""
+        """Elements are ready at an inlet for which the stage has called `want`."""
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
         """A mark has arrived behind everything grabbed so far. Default: forward at once, if the stage passes marks."""
@@ -84,14 +97,17 @@ class Logic:
         self.fail_stage(error)
 
     def on_cancel(self, out: Connection, cause: BaseException) -> None:
-        """Downstream wants no more."""
+        """Downstream has cancelled, for the reason `cause`."""
         self.cancel_stage(cause)
+
+    def follow_sides(self, sinks: list[Logic]) -> None:
+        """Called before the start of a stage that `has_sides`, with the sinks behind its side outlets."""
 
     def on_timer(self, key: object) -> None:
         """The timer `key` is due."""
 
     def on_stop(self) -> None:
-        """Called exactly once, when the stage has ended for whatever reason. Give resources back here."""
+        """Called exactly once, when the stage has ended for whatever reason. Release resources here."""
 
     # ── ending ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -105,6 +121,7 @@ class Logic:
 
     def fail_stage(self, error: BaseException) -> None:
         """Cancel all inlets with `error`, then fail all outlets with it."""
+        self.failure = error
         for inlet in self.inlets:
             inlet.cancel(error)
         for out in self.outlets:
@@ -142,13 +159,13 @@ class Logic:
         return AsyncCallback(self, handler)
 
     def call_when_idle(self, handler: Callable[[], None]) -> None:
-        """Call `handler` once the island has nothing else to do; each call of this asks for one call of the handler."""
+        """Call `handler` once, when the island has nothing else to do."""
         self.interpreter.call_when_idle(self, handler)
 
     # ── timers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def schedule_once(self, key: object, delay_ms: float) -> None:
-        """Call `on_timer(key)` once after `delay_ms`. A timer of the same key is replaced. Timers die with the stage."""
+        """Call `on_timer(key)` once after `delay_ms`. A timer of the same key is replaced. Timers end with the stage."""
         self.cancel_timer(key)
         if self._timers is None:
             self._timers = {}
@@ -166,14 +183,14 @@ class Logic:
         key, periodic = what
         timers = self._timers
         if timers is None or key not in timers:
-            return  # cancelled while its message was on the way
+            return  # cancelled after its message was sent
         if periodic is None:
             del timers[key]
         else:
             due, interval_ms = periodic
             now = self.interpreter.now_ms()
             due += interval_ms
-            if due < now:  # we were held up: skip what was missed instead of firing in a burst
+            if due < now:  # the island was busy: skip the missed firings instead of a burst
                 due = now + interval_ms - (now - due) % interval_ms
             timers[key] = self.interpreter.call_later(due - now, self, self._fire, (key, (due, interval_ms)))
         self.on_timer(key)
@@ -196,13 +213,35 @@ class Logic:
             for timer in self._timers.values():
                 timer.cancel()
             self._timers = None
-        self.on_stop()
+        try:
+            self.on_stop()
+        finally:
+            if self.failure is not None and not self.inside:
+                self.interpreter.island.run.progress.sink_failed(self, self.failure)
+            if self.when_stopped is not None:
+                self.when_stopped(self.failure)
+                self.when_stopped = None
 
-    # ── for people who look ───────────────────────────────────────────────────────────────────────────────────────
+    # ── for the snapshot ──────────────────────────────────────────────────────────────────────────────────────────
 
     def snapshot_state(self) -> str:
-        """Return a few words on what the stage is doing now, for the snapshot. Overridden where there is something to say."""
+        """Return a few words on what the stage is doing now; empty by default."""
         return ""
+
+
+def logic_of(*stages: type) -> Callable[[type[L]], type[L]]:
+    """Return a class decorator: the stages run by the decorated logic, which is made with the stage."""
+
+    def decorate(cls: type[L]) -> type[L]:
+        def logic(self: Any) -> Logic:
+            """Return a fresh logic."""
+            return cls(self)
+
+        for stage in stages:
+            stage.logic = logic  # type: ignore[attr-defined]
+        return cls
+
+    return decorate
 
 
 class SourceLogic(Logic):
@@ -214,7 +253,7 @@ class SourceLogic(Logic):
 
 
 class FlowLogic(Logic):
-    """A stage with one inlet `self.in_` and one outlet `self.out`. Default demand: pass on what downstream asks."""
+    """A stage with one inlet `self.in_` and one outlet `self.out`. Default: downstream's demand is passed upstream."""
 
     in_: Connection
     out: Connection

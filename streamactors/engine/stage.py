@@ -5,22 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
-from streamactors.engine.attributes import Attributes
-from streamactors.engine.connection import Connection
-from streamactors.engine.element import GraphStageLogic, element_logic
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.element.graph_stage_logic import GraphStageLogic, element_logic
+from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import FlowLogic, Logic
-from streamactors.engine.marks import OPAQUE, Handling, Needs
+from streamactors.engine.marks.marks import OPAQUE, Handling, Needs
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Element = TypeVarWithDefault("Element", bound=Any, default=Any)
+else:
+    Element = TypeVar("Element")
+"""The type of the elements of `Flow.map(f)`, `Sink.foreach(f)` or `Merge(2)`. It is Any where neither the arguments nor the place of the
+call give it. The bound lets a lambda use any operator on such an element."""
+
+
+FUTURE_NAMES: Final = frozenset({"result", "exception", "done", "cancel", "add_done_callback"})
+"""What users ask of a materialized value that they expect to be a future."""
 
 
 class NotUsed:
     """The materialized value of a stage that has none; there is one instance, NOT_USED."""
 
     __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in FUTURE_NAMES:
+            raise AttributeError(
+                f"NotUsed has no {name}: to() keeps the source's materialized value, and this source has none; "
+                "run_with(sink), or to_mat(sink, Keep.right).run(), returns the future of the sink"
+            )
+        raise AttributeError(f"'NotUsed' object has no attribute {name!r}")
 
     def __repr__(self) -> str:
         return "NotUsed"
@@ -63,23 +83,35 @@ class GraphStage:
     handling: Handling = OPAQUE
     default_attributes: ClassVar[Attributes | None] = None
     needs: Needs | None = None
-    """Set by a stage that reads marks: what it needs of the stages between it and the other ends."""
+    """Set by a stage that reads marks: its requirements on the stages between it and the sources or sinks."""
     emits_marks: bool = False
     """True for a source that can be replayed and so emits position marks."""
     reads_marks: bool = False
     """True for a stage that wants marks to travel in its run."""
     owns_positions: str = ""
-    """Who decides by this stage where a source begins after a restart; a source can have one such owner in a run."""
+    """The name, for errors, of the owner of positions that this stage stands for; empty: none. A source has at most one owner in a run."""
     steps: Handling | None = None
-    """How the operators that were fused into a source handle marks; None: there are none (engine/fuse_plan.py)."""
+    """How the operators that were fused into a source handle marks; None: there are none (engine/fusing/chains.py)."""
     hands_out: bool = False
-    """True for a source whose elements are sources that bear its name in marks."""
+    """True for a source whose elements are sources. Their marks bear the name of this source."""
+    forgets: str = ""
+    """What the stage forgets when a run begins again where the last one ended, and what to use instead; empty: nothing."""
     opens_sources: bool = False
     """True for a stage that runs the sources among its elements inside itself."""
     begins_again: bool = False
-    """True for a source that may be made anew within a run."""
+    """True for a source that may be created again within a run."""
+    endless: bool = False
+    """True for a source that never ends by itself; the end of the process does not wait for it."""
+    ends_with_inputs: bool = False
+    """True for a stage that completes only when all its inputs have completed, and whatever its outlets do goes on while one of them
+    is open. Read for the warning of a cycle that cannot complete (engine/blueprint/cycles.py)."""
+    has_sides: bool = False
+    """True for a fan-out whose outlet 0 completes only when the sinks behind its other outlets have ended (engine/blueprint/sides.py)."""
     no_marks: str = ""
     """Why the stage must not stand in a run that reads marks; empty: it may."""
+
+    opaque_because: str = ""
+    """Why marks do not pass, for errors; empty: the stage does not declare how it treats them."""
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         """Return a fresh logic and the materialized value. Override this, or `logic` when there is no such value."""
@@ -99,8 +131,8 @@ class GraphStage:
         return True
 
     def known_as(self, run: Any) -> tuple[Any, Any] | None:
-        """Return (source, partition) for a source that another source of `run` has handed out and that bears that one's name; its
-        marks are of this partition only. None for every other stage."""
+        """Return (source, partition) when another source of `run` has emitted this source as an element: its marks bear that source's
+        name and cover this partition only. None for every other stage."""
         return None
 
     @property
@@ -115,15 +147,19 @@ class Stage(GraphStage, Generic[In, Out]):
     shape = FLOW
 
 
+class Junction(GraphStage, Generic[In, Out]):
+    """A stage with several inlets of one type, or several outlets of one type: `Merge(2)`, or `Merge[int](2)` for a type checker."""
+
+
 @cache
 def _snake(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
 
 class ChunkLogic(FlowLogic):
-    """The easy fast stage: `on_chunk(list) -> list or any iterable of results`, at most as many results as elements.
+    """A chunk stage made of one function: `on_chunk(elements)` returns a list of at most as many results.
 
-    The function is given chunks no longer than downstream's demand. An empty result asks upstream again."""
+    No chunk is longer than downstream's demand. After an empty result the stage asks upstream again."""
 
     def __init__(
         self,

@@ -5,12 +5,10 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from streamactors.engine.island.connection import Connection
 from streamactors.engine.user_code import blame, shortened
-
-if TYPE_CHECKING:
-    from streamactors.engine.logic import Logic
 
 log = logging.getLogger("streamactors.supervision")
 
@@ -32,17 +30,17 @@ def stopping(_: BaseException) -> Directive:
 
 
 def resuming(_: BaseException) -> Directive:
-    """Drop every element that raises and go on."""
+    """Drop every element for which the function raises; keep the stage's state."""
     return Directive.RESUME
 
 
 def restarting(_: BaseException) -> Directive:
-    """Drop every element that raises and reset the stage's state."""
+    """Drop every element for which the function raises; reset the stage's state."""
     return Directive.RESTART
 
 
 def checked_decider(decider: Decider) -> Decider:
-    """Return the decider, refusing what is no Directive: an answer that is forgotten must not mean that elements are dropped."""
+    """Return the decider with a check: a result that is no Directive is an error. A forgotten `return` must not drop elements."""
 
     def decide(error: BaseException) -> Directive:
         directive = decider(error)
@@ -56,11 +54,18 @@ def checked_decider(decider: Decider) -> Decider:
     return decide
 
 
-def directive_for(logic: Logic, error: BaseException, element: Any, fn: Any = None) -> Directive:
-    """Return what is to be done about `error`, raised by `fn` with `element` in a stage of one inlet.
+class Supervised(Protocol):
+    """What `directive_for` reads of a stage."""
 
-    The error gets the note that names stage, element and line. What is skipped is logged, with the position it stood before where
-    positions are followed."""
+    name: str
+    inlets: list[Connection]
+    attributes: Any
+
+
+def directive_for(logic: Supervised, error: BaseException, element: Any, fn: Any = None) -> Directive:
+    """Return the decider's directive for `error`, raised by `fn` with `element` in a stage of one inlet.
+
+    The error gets a note that names stage, element and line. A dropped element is logged, with its position when the run has marks."""
     blame(error, logic.name, element, fn)
     decider = logic.attributes.decider
     directive = Directive.STOP if decider is None else decider(error)
@@ -69,8 +74,23 @@ def directive_for(logic: Logic, error: BaseException, element: Any, fn: Any = No
     return directive
 
 
-def log_skipped(logic: Logic | None, error: BaseException) -> None:
-    """Write down that supervision dropped an element; the note on `error` names it. No logic: in a fused loop."""
+def failure_of(
+    logic: Supervised, error: BaseException, element: Any, fn: Any = None, restart: Callable[[], object] | None = None
+) -> BaseException | None:
+    """Ask the decider about `error`; return the error that stops the stage, or None: the element is dropped.
+
+    `restart` sets the stage back to its first state. An error raised by the decider or by `restart` stops the stage, too."""
+    try:
+        directive = directive_for(logic, error, element, fn)
+        if directive is Directive.RESTART and restart is not None:
+            restart()
+    except BaseException as worse:  # noqa: BLE001
+        return worse
+    return error if directive is Directive.STOP else None
+
+
+def log_skipped(logic: Supervised | None, error: BaseException) -> None:
+    """Log that supervision dropped an element; the note on `error` names it. `logic` is None in a fused loop."""
     if log.isEnabledFor(logging.WARNING):
         items = logic.inlets[0].items if logic is not None else ()
         position = next((mark for mark in items if isinstance(mark, dict)), None)

@@ -1,7 +1,8 @@
-"""Errors of user code: the user's own exception goes on, with a note that names the stage, the element and the line."""
+"""Errors of user code: the user's own exception is passed on, with a note that names the stage, the element and the line."""
 
 from __future__ import annotations
 
+import sysconfig
 from types import CodeType, TracebackType
 from typing import Any
 
@@ -15,6 +16,11 @@ def shortened(element: object, limit: int = SHOWN) -> str:
         text = repr(element)
     except Exception as error:  # noqa: BLE001  # a broken __repr__ must not hide the real error
         return f"<{type(element).__name__} whose repr raised {type(error).__name__}>"
+    return shortened_text(text, limit)
+
+
+def shortened_text(text: str, limit: int) -> str:
+    """Return `text` cut to `limit` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -22,10 +28,10 @@ _NO_ELEMENT = object()
 
 
 def blame(error: BaseException, stage: str, element: Any = _NO_ELEMENT, function: Any = None) -> BaseException:
-    """Add the note to `error` and return it. The first note wins: the innermost stage knows best."""
+    """Add the note to `error` and return it. An error that has a note keeps it: the innermost stage is the most precise."""
     if any(note.startswith(_PREFIX) for note in getattr(error, "__notes__", ())):
         return error
-    where = _user_line(error, function)
+    where = user_line(error, function)
     at = "" if element is _NO_ELEMENT else f", element {shortened(element)}"
     try:
         error.add_note(f"{_PREFIX}{stage}{at}{f' ({where})' if where else ''}")
@@ -34,24 +40,32 @@ def blame(error: BaseException, stage: str, element: Any = _NO_ELEMENT, function
     return error
 
 
-def _user_line(error: BaseException, function: Any) -> str:
-    """Return file:line of the user's code: the innermost frame of the traceback that is not this package's."""
-    place = ""
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+
+
+def user_line(error: BaseException, function: Any = None) -> str:
+    """Return file:line of the user's code: the last frame of the traceback outside this package, the standard library and the installed
+    packages. Where there is none: the innermost frame of a library, or the definition of `function`."""
+    place = library = ""
     tb = error.__traceback__
     while tb is not None:
         code = tb.tb_frame.f_code
+        name = code.co_filename
         if not _is_ours(tb.tb_frame.f_globals.get("__name__", ""), code):
-            place = f"{code.co_filename}:{tb.tb_lineno}"
+            library = f"{name}:{tb.tb_lineno}"
+            if not name.startswith((*_LIBRARIES, "<frozen ")) and not any(part in name for part in _PACKAGES):
+                place = library
         tb = tb.tb_next
-    if place:
-        return place
+    if place or library:
+        return place or library
     own: CodeType | None = getattr(function, "__code__", None)
     return f"{own.co_filename}:{own.co_firstlineno}" if own is not None else getattr(function, "__qualname__", "")
 
 
 def _is_ours(module: str, code: CodeType) -> bool:
     return code.co_filename.startswith("<streamactors") or (
-        module.startswith("streamactors.") and not module.startswith(("streamactors.demo", "streamactors.cli"))
+        module.startswith("streamactors.") and not module.startswith("streamactors.demo")
     )
 
 

@@ -1,4 +1,4 @@
-"""The first value of a fold: each run starts with a copy, so that a list may be folded into."""
+"""The first value of a fold. Each run starts with a copy, so that a function may append to a list."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ def fresh(zero: S) -> S:
     try:
         return copy.copy(zero)
     except TypeError:
-        return zero  # what cannot be copied is shared by the runs
+        return zero  # shared by the runs

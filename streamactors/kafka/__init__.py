@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from streamactors.lazy_names import homes_of, lazy_names
 
 if TYPE_CHECKING:
     from streamactors.kafka.committable import CommittableMessage as CommittableMessage
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from streamactors.kafka.subscriptions import PartitionOffset as PartitionOffset
     from streamactors.kafka.subscriptions import Subscriptions as Subscriptions
     from streamactors.kafka.subscriptions import TopicPartition as TopicPartition
-    from streamactors.kafka.through_topic import through_topic as through_topic
+    from streamactors.kafka.through import through_topic as through_topic
     from streamactors.kafka.transactional import Transactional as Transactional
 
 _HOMES = {
@@ -49,18 +50,11 @@ _HOMES = {
     "serdes": ("Serde",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
     "subscriptions": ("PartitionOffset", "Subscriptions", "TopicPartition"),
-    "through_topic": ("through_topic",),
+    "through": ("through_topic",),
     "transactional": ("Transactional",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = homes_of({f"{__name__}.{home}": names for home, names in _HOMES.items()})
 
 __all__ = sorted(_HOME_OF)
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'streamactors.kafka' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"streamactors.kafka.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _HOME_OF)

@@ -1,9 +1,9 @@
 """Offsets in hand: a record together with the handle that commits it, and batches of such handles.
 
-Message, record and handle are tuples of the same three, (value, librdkafka's message, origin), so that each is made from the other in C and
-only the message lives as long as the element.
+A message, its record and its handle are tuples of the same three fields, (value, librdkafka's message, origin). So C code makes one from the
+other, and only librdkafka's message lives as long as the element.
 
-A handle knows the consumer it came from and the epoch of the assignment, so committing what has been revoked meanwhile does nothing."""
+A handle holds its consumer and the epoch of its assignment. A commit for a partition that has been revoked since does nothing."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.errors import BuildError
-from streamactors.kafka.commit_reply import CommitReply
-from streamactors.kafka.offsets import OffsetTracker
-from streamactors.kafka.received_runs import offsets_of
+from streamactors.kafka.client.runs import offsets_of
+from streamactors.kafka.reading.messages import CommitReply
+from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.record import ConsumerRecord, KeptRecord
 from streamactors.kafka.subscriptions import TopicPartition
 
 
 class Origin:
-    """Where a chunk came from: its partition, the epoch of the assignment, and the consumer that commits it."""
+    """The origin of a chunk: its partition, the epoch of the assignment, and the consumer that commits its offsets."""
 
     __slots__ = ("commit", "epoch", "key", "tracker")
 
@@ -34,11 +34,11 @@ class Origin:
         self.epoch = epoch
         self.tracker = tracker
         self.commit = commit
-        """Have everything acknowledged so far committed; ends the future."""
+        """Commits every offset that is acknowledged so far, and then completes the future."""
 
 
 class CommittableOffset(tuple[Any, Any, Origin]):
-    """The position behind one record. Immutable; made when asked for."""
+    """The position behind one record. Immutable; made on access."""
 
     __slots__ = ()
 
@@ -52,18 +52,18 @@ class CommittableOffset(tuple[Any, Any, Origin]):
 
     @property
     def offset(self) -> int:
-        """The record's own offset; committing it commits the one behind."""
+        """The record's own offset. A commit stores this offset + 1, the next to read."""
         offset: int = self[1].offset()
         return offset
 
     @property
     def epoch(self) -> int:
-        """The number of the assignment the record came with."""
+        """The number of the assignment that delivered the record."""
         return self[2].epoch
 
     def commit(self) -> StreamFuture[None]:
-        """Commit it now; the future ends when the broker has it, or its partition is another's, who reads the record again. It fails
-        with CommitFailed or CommitTimeout."""
+        """Commit the offset now. The future completes when the broker has stored the offset, or when the partition belongs to another member,
+        which reads the record again. It fails with CommitFailed or CommitTimeout."""
         return CommittableOffsetBatch().updated(self).commit()
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class CommittableMessage(tuple[Any, Any, Origin]):
 
 
 Convert = Callable[[Iterable[Any], Iterable[Any], Origin], Iterable[Any]]
-"""From the values and messages of a chunk to its elements."""
+"""Makes the elements of a chunk from its values and librdkafka's messages."""
 
 
 def committable(values: Iterable[Any], messages: Iterable[Any], origin: Origin) -> Iterator[CommittableMessage]:
@@ -92,7 +92,7 @@ def committable(values: Iterable[Any], messages: Iterable[Any], origin: Origin) 
 
 
 class CommittableOffsetBatch:
-    """Offsets to be committed together. Grows by `updated`, and is nobody's to change after `commit`."""
+    """Offsets to be committed together. `updated` adds offsets; after `commit` the batch must not change."""
 
     __slots__ = ("_offsets", "size")
 
@@ -113,7 +113,7 @@ class CommittableOffsetBatch:
         return self
 
     def add_all(self, found: list[Any]) -> None:
-        """As `add` for each; quick where all are offsets, or messages, of one chunk, as they mostly are."""
+        """Call `add` for each element. Fast if all are offsets or messages of one chunk, which is the usual case."""
         kinds = set(map(type, found))
         if kinds in (_ONLY_OFFSETS, _ONLY_MESSAGES):
             origins = list(map(_ORIGIN, found))
@@ -126,7 +126,7 @@ class CommittableOffsetBatch:
             self.add(each)
 
     def add(self, found: Any) -> None:
-        """Add whatever a user's `offset=` function returned: an offset, a batch, several of them, or None for nothing."""
+        """Add the result of a user's `offset=` function: an offset, a batch, an iterable of these, or None for no offset."""
         if type(found) is CommittableOffset or isinstance(found, CommittableOffsetBatch):
             self.updated(found)
         elif isinstance(found, CommittableMessage):
@@ -136,7 +136,7 @@ class CommittableOffsetBatch:
                 self.add(each)
         elif found is not None:
             raise BuildError(
-                f"a Committer needs a CommittableOffset, or several, got {type(found).__name__}; tell it where: offset=…"
+                f"a Committer needs a CommittableOffset, or several, got {type(found).__name__}; offset=… returns it from the element"
             )
 
     def offsets(self) -> dict[TopicPartition, int]:
@@ -147,7 +147,7 @@ class CommittableOffsetBatch:
         return highest
 
     def acknowledge(self) -> dict[OffsetTracker, Callable[[StreamFuture[None]], None]]:
-        """Tell the trackers; return per consumer how to have it committed."""
+        """Acknowledge the offsets at their trackers; return the commit function of each consumer, by tracker."""
         consumers = {}
         for origin, offsets in self._offsets.items():
             origin.tracker.acknowledge(origin.key, origin.epoch, offsets)
@@ -155,7 +155,7 @@ class CommittableOffsetBatch:
         return consumers
 
     def commit(self) -> StreamFuture[None]:
-        """Commit all of it; the future ends when every broker has it, fails with CommitFailed or CommitTimeout."""
+        """Commit all offsets. The future completes when every broker has stored them; it fails with CommitFailed or CommitTimeout."""
         return all_committed(self.acknowledge().values())
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ _MESSAGE, _ORIGIN = itemgetter(1), itemgetter(2)
 def all_committed(
     commits: Iterable[Callable[[StreamFuture[None]], None]], max_retries: int | None = None
 ) -> StreamFuture[None]:
-    """Have several consumers commit; return the future that ends with the last, or fails with the first that does."""
+    """Commit at several consumers. The future completes with the last commit, and fails with the first that fails."""
     every = list(commits)
     whole: StreamFuture[None] = StreamFuture("commit")
     left = iter(range(len(every) - 1, -1, -1))  # next() on it is atomic: consumers answer on threads of their own

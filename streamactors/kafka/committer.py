@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.dsl.context.with_context import FlowWithContext
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.sink import Sink
-from streamactors.dsl.with_context import FlowWithContext
-from streamactors.engine.blueprint import Joined, StageModule, keep_right
+from streamactors.engine.blueprint.modules import Joined, StageModule, keep_right
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
 from streamactors.kafka.committable import CommittableOffsetBatch
-from streamactors.kafka.committer_stage import CommitterStage
+from streamactors.kafka.committing.committer_stage import CommitterStage
 from streamactors.kafka.settings import CommitterSettings
 from streamactors.stages.checks import plain_function
-from streamactors.stages.sinks import Ignore
+from streamactors.stages.sinks.values import Ignore
 
 OffsetOf = Callable[[Any], Any]
 """From an element to its CommittableOffset, to several, to a batch of them, or to None for nothing to commit."""

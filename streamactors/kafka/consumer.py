@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import repeat
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from streamactors.dsl.context.with_context import SourceWithContext
 from streamactors.dsl.source import Source
-from streamactors.dsl.with_context import SourceWithContext
-from streamactors.engine.blueprint import StageModule
+from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
+from streamactors.kafka.between.source_services import SERVICES
 from streamactors.kafka.committable import CommittableMessage, CommittableOffset, Convert, Origin, committable
-from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.control import Control
-from streamactors.kafka.manual_offsets import OffsetsOnAssign, OnRevoke
-from streamactors.kafka.partitioned_stage import PartitionedSourceStage
+from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.record import ConsumerRecord, KeptRecord
-from streamactors.kafka.settings import ConsumerSettings
-from streamactors.kafka.source_stage import ConsumerSourceStage
-from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
+from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
+from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
+from streamactors.kafka.sources.partitioned_stage import PartitionedSourceStage
+from streamactors.kafka.sources.read_plan import ReadPlan
+from streamactors.kafka.sources.source_stage import ConsumerSourceStage
+from streamactors.kafka.subscriptions import AutoSubscription, Subscription, Subscriptions, TopicPartition
 from streamactors.stages.checks import function, plain_function
+from streamactors.windows.definitions.duration import Duration as EventTime
 from streamactors.windows.record import Record
+from streamactors.windows.state.disk.definition import State
+
+if TYPE_CHECKING:
+    from streamactors.kafka.between.topics import KafkaTopics
 
 
 class Consumer:
@@ -33,7 +41,7 @@ class Consumer:
     def source(
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> Source[ConsumerRecord, Control]:
-        """Emit records, and commit an offset when its record is done at every sink of the run: at least once, whatever is between."""
+        """Emit records, and commit an offset when its record is done at every sink of the run: at least once, through any stages."""
         needs_group("Consumer.source", settings)
         return consumer_source("Consumer.source", settings, subscription, until, commits=Commits.MARKS)
 
@@ -49,12 +57,13 @@ class Consumer:
         errors: Literal["fail", "emit"] = "fail",
         until: str | None = None,
     ) -> Source[Record, Control]:
-        """As `source`, with the records' own keys and values deserialised: Record(key, value, timestamp), with `.context` telling
-        topic, partition, offset and headers. What windows take.
+        """As `source`, with deserialised keys and values: Record(key, value, timestamp). `.context` holds the topic, partition, offset and
+        headers. Windows take these records.
 
-        `key`, `value`: a Serde, its name (bytes, string, integer, json, msgpack) or a function from bytes. `timestamp`: from the Record to ms
-        since 1970; default the record's own. `dead_letters`: a topic for records that cannot be read, whose offsets are committed
-        when they are stored there; without it the first one fails the stream, or, with `errors="emit"`, becomes an `Err` element."""
+        `key`, `value`: a Serde, its name (bytes, string, integer, json, msgpack), a dataclass, msgspec struct or pydantic model (the bytes are
+        JSON), or a function from bytes. `timestamp`: a function from the Record to ms
+        since 1970; default: the record's own timestamp. `dead_letters`: a topic for records that cannot be read. Their offsets are committed
+        when they are stored there. Without it the first such record fails the stream, or, with `errors="emit"`, becomes an `Err` element."""
         from streamactors.kafka.records import records
 
         source = Consumer.source(settings, subscription, until=until)
@@ -68,6 +77,38 @@ class Consumer:
             dead_letters=dead_letters,
             errors=errors,
         )
+
+    @staticmethod
+    def topics(
+        settings: ConsumerSettings,
+        *,
+        semantics: Literal["strict", "kafka"] = "strict",
+        max_task_idle: EventTime | None = 0,
+        changelog: bool = True,
+        producer: ProducerSettings | None = None,
+        state: State | None = None,
+    ) -> KafkaTopics:
+        """Return the topics of one group, from which a topology of streams and tables is built (docs/joins.md, docs/tables.md).
+
+        `stream`, `table` and `global_table` begin it; `source(result)` or `graph()` run it. One task for each partition number
+        processes the rows of all topics in the order of their timestamps; `max_task_idle`: how much longer it waits for a
+        topic whose end the broker has reported (None: no wait at all). Topics that are joined must have equal numbers of
+        partitions; this is checked at the start. A stream whose key has changed passes through a repartition topic
+        "<group>-<name>-repartition". `changelog`: keep the state in changelog topics. `semantics`: that of all steps that are
+        not given one. `producer`: writes repartition topics and what `to` writes; with a transactional id of yours it shares
+        the transaction of the run's other sinks. `state`: where the state is kept, `State.in_memory()` or `State.on_disk(path)`
+        (docs/state.md); default: as the settings say."""
+        from streamactors.kafka.between.topics import KafkaTopics
+
+        name = "Consumer.topics"
+        needs_group(name, settings)
+        if state is not None:
+            settings = settings.with_state(state)
+
+        def read(settings: ConsumerSettings, topics: list[str]) -> Source[ConsumerRecord, Control]:
+            return consumer_source(name, settings, Subscriptions.topics(*topics), None, commits=Commits.MARKS)
+
+        return KafkaTopics(settings, semantics, max_task_idle, changelog, producer, read)
 
     @staticmethod
     def plain_source(
@@ -84,9 +125,9 @@ class Consumer:
     ) -> Source[CommittableMessage, Control]:
         """Emit records with their offsets in hand (`.record`, `.offset`), to be committed by `offset.commit()` or a Committer.
 
-        Before a Committer an offset counts for itself alone, and what is filtered or grouped on the way counts by its place in the
-        stream: nothing is committed over a record that is still being worked on. Where a stage on the way hides that, and
-        without a Committer, committing an offset commits everything before it."""
+        With a Committer an offset stands for its own record only. Records that are filtered or grouped on the way are done when the mark
+        behind them reaches the Committer, so no commit passes a record that is still being processed. If no mark can pass a stage on the
+        way, or without a Committer, the commit of an offset commits every offset before it."""
         needs_group("Consumer.committable_source", settings)
         name = "Consumer.committable_source"
         return consumer_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=committable)
@@ -107,10 +148,10 @@ class Consumer:
     ) -> Source[tuple[TopicPartition, Source[ConsumerRecord, NotUsed]], Control]:
         """Emit (partition, source of its records) for each assigned partition; commit as `Consumer.source` does.
 
-        For `flat_map_merge(breadth, lambda pair: pair[1]…)`, breadth at least the number of partitions; or run each source apart, for
-        instance in `map_async`: then an offset is committed when its record is done at every sink of that run, and in the transaction of a
-        Transactional.sink there (a transactional id for each partition). A source completes when its
-        partition is revoked; when it is cancelled, the partition is handed out anew from the first record not taken."""
+        Use `flat_map_merge(breadth, lambda pair: pair[1]…)` with a breadth of at least the number of partitions, or run each source apart,
+        for instance in `map_async`. In a run of its own an offset is committed when its record is done at every sink of that run, or in
+        the transaction of that run's Transactional.sink (a transactional id for each partition). A source completes when its partition is
+        revoked. After a cancel the partition is emitted again, from the first record that was not taken."""
         name = "Consumer.partitioned_source"
         needs_group(name, settings)
         return partitioned_source(name, settings, subscription, until, commits=Commits.MARKS)
@@ -119,7 +160,7 @@ class Consumer:
     def plain_partitioned_source(
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> Source[tuple[TopicPartition, Source[ConsumerRecord, NotUsed]], Control]:
-        """As `partitioned_source`, and commit nothing."""
+        """As `partitioned_source`, without commits."""
         name = "Consumer.plain_partitioned_source"
         _needs_group_for_topics(name, settings, subscription)
         return partitioned_source(name, settings, subscription, until, commits=Commits.NOBODY)
@@ -142,10 +183,10 @@ class Consumer:
         *,
         until: str | None = None,
     ) -> Source[tuple[TopicPartition, Source[ConsumerRecord, NotUsed]], Control]:
-        """As `plain_partitioned_source`, beginning where you say, for offsets kept outside of Kafka.
+        """As `plain_partitioned_source`, beginning at offsets that are kept outside of Kafka.
 
-        `get_offsets_on_assign`: from the set of partitions assigned to {partition: offset}, or a future or coroutine of that; a partition that
-        is not in it begins at the group's offset. `on_revoke`: called with the set of partitions taken away."""
+        `get_offsets_on_assign`: called with the set of assigned partitions; returns {partition: offset}, or a future or coroutine of it. A
+        partition that is not in the result begins at the group's offset. `on_revoke`: called with the set of revoked partitions."""
         name = "Consumer.plain_partitioned_manual_offset_source"
         _needs_group_for_topics(name, settings, subscription)
         return partitioned_source(
@@ -167,7 +208,7 @@ class Consumer:
         *,
         until: str | None = None,
     ) -> Source[tuple[TopicPartition, Source[CommittableMessage, NotUsed]], Control]:
-        """As `committable_partitioned_source`, beginning where you say; see `plain_partitioned_manual_offset_source`."""
+        """As `committable_partitioned_source`, beginning at offsets of your own; see `plain_partitioned_manual_offset_source`."""
         name = "Consumer.committable_partitioned_manual_offset_source"
         needs_group(name, settings)
         return partitioned_source(
@@ -185,7 +226,7 @@ class Consumer:
     def at_most_once_source(
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> Source[ConsumerRecord, Control]:
-        """Emit records after they were committed, chunk by chunk: what a crash interrupts is not delivered again.
+        """Commit the records of a chunk, then emit them: a record whose processing a crash interrupts is not delivered again.
 
         `.max_chunk(1)` commits record by record."""
         name = "Consumer.at_most_once_source"
@@ -207,7 +248,7 @@ def needs_group(name: str, settings: Any) -> None:
 
 
 def _needs_group_for_topics(name: str, settings: Any, subscription: Any) -> None:
-    """As `needs_group` where a group shares the topics out; assigned partitions need none to be read."""
+    """As `needs_group` for topics, whose partitions a group assigns; a subscription to given partitions needs no group."""
     if isinstance(subscription, AutoSubscription):
         needs_group(f"{name} with topics", settings)
 
@@ -221,11 +262,8 @@ def consumer_source(
     commits: Commits,
     convert: Convert | None = None,
 ) -> Source[Any, Control]:
-    """Return a source of a checked subscription. Raises BuildError naming what is wrong."""
-    _check(name, settings, subscription, until)
-    stage = ConsumerSourceStage(settings, subscription, commits=commits, until_end=until == "end", convert=convert)
-    stage.name = name
-    return Source(StageModule(stage))
+    """Return a source for a checked subscription. Raises BuildError naming the argument that is wrong."""
+    return Source(StageModule(ConsumerSourceStage(name, _plan(name, settings, subscription, until, commits, convert))))
 
 
 def partitioned_source(
@@ -240,24 +278,25 @@ def partitioned_source(
     on_revoke: OnRevoke | None = None,
 ) -> Source[Any, Control]:
     """As `consumer_source`, of sources by partition."""
-    _check(name, settings, subscription, until)
-    stage = PartitionedSourceStage(
-        settings,
-        subscription,
-        commits=commits,
-        until_end=until == "end",
-        convert=convert,
-        offsets_on_assign=offsets_on_assign,
-        on_revoke=on_revoke,
-    )
-    stage.name = name
-    return Source(StageModule(stage))
+    plan = _plan(name, settings, subscription, until, commits, convert)
+    plan = replace(plan, offsets_on_assign=offsets_on_assign, on_revoke=on_revoke)
+    return Source(StageModule(PartitionedSourceStage(name, plan)))
 
 
-def _check(name: str, settings: Any, subscription: Any, until: str | None) -> None:
+def _plan(
+    name: str, settings: Any, subscription: Any, until: str | None, commits: Commits, convert: Convert | None
+) -> ReadPlan:
     if not isinstance(settings, ConsumerSettings):
         raise BuildError(f"{name} expects ConsumerSettings, got {type(settings).__name__}")
     if not isinstance(subscription, Subscription):
         raise BuildError(f"{name} expects a subscription (Subscriptions.topics(…)), got {type(subscription).__name__}")
     if until not in (None, "end"):
         raise BuildError(f"{name}: until must be None or 'end', got {until!r}")
+    return ReadPlan(
+        settings=settings,
+        subscription=subscription,
+        services=SERVICES,
+        commits=commits,
+        until_end=until == "end",
+        convert=convert,
+    )

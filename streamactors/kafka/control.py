@@ -1,4 +1,4 @@
-"""What the user holds of a running Kafka source: stop it, drain it, pause partitions, look inside."""
+"""Control: stop or drain a running Kafka source, pause its partitions, and look at its state."""
 
 from __future__ import annotations
 
@@ -8,14 +8,24 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.clock import Timeout, timeout_s
+from streamactors.engine.island.run import Run
 from streamactors.errors import BuildError
-from streamactors.kafka.consumer_messages import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
-from streamactors.kafka.consumer_snapshot import snapshot_without_consumer
+from streamactors.kafka.reading.messages import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
+from streamactors.kafka.reading.snapshot import snapshot_without_consumer
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.windows.stage.queryable_store import QueryableStore
+from streamactors.windows.stage.store_reads import stores_of
+from streamactors.windows.state.reads import UnknownStore
 
 T = TypeVar("T")
+
+
+RUNNING: WeakSet[Control] = WeakSet()
+"""The controls of this process whose consumers run."""
 
 
 class Control:
@@ -23,10 +33,14 @@ class Control:
 
     def __init__(self) -> None:
         self.is_shutdown: StreamFuture[None] = StreamFuture("consumer")
-        """Done when the consumer has left the group and closed; fails with what it died of."""
+        """Done when the consumer has left the group and closed; fails with the consumer's error."""
+        self.graph = self.group = ""
+        """The name of the graph, or of the source, and the consumer group; known when the source runs."""
+        self.run: Callable[[], Run | None] | None = None
+        """Returns the run while there is one; known when the run is built."""
         self._tell: Callable[[Any], None] | None = None
         self._complete: Callable[[], None] | None = None
-        self._early: list[Any] = []  # what was said before the stage had started
+        self._early: list[Any] = []  # messages from before the stage started
         self._stop_early = False
         self._last_snapshot: dict[str, Any] | None = None
         self._lock = threading.Lock()
@@ -36,7 +50,7 @@ class Control:
         with self._lock:
             self._tell = tell
             self._complete = complete
-            for message in self._early:  # under the lock: what is said from now on comes behind
+            for message in self._early:  # under the lock: later messages come behind these
                 tell(message)
             self._early.clear()
             stop = self._stop_early
@@ -44,11 +58,12 @@ class Control:
             complete()
 
     def closed(self, last: dict[str, Any]) -> None:
-        """Keep what `snapshot` shows from now on; called once, by the consumer, before `is_shutdown` is done."""
+        """Keep the last snapshot; called once, by the consumer, before `is_shutdown` is done."""
         self._last_snapshot = last
+        RUNNING.discard(self)
 
     def stop(self) -> None:
-        """Complete the stream: no further record is delivered; what is in flight is finished and committed. Idempotent."""
+        """Complete the stream: deliver no further record; finish and commit the records in flight. Idempotent."""
         with self._lock:
             complete = self._complete
             self._stop_early = complete is None
@@ -56,21 +71,21 @@ class Control:
             complete()
 
     def stop_at_end(self) -> None:
-        """Complete the stream when everything that its partitions hold by now has been delivered."""
+        """Complete the stream when it has delivered every record that its partitions hold now."""
         self._send(StopAtEnd())
 
     def shutdown(self) -> StreamFuture[None]:
-        """As `stop`; return the future that is done when everything in flight is committed and the consumer is closed."""
+        """As `stop`; return the future that is done when the records in flight are committed and the consumer is closed."""
         self.stop()
         return self.is_shutdown
 
-    def drain_and_shutdown(self, completion: StreamFuture[T] | None = None, timeout: float | None = None) -> T | None:
-        """Stop, wait for the stream's own result and for the last commit; return the result, raise the stream's error, or what
-        kept the last commit from being made.
+    def drain_and_shutdown(self, completion: StreamFuture[T] | None = None, timeout: Timeout | None = None) -> T | None:
+        """Stop, wait for the stream's result and for the last commit, and return the result.
 
-        `timeout` in seconds for all of it; TimeoutError after it."""
+        Raises the stream's error, or else the error of the last commit; TimeoutError after `timeout` (seconds, a timedelta or a
+        text; None: no limit) for all of it."""
         self.stop()
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else time.monotonic() + timeout_s(timeout)
 
         def left() -> float | None:
             return None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -78,23 +93,33 @@ class Control:
         try:
             result = completion.result(left()) if completion is not None else None
         except BaseException:
-            with suppress(Exception):  # the stream's own error is the one to hear of
+            with suppress(Exception):  # the stream's own error is the one to raise
                 self.is_shutdown.exception(left())
             raise
         self.is_shutdown.result(left())
         return result
 
+    def store(self, name: str) -> QueryableStore:
+        """Return a store of the run by its name, or by that of its step, for reading from outside.
+
+        Raises UnknownStore, which names the stores there are."""
+        run = None if self.run is None else self.run()
+        if run is None:
+            raise UnknownStore(f"no store {name!r}: the run has ended, or this control belongs to no run")
+        return QueryableStore(name, stores_of(run))
+
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Deliver nothing of these partitions until `resume`. Kept apart from back-pressure; survives rebalances."""
+        """Stop delivery from these partitions until `resume`. Independent of back-pressure; survives rebalances."""
         self._send(PausePartitions(_keys(partitions)))
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """End `pause`."""
         self._send(ResumePartitions(_keys(partitions)))
 
-    def snapshot(self, timeout: float = 5.0) -> dict[str, Any]:
-        """Return what the consumer knows: per partition buffered, demand, paused by whom, position, done, committed, in flight, lag;
-        and counts. No partitions when it is closed. TimeoutError when it does not answer within `timeout` seconds."""
+    def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
+        """Return the consumer's state: counts, and per partition buffered, demand, paused by whom, position, done, committed, in flight
+        and lag. A closed consumer has no partitions. TimeoutError when it does not answer within `timeout` (seconds, a timedelta
+        or a text)."""
         reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
         if self.is_shutdown.done():
             return self._last_snapshot or snapshot_without_consumer()
@@ -136,8 +161,10 @@ class DrainingControl(Control, Generic[T]):
     def stop(self) -> None:
         self._control.stop()
 
-    def drain_and_shutdown(self, completion: Any = None, timeout: float | None = None) -> Any:
-        """Stop, wait for the stream's result and the last commit; return the result, raise the stream's error."""
+    def drain_and_shutdown(self, completion: Any = None, timeout: Timeout | None = None) -> Any:
+        """Stop, wait for the stream's result and the last commit; return the result, raise the stream's error.
+
+        TimeoutError after `timeout` (seconds, a timedelta or a text; None: no limit) for all of it."""
         return self._control.drain_and_shutdown(self.stream_completion, timeout)
 
     def stop_at_end(self) -> None:
@@ -149,12 +176,12 @@ class DrainingControl(Control, Generic[T]):
     def resume(self, *partitions: tuple[str, int]) -> None:
         self._control.resume(*partitions)
 
-    def snapshot(self, timeout: float = 5.0) -> dict[str, Any]:
+    def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
         return self._control.snapshot(timeout)
 
 
 class NoopControl(Control):
-    """A control of nothing, for a variable that gets a real one later."""
+    """A control without a source, for a variable that gets a real control later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,4 +201,11 @@ class NoopControl(Control):
 
 
 def _keys(partitions: Iterable[tuple[str, int]]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(*partition) for partition in partitions)
+    found = []
+    for partition in partitions:
+        if isinstance(partition, str) or len(partition) != 2:
+            raise BuildError(
+                f"pause and resume take partitions as (topic, number), got {partition!r}; as in pause(('flights', 0))"
+            )
+        found.append(TopicPartition(*partition))
+    return tuple(found)

@@ -1,9 +1,10 @@
-"""Dead letters: a record that could not be read, kept in a topic with its own key, value and headers, and where and why.
+"""Dead letters: records that could not be read, stored in a topic with their key, value and headers, their source and the error.
 
-A dead letter is done when it is stored: the offset of the record behind it is not committed before."""
+A dead letter is done when it is stored; the offset of its record is committed after that."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,17 +16,19 @@ from streamactors.windows.record import RecordContext
 
 PREFIX: Final = "dead-letter."
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record and what it died of."""
+    """A record that could not be read, and the error."""
 
     record: ConsumerRecord
     error: BaseException
     stage: str
 
     def to_record(self, topic: str) -> ProducerRecord:
-        """Return it as a record for the dead letters' topic; source and cause are headers beginning with "dead-letter."."""
+        """Return the record for the dead-letter topic; headers that begin with "dead-letter." hold source and error."""
         record = self.record
         told = {
             "topic": record.topic,
@@ -41,9 +44,9 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Err(DeadLetter):
-    """An element that stands for a record which could not be read: `record` as it came, the `error`, and the `stage` that raised it.
+    """An element for a record that could not be read: the `record`, the `error`, and the `stage` that raised it.
 
-    It keeps its place in the stream: the record's offset is committed when this element is done."""
+    It takes the record's place in the stream: the record's offset is committed when this element is done."""
 
     @property
     def context(self) -> RecordContext:
@@ -54,7 +57,7 @@ class Err(DeadLetter):
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """Where dead letters go: a topic, and how to write to it (default: the broker the records come from)."""
+    """The topic of the dead letters, and the settings to write to it (default: the broker of the failed records)."""
 
     topic: str
     producer: ProducerSettings | None = None
@@ -63,7 +66,7 @@ class DeadLetters:
         """Return the settings to write with."""
         if self.producer is not None:
             return self.producer
-        return ProducerSettings(consumer.bootstrap_servers, properties=consumer.security())
+        return consumer.as_producer()
 
 
 def dead_letters_of(where: str, given: Any) -> DeadLetters | None:
@@ -73,3 +76,49 @@ def dead_letters_of(where: str, given: Any) -> DeadLetters | None:
     if isinstance(given, str) and given:
         return DeadLetters(given)
     raise BuildError(f"{where}: dead_letters must be a topic's name or DeadLetters(topic, producer=…), got {given!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLetter:
+    """A dead letter as stored in its topic. `timestamp_ms` (since 1970) is that of the failed record, None where it had none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    error: str
+    stage: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def source(self) -> str:
+        """Where the record came from: topic-partition@offset."""
+        return f"{self.topic}-{self.partition}@{self.offset}"
+
+    @staticmethod
+    def read(
+        key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
+    ) -> StoredLetter | None:
+        """Return the dead letter in a record of a dead-letter topic; None for a record that is no dead letter."""
+        own = []
+        told: dict[str, str] = {}
+        for name, data in headers:
+            if name.startswith(PREFIX):
+                told[name.removeprefix(PREFIX)] = (data or b"").decode(errors="replace")
+            else:
+                own.append((name, data))
+        try:
+            topic, partition, offset = told["topic"], int(told["partition"]), int(told["offset"])
+            timestamp = int(told["timestamp"]) if told.get("timestamp") else None
+        except (KeyError, ValueError):
+            return None
+        return StoredLetter(
+            topic, partition, offset, timestamp, told.get("error", ""), told.get("stage", ""), key, value, tuple(own)
+        )
+
+    def to_record(self, topic: str | None = None) -> ProducerRecord:
+        """Return the record to send again: to the topic and partition it came from, or to another topic, by its key."""
+        partition = self.partition if topic is None else None
+        return ProducerRecord(topic or self.topic, self.value, self.key, partition, self.timestamp_ms, self.headers)

@@ -1,16 +1,17 @@
 """What goes wrong between a client and a broker.
 
 KafkaError
-├── NoBroker          nobody answers at the address
+├── NoBroker          no broker answers at the address
 ├── TopicNotFound     the topic does not exist
 ├── TopicError        a topic cannot be created, changed or deleted; the broker says why
 ├── RecordError       a record could not be delivered or read
 ├── ConsumerFailed    a consumer cannot go on
 ├── ProducerFailed    a producer cannot go on
-├── CommitFailed      offsets cannot be committed, and trying again will not help
+├── CommitFailed      offsets cannot be committed, and a retry does not help
 ├── CommitTimeout     offsets could not be committed in time
 ├── GroupInUse        a group that must have no members has some
-└── RecordsGone       a position that is to be gone on from is not there any more
+├── GroupNotFound     the consumer group does not exist
+└── RecordsGone       a position to continue from does not exist any more
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class KafkaError(StreamActorsError):
 
 
 class NoBroker(KafkaError):
-    """Nobody answers where the broker should be."""
+    """No broker answers at the address."""
 
 
 class TopicNotFound(KafkaError):
@@ -47,7 +48,7 @@ class ProducerFailed(KafkaError):
 
 
 class CommitFailed(KafkaError):
-    """Offsets could not be committed, and trying again will not help."""
+    """Offsets could not be committed, and a retry does not help."""
 
 
 class CommitTimeout(KafkaError):
@@ -58,5 +59,9 @@ class GroupInUse(KafkaError):
     """A group that must have no members has some."""
 
 
+class GroupNotFound(KafkaError):
+    """A consumer group that does not exist."""
+
+
 class RecordsGone(KafkaError):
-    """Records that are to be read are not there any more; the message names the offsets."""
+    """Records to read do not exist any more; the message names the offsets."""

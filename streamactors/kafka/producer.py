@@ -5,33 +5,43 @@ from __future__ import annotations
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.dsl.context.with_context import FlowWithContext
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.sink import Sink
-from streamactors.dsl.with_context import FlowWithContext
-from streamactors.engine.blueprint import Joined, StageModule, keep_right
+from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_right
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
-from streamactors.kafka.client_producer import StreamProducer
+from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.committer import Committer
-from streamactors.kafka.producer_record import Envelope, MultiResult, PassThroughResult, ProducerRecord, Result
-from streamactors.kafka.producer_stage import ProducerStage
+from streamactors.kafka.producer_record import (
+    Envelope,
+    Message,
+    MultiMessage,
+    MultiResult,
+    PassThroughMessage,
+    PassThroughResult,
+    ProducerRecord,
+    Result,
+)
+from streamactors.kafka.serdes import writing_function
 from streamactors.kafka.settings import CommitterSettings, ProducerSettings
-from streamactors.stages.sinks import Ignore
+from streamactors.kafka.writing.producer_stage import ProducerStage
+from streamactors.stages.sinks.values import Ignore
 
 Results = Result | MultiResult | PassThroughResult
 
 
 class SharedProducer:
-    """One connection for several sinks and flows: give it to them as `producer=`. Close it when they have ended.
+    """One connection for several sinks and flows: pass it to them as `producer=`, and close it after they have ended.
 
-    A context manager. Queue and thread are shared; a stream that fails leaves the others' records alone."""
+    A context manager. Its users share the queue and the thread; the failure of one stream drops no record of another."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         self.settings = _checked("Producer.shared", settings)
         self.client = StreamProducer(settings)
 
     def close(self) -> None:
-        """Send what is queued, wait for it within close_timeout_ms, and disconnect."""
+        """Send the queued records within close_timeout_ms, and disconnect."""
         self.client.close().result()
 
     def __enter__(self) -> SharedProducer:
@@ -42,7 +52,11 @@ class SharedProducer:
 
 
 class Producer:
-    """Factories of sinks and flows over a Kafka producer."""
+    """Factories of sinks and flows over a Kafka producer.
+
+    `key`, `value`: how the keys and values of the records become bytes: a Serde, its name (bytes, string, integer, json, msgpack), a
+    dataclass, msgspec struct or pydantic model, or a function; None: they are bytes or text. A record that cannot be serialised fails the
+    stream with RecordError; supervision: resume and restart drop it."""
 
     @staticmethod
     def shared(settings: ProducerSettings) -> SharedProducer:
@@ -51,26 +65,30 @@ class Producer:
 
     @staticmethod
     def plain_sink(
-        settings: ProducerSettings, *, producer: SharedProducer | None = None
+        settings: ProducerSettings, *, key: Any = None, value: Any = None, producer: SharedProducer | None = None
     ) -> Sink[ProducerRecord, StreamFuture[None]]:
         """Write each ProducerRecord. Materializes a future that is done when all are acknowledged; fails when one cannot be."""
         stage = _stage("Producer.plain_sink", settings, producer, envelopes=False, results=False)
-        return Sink(Joined(StageModule(stage), StageModule(Ignore()), keep_right))
+        sink = Joined(StageModule(stage), StageModule(Ignore()), keep_right)
+        return Sink(serialised("Producer.plain_sink", sink, key, value))
 
     @staticmethod
     def flexi_flow(
-        settings: ProducerSettings, *, producer: SharedProducer | None = None
+        settings: ProducerSettings, *, key: Any = None, value: Any = None, producer: SharedProducer | None = None
     ) -> Flow[Envelope, Results, NotUsed]:
         """Write the records of each envelope (`ProducerMessage.message`, `.multi`, `.pass_through`); emit a result for each, in order."""
-        return Flow(StageModule(_stage("Producer.flexi_flow", settings, producer, envelopes=True, results=True)))
+        name = "Producer.flexi_flow"
+        stage = StageModule(_stage(name, settings, producer, envelopes=True, results=True))
+        return Flow(serialised(name, stage, key, value))
 
     @staticmethod
     def flow_with_context(
-        settings: ProducerSettings, *, producer: SharedProducer | None = None
+        settings: ProducerSettings, *, key: Any = None, value: Any = None, producer: SharedProducer | None = None
     ) -> FlowWithContext[Envelope, Any, Results, Any, NotUsed]:
         """As `flexi_flow`, for envelopes with a context beside them: the context comes out beside the result."""
-        inner = _stage("Producer.flow_with_context", settings, producer, envelopes=True, results=True)
-        pairs = Flow.map(carrying).via(Flow(StageModule(inner))).map(uncarried)
+        name = "Producer.flow_with_context"
+        inner = StageModule(_stage(name, settings, producer, envelopes=True, results=True))
+        pairs = Flow.map(carrying).via(Flow(serialised(name, inner, key, value))).map(uncarried)
         return FlowWithContext.from_pairs(pairs)
 
     @staticmethod
@@ -78,26 +96,50 @@ class Producer:
         settings: ProducerSettings,
         committer: CommitterSettings | None = None,
         *,
+        key: Any = None,
+        value: Any = None,
         producer: SharedProducer | None = None,
     ) -> Sink[Envelope, StreamFuture[None]]:
         """Write the records of each envelope, then commit its pass-through: a CommittableOffset, or several.
 
-        An envelope without records is committed in its turn. Materializes a future that is done when all is committed."""
+        The pass-through of an envelope without records is committed in order, too. Materializes a future that is done after the last commit."""
         stage = _stage("Producer.committable_sink", settings, producer, envelopes=True, results=True)
         commit = Committer.sink(committer, offset=lambda result: result.pass_through)
-        return Sink(Joined(StageModule(stage), commit.module, keep_right))
+        sink = Joined(StageModule(stage), commit.module, keep_right)
+        return Sink(serialised("Producer.committable_sink", sink, key, value))
 
     @staticmethod
     def committable_sink_with_offset_context(
         settings: ProducerSettings,
         committer: CommitterSettings | None = None,
         *,
+        key: Any = None,
+        value: Any = None,
         producer: SharedProducer | None = None,
     ) -> Sink[tuple[Envelope, Any], StreamFuture[None]]:
         """As `committable_sink`, for pairs of an envelope and its offset (or several) as context."""
-        sink = Producer.committable_sink(settings, committer, producer=producer)
+        sink = Producer.committable_sink(settings, committer, key=key, value=value, producer=producer)
         paired: Flow[tuple[Envelope, Any], Envelope, NotUsed] = Flow.map(_with_offset)
         return Sink(Joined(paired.module, sink.module, keep_right))
+
+
+def serialised(name: str, writer: Module, key: Any, value: Any) -> Module:
+    """Return a sink or flow of records or envelopes, with the serialisation of their keys and values before it."""
+    write = writing_function(name, key, value)
+    if write is None:
+        return writer
+    record = write  # not None
+
+    def element(given: Any) -> Any:
+        kind = type(given)
+        if kind is Message:
+            return given._replace(record=record(given.record))
+        if kind is MultiMessage:
+            return given._replace(records=tuple(map(record, given.records)))
+        return given if kind is PassThroughMessage else record(given)
+
+    flow: Flow[Any, Any, NotUsed] = Flow.map(element).named(f"{name} serdes")
+    return Joined(flow.module, writer, keep_right)
 
 
 def _with_offset(pair: tuple[Envelope, Any]) -> Envelope:
@@ -125,6 +167,11 @@ def uncarried(result: Results) -> tuple[Results, Any]:
 def _checked(name: str, settings: Any) -> ProducerSettings:
     if not isinstance(settings, ProducerSettings):
         raise BuildError(f"{name} expects ProducerSettings, got {type(settings).__name__}")
+    properties = settings.client_properties()
+    if str(properties.get("request.required.acks", properties["acks"])).strip() == "0":
+        raise BuildError(
+            f"{name}: the property acks=0 is refused: a record is done when the broker has acknowledged it"
+        )
     return settings
 
 

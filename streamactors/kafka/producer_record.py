@@ -11,12 +11,14 @@ Headers: TypeAlias = Sequence[tuple[str, bytes | str | None]]
 
 
 class ProducerRecord(NamedTuple):
-    """A record to write. `partition` None: chosen by the key (Java's murmur2). `timestamp`: ms since 1970, None: now; librdkafka
-    takes 0 for now, too, and a negative one is refused."""
+    """A record to write.
+
+    `value`, `key`: bytes, text or None, or what the serdes of the writer take. `partition` None: chosen by the key (Java's murmur2).
+    `timestamp`: ms since 1970, None: now; librdkafka takes 0 for now, too, and a negative one is refused."""
 
     topic: str
-    value: bytes | str | None = None
-    key: bytes | str | None = None
+    value: Any = None
+    key: Any = None
     partition: int | None = None
     timestamp: int | None = None
     headers: Headers | None = None

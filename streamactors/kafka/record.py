@@ -1,26 +1,26 @@
-"""ConsumerRecord: one light wrapper per record; everything but the value is looked up in librdkafka's message when asked for.
+"""ConsumerRecord: a light wrapper of librdkafka's message. Only the value is stored; other fields are read from the message on access.
 
-Records that are kept are tuples of (value, message): the value is a C tuple getter, and a batch is wrapped without a Python call per
-record. Steps inside a source see one record after the other, and mostly keep none: there one wrapper is filled again and again
-(`engine/fused_loop.py`), which costs half."""
+A record of a batch is a tuple (value, message): its value is a C tuple getter, and wrapping a batch costs no Python call per record.
+Fused steps inside a source see one record after the other and mostly keep none, so they refill one wrapper
+(`engine/fusing/loop.py`), which halves the cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from streamactors.engine.fused_loop import Refilled
+from streamactors.engine.fusing.loop import Refilled
 
 _NO_TIMESTAMP = 0
 
 
 class ConsumerRecord:
-    """A record as it was read. Not to be changed."""
+    """A record of a topic. Immutable."""
 
     __slots__ = ()
 
-    value: bytes | None
-    """The value as bytes, None for a tombstone."""
+    value: bytes | Any
+    """The value as bytes, or None for a tombstone. Any in the type says that a checker does not ask for a test against None."""
     message: Any
     """librdkafka's."""
 
@@ -53,7 +53,7 @@ class ConsumerRecord:
 
     @property
     def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-        """The headers in order; a name may come more than once."""
+        """The headers in order; names may repeat."""
         return tuple(self.message.headers() or ())
 
     def __repr__(self) -> str:
@@ -66,7 +66,7 @@ class _Fields(NamedTuple):
 
 
 class KeptRecord(ConsumerRecord, tuple[Any, Any]):
-    """A record of a batch that is wrapped at once."""
+    """A record of a batch."""
 
     __slots__ = ()
 
@@ -75,13 +75,13 @@ class KeptRecord(ConsumerRecord, tuple[Any, Any]):
 
 
 class PassingRecord(ConsumerRecord):
-    """A record that is filled anew for the next message, unless somebody holds it."""
+    """A record that is refilled with the next message, unless a reference to it remains."""
 
     __slots__ = ("message", "value")
 
 
 PASSING: Final = Refilled(PassingRecord, ("r.message = m", "r.value = m.value()"))
-"""How a loop wraps librdkafka's messages."""
+"""How a fused loop wraps librdkafka's messages."""
 
 
 def wrap(values: Iterable[Any], messages: Iterable[Any]) -> list[ConsumerRecord]:
@@ -90,5 +90,5 @@ def wrap(values: Iterable[Any], messages: Iterable[Any]) -> list[ConsumerRecord]
 
 
 def wrap_lazily(values: Iterable[Any], messages: Iterable[Any]) -> Iterator[ConsumerRecord]:
-    """As `wrap`, each record when it is asked for, so that it dies young and in the cache."""
+    """As `wrap`, but make each record on demand, so that a short-lived record stays in the CPU cache."""
     return map(KeptRecord, zip(values, messages, strict=False))  # strict would look one ahead

@@ -1,4 +1,4 @@
-"""Records: what windows take, read from topics: keys and values deserialised in the stream, with where they come from beside them."""
+"""Records of topics as `Record`, the input of windows: key and value deserialised, topic, partition, offset and headers as context."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamactors.kafka.control import Control
 from streamactors.kafka.dead_letters import DeadLetter, Err, dead_letters_of
 from streamactors.kafka.producer import Producer
 from streamactors.kafka.record import ConsumerRecord
-from streamactors.kafka.serdes import deserializer
+from streamactors.kafka.serdes import reading_serde
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.stages.checks import plain_function
 from streamactors.windows.record import Record, RecordContext
@@ -32,7 +32,8 @@ def records(
     errors: str = "fail",
 ) -> Source[Record, Control]:
     """Return `source` with its records deserialised; see Consumer.records."""
-    key_of, value_of = deserializer(f"{name}: key", key), deserializer(f"{name}: value", value)
+    keys, values = reading_serde(f"{name}: key", key), reading_serde(f"{name}: value", value)
+    by_topic: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
     time_of = None if timestamp is None else plain_function(f"{name}: timestamp", timestamp)
     letters = dead_letters_of(name, dead_letters)
     if errors not in ("fail", "emit"):
@@ -45,11 +46,19 @@ def records(
         raw_key, raw_value = message.key(), found.value
         has_time, timestamp = message.timestamp()
         headers = message.headers()
+        topic = message.topic()
+        functions = by_topic.get(topic)
+        if functions is None:
+            functions = by_topic[topic] = (
+                keys.for_topic(topic, is_key=True).deserialize,
+                values.for_topic(topic, is_key=False).deserialize,
+            )
+        key_of, value_of = functions
         record = Record(
             None if raw_key is None else key_of(raw_key),
             None if raw_value is None else value_of(raw_value),
             timestamp if has_time else 0,
-            RecordContext(message.topic(), message.partition(), message.offset(), tuple(headers) if headers else ()),
+            RecordContext(topic, message.partition(), message.offset(), tuple(headers) if headers else ()),
         )
         return record if time_of is None else record.replace(timestamp=time_of(record))
 
@@ -58,7 +67,7 @@ def records(
         def read_or_emit(found: ConsumerRecord) -> Any:
             try:
                 return read(found)
-            except Exception as error:  # noqa: BLE001  # it travels as an element
+            except Exception as error:  # noqa: BLE001  # becomes an element
                 return Err(found, blame(error, name, found), name)
 
         return source.map(read_or_emit)
@@ -68,7 +77,7 @@ def records(
     def read_or_bury(found: ConsumerRecord) -> Record | DeadLetter:
         try:
             return read(found)
-        except Exception as error:  # noqa: BLE001  # that is what dead letters are for
+        except Exception as error:  # noqa: BLE001  # becomes a dead letter
             return DeadLetter(found, blame(error, name, found), name)
 
     topic = letters.topic

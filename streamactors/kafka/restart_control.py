@@ -1,15 +1,16 @@
-"""RestartControl: one control for a source that RestartSource makes anew: it stays valid, whichever instance runs."""
+"""RestartControl: one control for all instances of a source that RestartSource restarts."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from streamactors.clock import Timeout
 from streamactors.dsl.source import Source
-from streamactors.kafka.consumer_snapshot import snapshot_without_consumer
 from streamactors.kafka.control import Control
+from streamactors.kafka.reading.snapshot import snapshot_without_consumer
 from streamactors.kafka.subscriptions import TopicPartition
-from streamactors.stages.restart_settings import NoMoreRestarts
+from streamactors.stages.control.restart_settings import NoMoreRestarts
 
 T = TypeVar("T")
 
@@ -20,8 +21,8 @@ class RestartControl(Control):
         control = RestartControl()
         RestartSource.with_backoff(restarts, lambda: control.follow(Consumer.source(settings, subscription)))
 
-    A user's pause is kept over restarts. After `stop` the source that runs completes, and none is made any more. `is_shutdown` is done
-    when the last instance has closed its consumer."""
+    A user's pause survives restarts. After `stop` the running source completes and no other is made. `is_shutdown` is done when the last
+    instance has closed its consumer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +32,7 @@ class RestartControl(Control):
         self._started = 0
 
     def follow(self, source: Source[T, Any]) -> Source[T, Any]:
-        """Return `source`, followed by this control when it runs. After `stop` it ends the restarts: RestartSource completes."""
+        """Return `source` with this control attached when it runs. After `stop` RestartSource completes instead of restarting."""
         if self._stopped:
             raise NoMoreRestarts
         return source.map_materialized_value(self._take_over)
@@ -57,7 +58,7 @@ class RestartControl(Control):
             self._stop(current)
 
     def stop_at_end(self) -> None:
-        """As `stop`, when everything that the partitions hold by now has been delivered."""
+        """As `stop`, after every record that the partitions hold now has been delivered."""
         with self._lock:
             self._stopped = True
             current = self._current
@@ -93,8 +94,8 @@ class RestartControl(Control):
         if current is not None:
             current.resume(*partitions)
 
-    def snapshot(self, timeout: float = 5.0) -> dict[str, Any]:
-        """Return the snapshot of the instance that runs, and `restarts`."""
+    def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
+        """Return the snapshot of the running instance, and the number of `restarts`; `timeout` in seconds, or as a timedelta or a text."""
         with self._lock:
             current, started = self._current, self._started
         found = snapshot_without_consumer() if current is None else current.snapshot(timeout)

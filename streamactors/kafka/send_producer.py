@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from typing import Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.errors import BuildError
-from streamactors.kafka.client_producer import StreamProducer, not_delivered
-from streamactors.kafka.deliveries import Slot
+from streamactors.kafka.client.delivery_errors import not_delivered
+from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.producer_record import ProducerRecord, RecordMetadata, checked_record
+from streamactors.kafka.serdes import writing_function
 from streamactors.kafka.settings import ProducerSettings
+from streamactors.kafka.writing.deliveries import Slot
 
 Waiting = tuple[ProducerRecord, Slot, StreamFuture[RecordMetadata]]
 
 
 class SendProducer:
-    """A producer for single records. `send` never waits: while the queue is full, records wait here in order. Thread-safe.
+    """A producer for single records. `send` never waits: while librdkafka's queue is full, records wait here in order. Thread-safe.
 
-    A context manager; `close` sends what is left."""
+    A context manager; `close` sends the waiting records."""
 
-    def __init__(self, settings: ProducerSettings) -> None:
+    def __init__(self, settings: ProducerSettings, *, key: Any = None, value: Any = None) -> None:
         if not isinstance(settings, ProducerSettings):
             raise BuildError(f"SendProducer expects ProducerSettings, got {type(settings).__name__}")
+        self._write = writing_function("SendProducer", key, value) or checked_record
         self._client = StreamProducer(settings)
         self._lock = threading.Lock()
         self._unsent: deque[Waiting] = deque()
@@ -32,8 +36,9 @@ class SendProducer:
         self._client.listen(self._on_reports)
 
     def send(self, record: ProducerRecord) -> StreamFuture[RecordMetadata]:
-        """Write a record; the future has its place when the broker has acknowledged it, RecordError when it could not be delivered."""
-        checked_record(record)
+        """Write a record. The future gets its topic, partition and offset when the broker has stored it, RecordError when it was not
+        delivered."""
+        record = self._write(record)
         future: StreamFuture[RecordMetadata] = StreamFuture("send")
         with self._lock:
             if self._closed:
@@ -74,7 +79,7 @@ class SendProducer:
             self._move_on()
 
     def close(self) -> None:
-        """Send what is left within close_timeout_ms, and disconnect. Futures that have not ended by then fail. Idempotent."""
+        """Send the waiting records within close_timeout_ms, and disconnect. Then fail the futures that are not done. Idempotent."""
         with self._lock:
             self._closed = True
         self._client.close().result()

@@ -1,17 +1,20 @@
-"""Serdes: bytes to values and back, by name or by two functions.
+"""Serdes: bytes to values and back, by name, by a class, or by two functions.
 
-A serde of confluent-kafka (Avro, Protobuf, JSON schema) is used by its functions: `Serde.of(to_bytes, from_bytes)`; they are called in the stream,
-and what they raise goes to the dead letters or fails the stream."""
+The stream calls a serde; a record that makes it raise becomes a dead letter, or fails the stream."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from streamactors.codec import dumps, loads
 from streamactors.errors import BuildError
-from streamactors.windows.codec import dumps, loads
+from streamactors.kafka.client.schema_serdes import context_of, needs_topic
+from streamactors.kafka.errors import RecordError
+from streamactors.kafka.producer_record import ProducerRecord, checked_record
+from streamactors.kafka.typed_records import functions_of_class
 
 
 @dataclass(frozen=True)
@@ -19,13 +22,41 @@ class Serde:
     """Two functions; neither is called for None, which is a missing key or a tombstone."""
 
     name: str
-    serialize: Callable[[Any], bytes]
-    deserialize: Callable[[bytes], Any]
+    serialize: Callable[..., bytes]
+    deserialize: Callable[..., Any]
 
     @staticmethod
-    def of(serialize: Callable[[Any], bytes], deserialize: Callable[[bytes], Any], name: str = "custom") -> Serde:
-        """Return a serde of two functions."""
-        return Serde(name, serialize, deserialize)
+    def of(
+        serialize: Callable[..., Any] | None = None,
+        deserialize: Callable[..., Any] | None = None,
+        name: str = "custom",
+    ) -> Serde:
+        """Return a serde of two functions, or of a serializer and a deserializer of confluent-kafka (Avro, Protobuf, JSON schema).
+
+        A reader needs only `deserialize`, a writer only `serialize`."""
+        for which, given in (("serialize", serialize), ("deserialize", deserialize)):
+            if given is not None and not callable(given):
+                raise BuildError(f"Serde.of: {which} must be a function, got {type(given).__name__}")
+        return Serde(name, serialize or _absent(name, "serialize"), deserialize or _absent(name, "deserialize"))
+
+    def for_topic(self, topic: str, *, is_key: bool) -> Serde:
+        """Return this serde with functions of one argument: confluent-kafka's are called with the topic and the field, too."""
+        serialize, deserialize = self.serialize, self.deserialize
+        if not needs_topic(serialize) and not needs_topic(deserialize):
+            return self
+        context = context_of(topic, is_key)
+        return replace(
+            self,
+            serialize=(lambda value: serialize(value, context)) if needs_topic(serialize) else serialize,
+            deserialize=(lambda data: deserialize(data, context)) if needs_topic(deserialize) else deserialize,
+        )
+
+
+def _absent(name: str, which: str) -> Callable[[Any], Any]:
+    def absent(_: Any) -> Any:
+        raise TypeError(f"the serde {name!r} has no {which}; give Serde.of(serialize, deserialize)")
+
+    return absent
 
 
 def _same(data: bytes) -> bytes:
@@ -51,22 +82,62 @@ SERDES: Final = {serde.name: serde for serde in (BYTES, STRING, INTEGER, JSON, M
 
 
 def serde_of(where: str, given: Any) -> Serde:
-    """Return a serde, or the one of that name. Raises BuildError naming what was given."""
+    """Return a serde, the one of that name, or that of a class. Raises BuildError naming what was given."""
     if isinstance(given, str) and given in SERDES:
         return SERDES[given]
     if isinstance(given, Serde):
         return given
-    raise BuildError(f"{where} must be a Serde or one of {', '.join(sorted(SERDES))}, got {given!r}")
+    functions = functions_of_class(given) if isinstance(given, type) else None
+    if functions is not None:
+        return Serde(given.__qualname__, *functions)
+    raise BuildError(f"{where} must be a Serde, {_CHOICES}, got {given!r}")
 
 
-def deserializer(where: str, given: Any) -> Callable[[bytes], Any]:
-    """Return the function of a serde, a serde's name, or a function. Raises BuildError naming what was given."""
+_CHOICES: Final = f"one of {', '.join(sorted(SERDES))}, or a dataclass, msgspec struct or pydantic model"
+
+
+def reading_serde(where: str, given: Any) -> Serde:
+    """As `serde_of`; also of a function from bytes. None: bytes."""
     if given is None:
-        return _same
-    if isinstance(given, str) and given in SERDES:
-        return SERDES[given].deserialize
-    if isinstance(given, Serde):
-        return given.deserialize
-    if callable(given):
-        return given  # type: ignore[no-any-return]
-    raise BuildError(f"{where} must be a Serde, one of {', '.join(sorted(SERDES))}, or a function, got {given!r}")
+        return BYTES
+    if callable(given) and (not isinstance(given, type) or functions_of_class(given) is None):
+        return Serde.of(deserialize=given)
+    return serde_of(where, given)
+
+
+def writing_function(where: str, key: Any, value: Any) -> Callable[[Any], ProducerRecord] | None:
+    """Return the function that serialises the key and the value of a ProducerRecord; None when both are None: they are bytes or text."""
+    if key is None and value is None:
+        return None
+    keys, values = (
+        None if given is None else _writing_serde(f"{where}: {name}", given)
+        for name, given in (("key", key), ("value", value))
+    )
+    by_topic: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+    def write(element: Any) -> ProducerRecord:
+        record = checked_record(element)
+        topic = record.topic
+        functions = by_topic.get(topic)
+        if functions is None:
+            functions = by_topic[topic] = (
+                _same if keys is None else keys.for_topic(topic, is_key=True).serialize,
+                _same if values is None else values.for_topic(topic, is_key=False).serialize,
+            )
+        part: Any = "key"
+        try:
+            raw_key = None if record.key is None else functions[0](record.key)
+            part = "value"
+            raw_value = None if record.value is None else functions[1](record.value)
+        except Exception as error:
+            serde: Any = keys if part == "key" else values
+            raise RecordError(f"topic {topic}: the {part} cannot be serialised as {serde.name}: {error}") from error
+        return record._replace(key=raw_key, value=raw_value)
+
+    return write
+
+
+def _writing_serde(where: str, given: Any) -> Serde:
+    if callable(given) and not isinstance(given, type):
+        return Serde.of(serialize=given, name=getattr(given, "__name__", type(given).__name__))
+    return serde_of(where, given)

@@ -1,7 +1,8 @@
-"""Settings of the connector: frozen, with Alpakka's names where they make sense on librdkafka, and the reason of each default.
+"""Settings of the connector: frozen dataclasses with Alpakka's names where librdkafka has the same thing.
 
-`properties` hold any librdkafka property; they are checked when a client is made, so a typo is an error that names it. Environment
-variables STREAMACTORS_KAFKA_<PROPERTY> (dots as underscores, upper case) override properties."""
+`properties` hold librdkafka properties. librdkafka checks them when a client is made, so the error names a misspelt property.
+`property_rules.py` refuses those that break a promise and hides the secrets among them.
+Environment variables STREAMACTORS_KAFKA_<PROPERTY> (upper case, dots as underscores) override properties."""
 
 from __future__ import annotations
 
@@ -11,13 +12,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from streamactors.errors import BuildError
+from streamactors.kafka.property_rules import CONSUMER_RULES, PRODUCER_RULES, Properties, Rule, check_properties
 from streamactors.stages.checks import at_least
+from streamactors.windows.state.disk.definition import State
 
 _ENVIRONMENT: Final = "STREAMACTORS_KAFKA_"
-_SECURITY: Final = ("security.", "sasl.", "ssl.")
+_SECURITY: Final = ("security.", "sasl.", "ssl.", "https.ca.")
+_ACCESS: Final = frozenset(
+    {
+        "oauth_cb",
+        "enable.sasl.oauthbearer.unsecure.jwt",
+        "enable.ssl.certificate.verification",
+        "broker.address.family",
+        "client.dns.lookup",
+    }
+)
+ADDRESS_MARK: Final = "@"
+"""Separates the address of an instance from the rest of its client id; the group's other members find it there."""
 _RESETS: Final = ("earliest", "latest", "error")
 
 S = TypeVar("S", bound="ClientSettings")
@@ -26,53 +40,65 @@ CONSUMER_PROPERTIES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
-        "enable.partition.eof": True,  # tells where the end is: bounded reads, Idle
+        "enable.partition.eof": True,  # reports the end of a partition: bounded reads and Idle need it
         # librdkafka waits up to 1 s once its queue is full, which costs 3 to 7 times the throughput
         "fetch.queue.backoff.ms": 1,
         "fetch.wait.max.ms": 20,
-        # little is prefetched, so little is thrown away when a partition is paused
+        # a pause throws away what was prefetched, so little is prefetched
         "queued.min.messages": 5_000,
         "queued.max.messages.kbytes": 2_048,
         "max.partition.fetch.bytes": 262_144,
     }
 )
-"""What every consumer is made with, unless `properties` say otherwise; the values a bare client is fastest with, too."""
+"""Properties of every consumer, unless `properties` override them. A bare librdkafka consumer is fastest with them, too."""
 
 PRODUCER_PROPERTIES: Final[Mapping[str, Any]] = MappingProxyType(
     {
-        "partitioner": "murmur2_random",  # as Java's; librdkafka's CRC32 would break co-partitioning with Java
+        "partitioner": "murmur2_random",  # the same as Java's; librdkafka's CRC32 would break co-partitioning with Java
         "enable.idempotence": True,
         "linger.ms": 5,
         "acks": "all",
     }
 )
+"""Properties of every producer, unless `properties` override them."""
 
-_REBOOTSTRAP_OPTIONAL: Final = (2, 11)  # the first confluent-kafka that can do without and lives on
+_REBOOTSTRAP_OPTIONAL: Final = (2, 11)  # the first confluent-kafka that works with metadata.recovery.strategy=none
 
 TRANSACTIONAL_PROPERTIES: Final[Mapping[str, Any]] = MappingProxyType(
-    # When no broker answers, librdkafka begins again with the bootstrap servers and takes its broker handles away. A TxnOffsetCommit
-    # that waits for such a handle is never sent, and the transaction hangs for ever (seen with 2.16, after a broker's restart).
+    # No broker answers -> librdkafka starts again from the bootstrap servers and drops its broker handles -> a TxnOffsetCommit that waits
+    # for a dropped handle is never sent -> the transaction hangs (seen with 2.16 after a broker's restart).
     {"metadata.recovery.strategy": "none"}
     if tuple(map(int, version("confluent-kafka").split(".")[:2])) >= _REBOOTSTRAP_OPTIONAL
     else {}
 )
-"""What a transactional producer is made with besides, unless `properties` say otherwise."""
+"""Further properties of a transactional producer, unless `properties` override them."""
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """What consumers and producers share. `bootstrap_servers`: "host:port[,host:port …]". `preflight_timeout_ms`: how long a broker may
-    refuse before a stream fails with NoBroker; one that was reached and says nothing has 10 s more. `close_timeout_ms`: how long the end
-    may take."""
+    """Settings that consumers, producers and admin clients share."""
 
     bootstrap_servers: str
+    """The brokers to connect to first: "host:port[,host:port …]"."""
+
     properties: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    """Further librdkafka properties, by their names."""
+
     preflight_timeout_ms: int = field(default=3_000, kw_only=True)
+    """A broker that refuses connections for this long fails the stream with NoBroker. A connected broker has 10 s more to answer."""
+
     close_timeout_ms: int = field(default=20_000, kw_only=True)
+    """How long the closing of a client may take."""
+
+    _rules: ClassVar[Mapping[str, Rule]] = {}
 
     def __post_init__(self) -> None:
         if not isinstance(self.bootstrap_servers, str) or not self.bootstrap_servers.strip():
             raise BuildError(f"bootstrap_servers must be 'host:port', got {self.bootstrap_servers!r}")
+        if "@" in self.bootstrap_servers:
+            raise BuildError(
+                "bootstrap_servers must be 'host:port' without a user; give properties={'sasl.username': …, …}"
+            )
         who = type(self).__name__
         for name, value in self.__dict__.items():
             if name.endswith("_bytes"):
@@ -80,11 +106,14 @@ class ClientSettings:
             elif name.endswith("_ms"):
                 _milliseconds(who, name, value)
         if not isinstance(self.properties, Mapping):
-            raise BuildError(f"{who}: properties must be a mapping of librdkafka's, got {self.properties!r}")
+            raise BuildError(
+                f"{who}: properties must be a mapping of librdkafka properties, got a {type(self.properties).__name__}"
+            )
         for name in self.properties:
             if not isinstance(name, str):
                 raise BuildError(f"{who}: a property's name is a text, got {name!r}")
-        object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
+        check_properties(who, self._rules, self.properties)
+        object.__setattr__(self, "properties", MappingProxyType(Properties(self.properties)))
 
     def with_property(self: S, name: str, value: Any) -> S:
         """Return these settings with one librdkafka property set."""
@@ -98,49 +127,90 @@ class ClientSettings:
         """Return these settings for another cluster."""
         return replace(self, bootstrap_servers=bootstrap_servers)
 
-    def security(self) -> dict[str, Any]:
-        """Return the properties by which other clients of the same user are let in by the same broker."""
-        return {name: value for name, value in self.merged({}, {}).items() if name.startswith(_SECURITY)}
+    def security(self) -> Properties:
+        """Return the properties and callbacks with which another client connects to the same broker as the same user."""
+        merged = self.merged({}, {})
+        return Properties({n: value for n, value in merged.items() if n.startswith(_SECURITY) or n in _ACCESS})
 
-    def address(self) -> dict[str, Any]:
-        """Return what an admin client needs to reach the same broker as the same user."""
-        return {"bootstrap.servers": self.merged({}, {})["bootstrap.servers"], **self.security()}
+    def address(self) -> Properties:
+        """Return the bootstrap servers and `security()`: all that an admin client needs."""
+        return Properties({"bootstrap.servers": self.merged({}, {})["bootstrap.servers"], **self.security()})
 
-    def merged(self, defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all properties for librdkafka: defaults, then `own`, then the user's, then the environment's."""
-        merged = {"bootstrap.servers": self.bootstrap_servers, **defaults, **own, **self.properties}
-        for name, value in os.environ.items():
-            if name.startswith(_ENVIRONMENT):
-                merged[name[len(_ENVIRONMENT) :].lower().replace("_", ".")] = value
-        return merged
+    def as_consumer(self, group_id: str | None = None) -> ConsumerSettings:
+        """Return settings of a consumer for the same broker and user; it reads from the earliest offset."""
+        return ConsumerSettings(self.bootstrap_servers, group_id, "earliest", **self._shared())
+
+    def as_producer(self) -> ProducerSettings:
+        """Return settings of a producer for the same broker and user."""
+        return ProducerSettings(self.bootstrap_servers, **self._shared())
+
+    def _shared(self) -> dict[str, Any]:
+        timeouts = {"preflight_timeout_ms": self.preflight_timeout_ms, "close_timeout_ms": self.close_timeout_ms}
+        return {"properties": self.security(), **timeouts}
+
+    def merged(self, defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Properties:
+        """Return the properties for librdkafka: `defaults`, overridden by `own`, by the user's, and by the environment's."""
+        environment = {
+            name[len(_ENVIRONMENT) :].lower().replace("_", "."): value
+            for name, value in os.environ.items()
+            if name.startswith(_ENVIRONMENT)
+        }
+        check_properties(type(self).__name__, self._rules, environment, f" (from {_ENVIRONMENT}…)")
+        servers = {"bootstrap.servers": self.bootstrap_servers}
+        return Properties({**servers, **defaults, **own, **self.properties, **environment})
 
 
 @dataclass(frozen=True)
 class ConsumerSettings(ClientSettings):
-    """How a consumer reads.
-
-    `poll_interval_ms`: pause between polls while nobody waits for records. `poll_timeout_ms`: how long one poll waits for the first
-    record, `max_poll_records` how many it brings at most (fewer where more would set off the garbage collector). Back-pressure, per partition: resumed when less than `low_bytes` are buffered, paused when more than `high_bytes` have been for
-    `pause_dwell_ms`; `max_buffered_bytes` is the bound of all partitions together, and of what lies ready for the sources of partitioned ones. `commit_interval_ms`: how often done positions are
-    committed. `revoke_timeout_ms`: how long a partition that is taken away may wait for what is in flight. `wait_close_partition_ms`: how
-    long the sub-source of a partition that was taken away goes on, in case it is given back at once, as eager rebalances do. `max_in_flight`: nothing more
-    is delivered of a partition while so many of its offsets in hand are acknowledged above one that is not (what is on its way comes on top);
-    None: no bound."""
+    """How a consumer reads. Back-pressure is per partition: see `low_bytes`, `high_bytes` and `pause_dwell_ms`."""
 
     group_id: str | None = None
+    """The consumer group; None for assigned partitions whose offsets nobody commits."""
+
     auto_offset_reset: str = "latest"
+    """Where a partition without a committed offset starts: earliest, latest or error."""
+
     poll_interval_ms: int = field(default=50, kw_only=True)
+    """The pause between two polls while no source has demand."""
+
     poll_timeout_ms: int = field(default=50, kw_only=True)
+    """How long one poll waits for its first record."""
+
     max_poll_records: int = field(default=1_000, kw_only=True)
+    """The most records of one poll. A poll takes fewer where more would start a garbage collection."""
+
     high_bytes: int = field(default=4 << 20, kw_only=True)
+    """A partition with more buffered bytes than this, for longer than `pause_dwell_ms`, is paused."""
+
     low_bytes: int = field(default=2 << 20, kw_only=True)
+    """A paused partition with fewer buffered bytes than this is resumed."""
+
     pause_dwell_ms: int = field(default=100, kw_only=True)
+    """How long a partition stays above `high_bytes` before it is paused."""
+
     max_buffered_bytes: int = field(default=32 << 20, kw_only=True)
+    """The most bytes buffered for all partitions together; also the bound of what waits in the sub-sources of a partitioned source."""
+
     commit_interval_ms: int = field(default=1_000, kw_only=True)
+    """The time between two commits of done offsets."""
+
     commit_timeout_ms: int = field(default=15_000, kw_only=True)
+    """A commit that has not succeeded after this time fails with CommitTimeout."""
+
     revoke_timeout_ms: int = field(default=5_000, kw_only=True)
+    """How long a revoked partition waits for its records in flight before the rebalance goes on."""
+
     wait_close_partition_ms: int = field(default=500, kw_only=True)
+    """How long the sub-source of a revoked partition stays open. An eager rebalance often assigns the partition again at once."""
+
     max_in_flight: int | None = field(default=None, kw_only=True)
+    """The most offsets in hand of a partition that are acknowledged above an unacknowledged one; delivery stops there. Records that are
+    already delivered come on top. None: no bound."""
+
+    state: State = field(default=State(), kw_only=True)
+    """Where windows, tables and stores keep their state: `State.in_memory()` or `State.on_disk(path)`; both have changelogs."""
+
+    _rules = CONSUMER_RULES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -148,6 +218,10 @@ class ConsumerSettings(ClientSettings):
             raise BuildError(f"auto_offset_reset must be one of {', '.join(_RESETS)}, got {self.auto_offset_reset!r}")
         _text_or_none("ConsumerSettings", "group_id", self.group_id)
         at_least("ConsumerSettings", "max_poll_records", self.max_poll_records, 1)
+        if not isinstance(self.state, State):
+            raise BuildError(
+                f"ConsumerSettings: state is {self.state!r}; give State.in_memory() or State.on_disk(path)"
+            )
         if self.low_bytes > self.high_bytes:
             raise BuildError(f"low_bytes ({self.low_bytes}) must not exceed high_bytes ({self.high_bytes})")
         if self.max_in_flight is not None:
@@ -157,27 +231,40 @@ class ConsumerSettings(ClientSettings):
         """Return these settings for another consumer group."""
         return replace(self, group_id=group_id)
 
+    def with_state(self, state: State) -> ConsumerSettings:
+        """Return these settings with another place for state."""
+        return replace(self, state=state)
+
     def with_auto_offset_reset(self, auto_offset_reset: str) -> ConsumerSettings:
         """Return these settings with another start for partitions without a committed offset."""
         return replace(self, auto_offset_reset=auto_offset_reset)
 
-    def client_properties(self) -> dict[str, Any]:
-        """Return the properties to make the client with."""
+    def client_properties(self) -> Properties:
+        """Return all properties of the client."""
         own = {"group.id": self.group_id or "", "auto.offset.reset": self.auto_offset_reset}
+        if self.state.advertise is not None:
+            own["client.id"] = f"streamactors{ADDRESS_MARK}{self.state.advertise}"
         return self.merged(CONSUMER_PROPERTIES, own)
 
 
 @dataclass(frozen=True)
 class ProducerSettings(ClientSettings):
-    """How a producer writes.
-
-    `parallelism`: elements on their way at most; more turn into back-pressure. For transactions: `commit_interval_ms` is the time between
-    commits, `transaction_timeout_ms` how long one step of a commit may take."""
+    """How a producer writes."""
 
     parallelism: int = field(default=10_000, kw_only=True)
+    """The most elements that wait for their acknowledgement; more become back-pressure."""
+
     commit_interval_ms: int = field(default=100, kw_only=True)
+    """The time between two commits of a transactional producer."""
+
     transaction_timeout_ms: int = field(default=10_000, kw_only=True)
+    """How long one step of a transaction's commit may take."""
+
     transactional_id: str | None = field(default=None, kw_only=True)
+    """The transactional id, the same after a restart; None writes without transactions. Member 2 of `streamactors run --processes` uses it
+    with "-2" behind it, since members with one id would fence each other."""
+
+    _rules = PRODUCER_RULES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -190,24 +277,30 @@ class ProducerSettings(ClientSettings):
         """Return these settings for a transactional producer."""
         return replace(self, transactional_id=transactional_id)
 
-    def client_properties(self) -> dict[str, Any]:
-        """Return the properties to make the client with."""
+    def client_properties(self) -> Properties:
+        """Return all properties of the client."""
         if self.transactional_id is None:
             return self.merged(PRODUCER_PROPERTIES, {})
-        return self.merged(
-            {**PRODUCER_PROPERTIES, **TRANSACTIONAL_PROPERTIES}, {"transactional.id": self.transactional_id}
-        )
+        member = os.environ.get("STREAMACTORS_MEMBER")
+        own = self.transactional_id if member is None else f"{self.transactional_id}-{member}"
+        return self.merged({**PRODUCER_PROPERTIES, **TRANSACTIONAL_PROPERTIES}, {"transactional.id": own})
 
 
 @dataclass(frozen=True)
 class CommitterSettings:
-    """How offsets in hand are committed: when `max_batch` have gathered, or `max_interval_ms` after the first; at most `parallelism`
-    batches at a time. A commit that the broker refuses for now is tried again `max_retries` times, within commit_timeout_ms."""
+    """How a Committer commits offsets in hand."""
 
     max_batch: int = 1_000
+    """A batch of this many offsets is committed at once."""
+
     max_interval_ms: int = 10_000
+    """A smaller batch is committed this long after its first offset."""
+
     parallelism: int = 100
+    """The most batches that wait for the broker; more become back-pressure."""
+
     max_retries: int = 10
+    """How often a commit with a retriable error is retried, within the consumer's `commit_timeout_ms`."""
 
     def __post_init__(self) -> None:
         for name, value in self.__dict__.items():

@@ -1,4 +1,4 @@
-"""What a consumer reads: topics or a pattern (with a group), or partitions told one by one."""
+"""What a consumer reads: topics or a pattern (with a group), or single partitions."""
 
 from __future__ import annotations
 
@@ -57,10 +57,13 @@ class AutoSubscription(Subscription):
         """What to subscribe to, in librdkafka's form (a leading ^ makes a pattern)."""
         return list(self.topics) if self.pattern is None else [f"^{self.pattern.removeprefix('^')}"]
 
+    def __str__(self) -> str:
+        return ", ".join(self.topics) if self.pattern is None else f"topics like {self.pattern}"
+
 
 @dataclass(frozen=True)
 class ManualSubscription(Subscription):
-    """Partitions told one by one: from their offset, from the first record at a time (ms since 1970), or from the committed offset."""
+    """Single partitions: from their offset, from the first record at a time (ms since 1970), or from the committed offset."""
 
     partitions: tuple[TopicPartition, ...]
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -69,6 +72,9 @@ class ManualSubscription(Subscription):
     @property
     def several_topics(self) -> bool:
         return len({key.topic for key in self.partitions}) > 1
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.partitions))
 
 
 class Subscriptions:

@@ -5,29 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.dsl.context.with_context import FlowWithContext, SourceWithContext
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
-from streamactors.dsl.with_context import FlowWithContext, SourceWithContext
-from streamactors.engine.blueprint import Joined, StageModule, keep_right
+from streamactors.engine.blueprint.modules import Joined, StageModule, keep_right
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
 from streamactors.kafka.consumer import consumer_source, needs_group
-from streamactors.kafka.consumer_messages import Commits
 from streamactors.kafka.control import Control
-from streamactors.kafka.producer import Results, carrying, uncarried
+from streamactors.kafka.producer import Results, carrying, serialised, uncarried
 from streamactors.kafka.producer_record import Envelope, Message, ProducerRecord
+from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import PartitionOffset, Subscription
-from streamactors.kafka.transactional_stage import TransactionalStage
-from streamactors.stages.sinks import Ignore
+from streamactors.kafka.transactions.transactional_stage import TransactionalStage
+from streamactors.stages.sinks.values import Ignore
 
 
 class Transactional:
     """Factories. All transactional sinks and flows of a run share one transaction and must have the same settings.
 
-    A transactional id has one producer at a time: a new one fences the old, whose stream fails."""
+    `key` and `value`: as in Producer. A transactional id has one producer at a time: a new one fences the old, whose stream fails."""
 
     @staticmethod
     def source(
@@ -37,6 +37,10 @@ class Transactional:
         name = "Transactional.source"
         needs_group(name, settings)
         if isinstance(settings, ConsumerSettings):
+            if settings.client_properties().get("isolation.level", "read_committed") != "read_committed":
+                raise BuildError(
+                    f"{name}: the property isolation.level must be read_committed; it reads no open transaction"
+                )
             settings = settings.with_property("isolation.level", "read_committed")
         return consumer_source(name, settings, subscription, until, commits=Commits.TRANSACTION)
 
@@ -50,34 +54,40 @@ class Transactional:
         return SourceWithContext(pairs.named("Transactional.source_with_offset_context").module)
 
     @staticmethod
-    def sink(settings: ProducerSettings) -> Sink[ProducerRecord, StreamFuture[None]]:
+    def sink(
+        settings: ProducerSettings, *, key: Any = None, value: Any = None
+    ) -> Sink[ProducerRecord, StreamFuture[None]]:
         """Write each ProducerRecord; commit every `commit_interval_ms`. Materializes a future that is done with the last commit."""
         stage = _stage("Transactional.sink", settings, envelopes=False, results=False)
-        return Sink(Joined(StageModule(stage), StageModule(Ignore()), keep_right))
+        sink = Joined(StageModule(stage), StageModule(Ignore()), keep_right)
+        return Sink(serialised("Transactional.sink", sink, key, value))
 
     @staticmethod
-    def flow(settings: ProducerSettings) -> Flow[Envelope, Results, NotUsed]:
+    def flow(settings: ProducerSettings, *, key: Any = None, value: Any = None) -> Flow[Envelope, Results, NotUsed]:
         """Write the records of each envelope and emit a result for each, in order, when they are acknowledged."""
-        return Flow(StageModule(_stage("Transactional.flow", settings, envelopes=True, results=True)))
+        stage = StageModule(_stage("Transactional.flow", settings, envelopes=True, results=True))
+        return Flow(serialised("Transactional.flow", stage, key, value))
 
     @staticmethod
     def sink_with_offset_context(
-        settings: ProducerSettings,
+        settings: ProducerSettings, *, key: Any = None, value: Any = None
     ) -> Sink[tuple[Envelope, Any], StreamFuture[None]]:
         """As `sink`, for pairs of an envelope (or a ProducerRecord) and its context. The transaction commits the positions of all that
         was read, whatever the contexts say: what was filtered on the way is committed, too."""
-        stage = _stage("Transactional.sink_with_offset_context", settings, envelopes=True, results=False)
-        sink = Joined(StageModule(stage), StageModule(Ignore()), keep_right)
+        name = "Transactional.sink_with_offset_context"
+        stage = _stage(name, settings, envelopes=True, results=False)
+        sink = serialised(name, Joined(StageModule(stage), StageModule(Ignore()), keep_right), key, value)
         unpaired: Flow[tuple[Envelope, Any], Envelope, NotUsed] = Flow.map(_envelope)
         return Sink(Joined(unpaired.module, sink, keep_right))
 
     @staticmethod
     def flow_with_offset_context(
-        settings: ProducerSettings,
+        settings: ProducerSettings, *, key: Any = None, value: Any = None
     ) -> FlowWithContext[Envelope, Any, Results, Any, NotUsed]:
         """As `flow`, for envelopes with a context beside them: the context comes out beside the result."""
-        stage = _stage("Transactional.flow_with_offset_context", settings, envelopes=True, results=True)
-        return FlowWithContext.from_pairs(Flow.map(carrying).via(Flow(StageModule(stage))).map(uncarried))
+        name = "Transactional.flow_with_offset_context"
+        stage = serialised(name, StageModule(_stage(name, settings, envelopes=True, results=True)), key, value)
+        return FlowWithContext.from_pairs(Flow.map(carrying).via(Flow(stage)).map(uncarried))
 
 
 def _envelope(pair: tuple[Any, Any]) -> Envelope:

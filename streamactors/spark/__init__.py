@@ -1,11 +1,12 @@
 """Spark at the end of a stream: every replayable stream can end in foreachBatch, with back-pressure up to the Kafka partitions.
 
-Names are loaded when first used, so that the reader, which Spark's processes import, brings nothing else along."""
+Names are loaded when first used: Spark's processes import only the reader."""
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from streamactors.lazy_names import homes_of, lazy_names
 
 if TYPE_CHECKING:
     from streamactors.spark.errors import CheckpointError as CheckpointError
@@ -13,32 +14,31 @@ if TYPE_CHECKING:
     from streamactors.spark.errors import SparkError as SparkError
     from streamactors.spark.errors import SparkQueryFailed as SparkQueryFailed
     from streamactors.spark.errors import SparkSetupError as SparkSetupError
+    from streamactors.spark.executors.facade import SparkExecutors as SparkExecutors
+    from streamactors.spark.frames.on_spark import on_spark as on_spark
+    from streamactors.spark.frames.source import SparkSource as SparkSource
     from streamactors.spark.query import SparkStreamQuery as SparkStreamQuery
     from streamactors.spark.session import spark_session as spark_session
     from streamactors.spark.sink import SparkSink as SparkSink
 
 _HOMES = {
-    "CheckpointError": "errors",
-    "RowError": "errors",
-    "SparkError": "errors",
-    "SparkQueryFailed": "errors",
-    "SparkSetupError": "errors",
-    "SparkSink": "sink",
-    "SparkStreamQuery": "query",
-    "spark_session": "session",
+    "streamactors.spark.errors": ("CheckpointError", "RowError", "SparkError", "SparkQueryFailed", "SparkSetupError"),
+    "streamactors.spark.executors.facade": ("SparkExecutors",),
+    "streamactors.spark.frames.on_spark": ("on_spark",),
+    "streamactors.spark.frames.source": ("SparkSource",),
+    "streamactors.spark.query": ("SparkStreamQuery",),
+    "streamactors.spark.session": ("spark_session",),
+    "streamactors.spark.sink": ("SparkSink",),
 }
+_HOME_OF = homes_of(_HOMES)
+_load = lazy_names(__name__, _HOME_OF)
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if home == "sink":
+    if name in ("SparkExecutors", "SparkSink", "SparkSource", "on_spark"):
         from streamactors.spark.session import check_pyspark
 
-        check_pyspark()  # a sentence, instead of whatever PySpark's absence looks like further down
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+        check_pyspark()  # a clear error when PySpark is missing
+    return _load(name)

@@ -1,7 +1,7 @@
 """How many rows the next batch should have, from how long the last ones took.
 
-A batch costs a fixed part (planning, two logs, the user's own set-up) and a part per row. Fewer rows make only the second smaller, so both
-are estimated, by a line through the last batches; a batch that is slow whatever its size is not made smaller for nothing."""
+The time of a batch has a fixed part (planning, two logs, the user's own set-up) and a part per row. Fewer rows reduce only the second part,
+so both are estimated by a line through the last batches; a batch that is slow at any size is not made smaller."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections import deque
 from typing import Final
 
 REMEMBERED: Final = 8
-"""Batches the estimate looks back on."""
+"""Number of batches in the estimate."""
 
 SPREAD: Final = 1.2
-"""Largest over smallest size from which on a line can be told from noise."""
+"""Ratio of the largest to the smallest size from which on a line through the batches is more than noise."""
 
 
 class BatchSize:
@@ -37,7 +37,7 @@ class BatchSize:
         if per_row <= 0:
             wanted = float(self._max_rows)
         else:
-            # what is fixed takes at most half of the time
+            # the fixed part takes at most half of the time
             wanted = max(self._target_ms - fixed, fixed) / per_row
         self.rows = max(1, min(self._max_rows, int(wanted)))
 

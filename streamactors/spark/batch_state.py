@@ -1,7 +1,7 @@
-"""What lies between the stream and Spark: rows, cut at marks, until Spark's checkpoint has them. No clock, thread or Spark in here.
+"""The rows between the stream and Spark, until Spark's checkpoint covers them. Pure: no clock, thread or Spark.
 
-Rows come in chunks; a mark ends a segment. A batch is the range between two cuts, a row of whole segments. At most one batch is given to
-Spark at a time; beside it the next one is gathered.
+Rows come in chunks; a mark ends a segment. A batch is a range between two marks: some whole segments in their order. Spark has at most one
+batch at a time; meanwhile the next one is gathered.
 
     waiting ──begin(start)──────────────────────────► giving ──end of input, all acknowledged──► over
        └─────begin(start, until)──► repeating ──every partition at its `until`──► giving
@@ -16,19 +16,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamactors.engine.marks import PositionMark, merge_newer
+from streamactors.engine.marks.marks import PositionMark, merge_newer
+from streamactors.engine.marks.ownership import Positions
 from streamactors.spark.errors import CheckpointError
 
-Positions = dict[str, int]
-
 PLENTY = 1 << 30
-"""Rows that may come while an earlier batch is repeated: as many as it had."""
+"""Room while an earlier batch is repeated, which may have any number of rows."""
 
 
 class Phase(enum.Enum):
-    """Where the sink stands."""
+    """What the sink does."""
 
-    WAITING = "waiting"  # Spark has not said yet where to begin
+    WAITING = "waiting"  # Spark has not asked yet, so the first position is not known
     REPEATING = "repeating"  # an earlier batch is gathered again, to its old end
     GIVING = "giving"  # batch after batch
 
@@ -44,7 +43,7 @@ class Segment:
 
 
 @dataclass(slots=True)
-class Batch:
+class MicroBatch:
     """A range that Spark was given: everything from `start` to before `end`."""
 
     start: Positions
@@ -59,8 +58,8 @@ class BatchState:
 
     def __init__(self) -> None:
         self.phase = Phase.WAITING
-        self.position: Positions = {}  # Spark's checkpoint has everything before
-        self.given: Batch | None = None
+        self.position: Positions = {}  # Spark's checkpoint covers everything before it
+        self.given: MicroBatch | None = None
         self.segments: deque[Segment] = deque()
         self.rows = 0  # in the segments
         self.tail: list[Any] = []  # behind the last mark
@@ -71,7 +70,7 @@ class BatchState:
     # ── from Spark ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, start: Mapping[str, int], until: Mapping[str, int] | None = None) -> None:
-        """The first thing Spark says: go on at `start`; or repeat the batch from `start` to `until` first."""
+        """Spark's first question: continue at `start`; with `until`, first repeat the batch from `start` to `until`."""
         assert self.phase is Phase.WAITING
         self.position = dict(start)
         if until is None or dict(until) == self.position:
@@ -81,7 +80,7 @@ class BatchState:
             self.phase = Phase.REPEATING
 
     def acknowledge(self, start: Mapping[str, int]) -> PositionMark:
-        """Spark asks for what follows `start`, so its checkpoint has all before: return what became done by that.
+        """Spark asks for the batch that follows `start`, so its checkpoint covers everything before: return the mark that became done.
 
         Raises CheckpointError if `start` is neither the end of the batch it was given nor where it stood before."""
         if self.given is not None and dict(start) == self.given.end:
@@ -97,18 +96,18 @@ class BatchState:
         )
 
     def cut(
-        self, max_rows: int, *, done_elsewhere: Callable[[PositionMark], bool] = lambda _: True, empty_too: bool = False
-    ) -> Batch | None:
-        """Return the batch to give next: the segments that fit into `max_rows`, at least one; None when there is nothing.
+        self, max_rows: int, *, others_behind: Callable[[PositionMark], bool] = lambda _: False, empty_too: bool = False
+    ) -> MicroBatch | None:
+        """Return the batch to give next: the segments that fit into `max_rows`, at least one; None when there is no segment.
 
-        The batch ends at a mark that `done_elsewhere` agrees to. One without rows is given only with `empty_too`. Until it is
+        The batch ends at a mark that no other sink of the run is behind. One without rows is given only with `empty_too`. Until it is
         acknowledged, the same batch is returned again."""
         if self.given is not None or self.phase is not Phase.GIVING:
             return self.given
         rows = fitting = 0
         for segment in self.segments:
             rows += segment.rows
-            if (fitting and rows > max_rows) or not done_elsewhere(segment.mark):
+            if (fitting and rows > max_rows) or others_behind(segment.mark):
                 break
             fitting += 1
         if not fitting or (not empty_too and not any(self.segments[i].rows for i in range(fitting))):
@@ -116,10 +115,10 @@ class BatchState:
         self.given = self._take(fitting, None)
         return self.given
 
-    def batch(self, start: Mapping[str, int], end: Mapping[str, int]) -> Batch:
+    def batch(self, start: Mapping[str, int], end: Mapping[str, int]) -> MicroBatch:
         """Return the batch of that range. Raises CheckpointError if it is not the one that was given."""
         if dict(start) == dict(end):
-            return Batch(dict(start), dict(end))
+            return MicroBatch(dict(start), dict(end))
         given = self.given
         if given is None or given.start != dict(start) or given.end != dict(end):
             raise CheckpointError(
@@ -136,10 +135,16 @@ class BatchState:
         self.tail_rows += rows
 
     def mark(self, positions: Mapping[str, int], mark: PositionMark) -> PositionMark:
-        """A mark has come behind them. Return what of it is done already: it says nothing that the checkpoint did not know.
+        """A mark has come behind the rows. Return the mark if it is done already, because the checkpoint covers it.
 
-        Raises CheckpointError when a batch is repeated and a source went past its end."""
+        Raises CheckpointError when a batch is repeated and a source went past its end, and when a source ended before the checkpoint."""
         segments = self.segments
+        for name, place in positions.items():
+            if place < self.position.get(name, place):
+                raise CheckpointError(
+                    f"the checkpoint goes on at {self.position[name]} of {name}, but the input ends at {place}: it is not the data that the "
+                    "checkpoint was written for; give other data a checkpoint of its own"
+                )
         if not self.tail_rows and all(self._reached().get(name) == place for name, place in positions.items()):
             return mark if not segments and self.given is None else {}
         if not self.tail_rows and segments:
@@ -154,7 +159,7 @@ class BatchState:
         return {}
 
     def end_of_input(self) -> None:
-        """Nothing more will come. Rows behind the last mark are dropped: no mark covers them, so they come again.
+        """The input has ended. Rows behind the last mark are dropped: no mark covers them, so the next run reads them again.
 
         Raises CheckpointError when a batch could not be repeated to its end."""
         self.input_over = True
@@ -171,14 +176,14 @@ class BatchState:
     # ── questions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def room(self, target: int) -> int:
-        """Return how many rows may still be gathered for a next batch of `target` rows. Without any mark so far: a few more."""
+        """Return how many rows may still be gathered for the next batch of `target` rows. Without a mark so far it is at least one."""
         if self.phase is Phase.WAITING or self.input_over:
             return 0
         if self.phase is Phase.REPEATING:
             return PLENTY if self.given is None else 0
         missing = target - self.rows - self.tail_rows
         if missing <= 0 and not self.segments:
-            return max(1, self.tail_rows)  # no mark to cut at: the element that makes so many rows is not through yet
+            return max(1, self.tail_rows)  # no mark to cut at yet: one element may have made all these rows
         return max(0, missing)
 
     @property
@@ -199,9 +204,9 @@ class BatchState:
             reached.update(segment.positions)
         return reached
 
-    def _take(self, count: int, end: Positions | None) -> Batch:
+    def _take(self, count: int, end: Positions | None) -> MicroBatch:
         start = self.position
-        batch = Batch(start, dict(start))
+        batch = MicroBatch(start, dict(start))
         for _ in range(count):
             segment = self.segments.popleft()
             batch.rows += segment.rows

@@ -1,6 +1,6 @@
 """The batches of a run, shared by the island that fills them and the bridge's threads that give them to Spark.
 
-Thin: what is decided stands in batch_state.py and batch_size.py. One lock, one condition: Spark's call for the next batch waits here."""
+The decisions are made in batch_state.py and batch_size.py. There is one lock with one condition; Spark's question for the next batch waits on it."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from streamactors.engine.marks import PositionMark
+from streamactors.engine.marks.marks import PositionMark
+from streamactors.engine.marks.ownership import Positions
 from streamactors.spark.batch_size import BatchSize
-from streamactors.spark.batch_state import Batch, BatchState, Phase, Positions
+from streamactors.spark.batch_state import BatchState, MicroBatch, Phase
 from streamactors.spark.errors import SparkError
 
 LATEST_WAIT_S: Final = 0.5
-"""Spark asks every 10 ms when it gets nothing; so it waits here instead."""
+"""How long a question for the next batch waits; without a wait Spark would ask again every 10 ms."""
 
 SILENCE_S: Final = 0.01
-MOST_SILENCE_S: Final = 0.2
-"""A batch that is not full yet is given when nothing has come for the first time, or has been coming for the second."""
+"""A batch that is not full is given when no row has come for so long."""
+
+FILL_S: Final = 0.2
+"""A batch that is not full is given after so long, though rows still come."""
 
 PLAN_WAIT_S: Final = 5.0
-OTHERS_EVERY_S: Final = 0.01
 EMPTY_AFTER_S: Final = 5.0
-"""A range without a row is given to Spark when no row has come for so long: it moves the checkpoint, and costs a batch."""
+"""A range without rows is given to Spark when no row has come for so long. It moves the checkpoint, at the cost of a batch."""
 
 
 class Batches:
     """`changed()` is called, on any thread, when the island should look at its demand again; `acknowledged(mark)` when Spark's
-    checkpoint has everything before a mark; `done_elsewhere(mark)` tells whether every other sink of the run has it."""
+    checkpoint has everything before a mark. `others_behind(mark)` returns whether another sink of the run has not done everything before a
+    mark; `when_others_done(mark, then)` calls `then` when all of them have."""
 
     def __init__(
         self,
@@ -38,14 +41,17 @@ class Batches:
         *,
         changed: Callable[[], None],
         acknowledged: Callable[[PositionMark], None],
-        done_elsewhere: Callable[[PositionMark], bool] | None,
+        others_behind: Callable[[PositionMark], bool],
+        when_others_done: Callable[[PositionMark, Callable[[], None]], None],
     ) -> None:
         self.state = BatchState()
         self._size = BatchSize(max_rows, target_ms)
         self._max_rows = max_rows
         self._changed = changed
         self._acknowledged = acknowledged
-        self._done_elsewhere = done_elsewhere
+        self._others_behind = others_behind
+        self._when_others_done = when_others_done
+        self._awaits_others = False
         self._condition = threading.Condition()
         self._error: BaseException | None = None
         self._given_at = 0.0
@@ -60,9 +66,11 @@ class Batches:
         """Rows have come."""
         with self._condition:
             self.state.add(chunk, rows)
+            if self._awaits_others:
+                self._condition.notify_all()  # there may be no room left, and the other sinks need more elements
 
     def mark(self, positions: Positions, mark: PositionMark) -> None:
-        """A mark has come behind them."""
+        """A mark has come behind the rows."""
         with self._condition:
             known = self.state.mark(positions, mark)
             self._condition.notify_all()
@@ -70,13 +78,13 @@ class Batches:
             self._acknowledged(known)
 
     def end_of_input(self) -> None:
-        """Nothing more will come."""
+        """The input has ended."""
         with self._condition:
             self.state.end_of_input()
             self._condition.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """The stream has failed: whoever asks hears of it."""
+        """The stream has failed: every later question raises."""
         with self._condition:
             self._error = error
             self._condition.notify_all()
@@ -90,7 +98,7 @@ class Batches:
 
     @property
     def waiting(self) -> bool:
-        """True before Spark has said where to begin."""
+        """True before Spark's first question, which says where to begin."""
         return self.state.phase is Phase.WAITING
 
     def begin(self, start: Positions, until: Positions | None) -> None:
@@ -117,7 +125,7 @@ class Batches:
                 return start, self.state.over
         return batch.end, False
 
-    def _wait_for_batch(self) -> Batch | None:
+    def _wait_for_batch(self) -> MicroBatch | None:
         deadline = time.monotonic() + LATEST_WAIT_S
         with self._condition:
             self._let_it_fill()
@@ -127,7 +135,7 @@ class Batches:
                 fresh = state.given is None
                 batch = state.cut(
                     self._max_rows,
-                    done_elsewhere=self._done_elsewhere or (lambda _: True),
+                    others_behind=self._others_behind,
                     empty_too=state.input_over or self._long_empty(),
                 )
                 if batch is not None:
@@ -138,20 +146,36 @@ class Batches:
                 left = deadline - time.monotonic()
                 if left <= 0 or state.over:
                     return None
-                if self._done_elsewhere is not None and state.segments:
-                    if state.room(self._size.rows + self._extra) <= 0:
-                        self._extra += self._size.rows  # another sink needs more elements before it is done with these
-                        self._changed()
-                    left = min(left, OTHERS_EVERY_S)
+                if self._wait_for_others():
+                    continue
                 before = state.rows
                 self._condition.wait(left)
                 if not before:
                     self._let_it_fill()
 
-    def _let_it_fill(self) -> None:
-        """Rows are coming: wait for the batch to be full, or for a silence."""
+    def _wait_for_others(self) -> bool:
+        """Have the condition notified when the other sinks have done the first segment they are behind. True if they just have."""
         state = self.state
-        until = time.monotonic() + MOST_SILENCE_S
+        mark = next((each.mark for each in state.segments if self._others_behind(each.mark)), None)
+        if mark is None:
+            return False
+        if state.room(self._size.rows + self._extra) <= 0:
+            self._extra += self._size.rows  # another sink needs more elements before it is done with these
+            self._changed()
+        if not self._awaits_others:
+            self._awaits_others = True
+            self._when_others_done(mark, self._on_others_done)
+        return not self._awaits_others
+
+    def _on_others_done(self) -> None:
+        with self._condition:
+            self._awaits_others = False
+            self._condition.notify_all()
+
+    def _let_it_fill(self) -> None:
+        """Rows are coming: wait until the batch is full, no row has come for SILENCE_S, or FILL_S has passed."""
+        state = self.state
+        until = time.monotonic() + FILL_S
         seen = 0
         while seen < state.rows < self._size.rows and state.given is None and not state.input_over and not self._error:
             seen = state.rows
@@ -191,7 +215,7 @@ class Batches:
         if self._error is not None:
             raise SparkError(f"the stream has failed: {type(self._error).__name__}: {self._error}")
 
-    # ── for people who look ───────────────────────────────────────────────────────────────────────────────────────
+    # ── for snapshots ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def snapshot(self) -> dict[str, Any]:
         """Return counts and positions."""

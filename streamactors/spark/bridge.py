@@ -1,8 +1,8 @@
 """The bridge: a small server in the streaming process that Spark's Python processes ask for offsets and rows.
 
-It listens on loopback unless told otherwise. A connection begins with the token of the run, compared in constant time; whoever does not
-have it is dropped and logged. Requests are JSON with their length in front, bounded before anything is allocated; rows go out as an Arrow
-stream. One thread per connection: there are a handful, and sending rows releases the interpreter lock."""
+It listens on loopback by default. A connection begins with the token of the run, compared in constant time; a connection without the token
+is dropped and logged. Requests are JSON behind their length, whose limit is checked before memory is allocated; rows go out as an Arrow
+stream. There is one thread per connection: connections are few, and sending rows releases the interpreter lock."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from streamactors.engine.marks.ownership import Positions
 from streamactors.errors import StreamActorsError
-from streamactors.spark.batch_state import Positions
 from streamactors.spark.reader import LARGEST_REQUEST, TOKEN_BYTES, receive, receive_exactly, send
 
 _log = logging.getLogger("streamactors.spark")
@@ -28,12 +28,12 @@ TOKEN_S: Final = 5.0
 SEND_S: Final = 60.0
 MOST_CONNECTIONS: Final = 256
 LOGGED_DROPS: Final = 10
-"""Beyond so many only every thousandth is logged: who knocks all day does not fill the disk."""
+"""Beyond so many dropped connections only every thousandth is logged, so that a port scan does not fill the disk."""
 
 SMALL_BATCH: Final = 1_024
 SENT_BATCH: Final = 10_000
 SENT_BYTES: Final = 4 << 20
-"""Batches go from here to a worker, and from there to the JVM: in parts, so that all three work at once and on warm memory."""
+"""Rows go from here to a worker and from there to the JVM. They are sent in parts, so that all three work at the same time."""
 ROWS_PER_SLICE: Final = 8_192
 """Fewer rows than this are not worth another task."""
 
@@ -41,13 +41,14 @@ Slices = list[tuple[int, int]]
 
 
 class Answering(Protocol):
-    """Who knows the answers; called on the connections' threads, may wait for seconds."""
+    """Answers Spark's questions. Called on the connections' threads; may wait for seconds."""
 
     def initial(self) -> Positions:
         """Where a query without a checkpoint begins."""
 
     def latest(self, start: Positions) -> tuple[Positions, bool]:
-        """The checkpoint has all before `start`: return the end of the next batch, `start` when there is none yet; True: never."""
+        """The checkpoint covers everything before `start`: return the end of the next batch (`start` when there is none yet), and whether there will
+        never be one."""
 
     def batch(self, start: Positions, end: Positions) -> tuple[int, list[Any]] | None:
         """Return (number of rows, chunks) of a range; None: not yet, ask again."""
@@ -113,7 +114,7 @@ class Bridge:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 while self._answer(connection):
                     pass
-        except OSError as error:  # the reader was stopped, as Spark does without a word
+        except OSError as error:  # Spark stops its readers without closing the connection
             _log.debug("bridge: %s: %s", peer, error)
         except ValueError as error:
             _log.warning("bridge: dropped %s: %s", peer, error)
@@ -212,7 +213,7 @@ def rows_of(chunks: list[Any], first: int, last: int) -> list[Any]:
 
 
 def joined(batches: list[Any], schema: pa.Schema) -> list[Any]:
-    """Return the rows in batches that are worth the trouble each of them is to Spark; a copy only where they are small."""
+    """Return the rows in batches large enough for Spark's cost per batch; rows are copied only where the batches are small."""
     rows = sum(batch.num_rows for batch in batches)
     if len(batches) < 2 or rows >= len(batches) * SMALL_BATCH:
         return batches
@@ -231,7 +232,7 @@ def parts(batch: Any) -> Iterator[Any]:
 
 
 def reachable(context: Any, host: str, advertised: str | None) -> str:
-    """Return the address that executors of a Spark context are told for a bridge that listens on `host`."""
+    """Return the address by which the executors of a Spark context reach a bridge that listens on `host`."""
     if advertised is not None:
         return advertised
     if host in ANY_ADDRESS:

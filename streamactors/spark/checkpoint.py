@@ -1,47 +1,65 @@
-"""The checkpoint of a query: Spark's own logs, and beside them one small file that says whose they are.
+"""The checkpoint of a query: Spark's own logs, and beside them one small file that names the graph they belong to.
 
-Spark keeps the truth here: offsets/N names the range of batch N before it runs, commits/N is there when it has been written. Our file,
-`streamactors.json`, holds the sources of the graph and the positions where the first batch began, which must not change when that
-batch is repeated. On a local disk the folder is locked while a run uses it."""
+Spark's logs say what was written: offsets/N holds the range of batch N before the batch runs, commits/N exists when it has been written. Our file,
+`streamactors.json`, holds the sources of the graph with their identities, the schema of the rows, and the positions where the first batch
+began, which must not change when that batch is repeated. On a local disk the folder is locked while a run uses it."""
 
 from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from streamactors.spark.batch_state import Positions
+from streamactors.engine.marks.ownership import Positions
 from streamactors.spark.errors import CheckpointError
 from streamactors.spark.files import Files
+from streamactors.spark.source_identity import SourceIdentity, difference, merged
 
 OURS: Final = "streamactors.json"
 LOCK: Final = "streamactors.lock"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+LABELS_ONLY: Final = 1
+"""The version that kept only the labels of the sources."""
+
+_log = logging.getLogger("streamactors.spark")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What our file holds. `schema`: None in version 1."""
+
+    version: int
+    sources: Sequence[SourceIdentity]
+    schema: str | None
+    initial: Positions | None
 
 
 class Checkpoint:
     """See the module. Opened by one run at a time; `close` releases it."""
 
-    def __init__(self, spark: Any, folder: str) -> None:
-        self._files = Files(spark, folder)
-        self._folder = folder
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._folder = files.root
         self._lock_fd = -1
-        self._sources: list[str] = []
+        self._sources: Sequence[SourceIdentity] = ()
+        self._schema = ""
         self._initial: Positions | None = None
 
-    def open(self, sources: list[str]) -> None:
-        """Lock and check it for a graph with these sources. Raises CheckpointError in one sentence."""
+    def open(self, sources: Sequence[SourceIdentity], schema: str) -> None:
+        """Lock and check it for a graph with these sources, whose rows have this schema. Raises CheckpointError in one sentence."""
         self._lock()
         try:
-            self._check(sources)
+            self._check(sources, schema)
         except BaseException:
             self.close()
             raise
 
     def initial(self, find: Callable[[], Positions]) -> Positions:
-        """Return where the first batch begins: as it was found the first time."""
+        """Return where the first batch begins. `find` is called the first time; later runs get the same answer."""
         if self._initial is None:
             self._initial = found = dict(sorted(find().items()))
             self._write()
@@ -49,7 +67,7 @@ class Checkpoint:
         return self._initial
 
     def close(self) -> None:
-        """Let others use it. Idempotent."""
+        """Release the lock. Idempotent."""
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
@@ -59,7 +77,7 @@ class Checkpoint:
     def _lock(self) -> None:
         local = self._files.local
         if local is None:
-            return  # Spark itself notices two writers of one offset log
+            return  # elsewhere Spark itself detects two writers of one offset log
         try:
             os.makedirs(local, exist_ok=True)
             fd = os.open(os.path.join(local, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -74,59 +92,109 @@ class Checkpoint:
             ) from None
         self._lock_fd = fd
 
-    def _check(self, sources: list[str]) -> None:
+    def _check(self, sources: Sequence[SourceIdentity], schema: str) -> None:
         files = self._files
         offsets, commits = _numbers(files.names("offsets")), _numbers(files.names("commits"))
         has_id = files.exists("metadata")
-        if files.has(OURS):
-            ours = self._ours()
+        kept = self._kept() if files.has(OURS) else None
+        if kept is not None:
             if offsets and not has_id:
                 raise self._damaged("metadata, which holds the query's id, is gone")
-            if ours["sources"] != sources:
-                raise CheckpointError(
-                    f"checkpoint {self._folder} belongs to another graph: it was written for {_list(ours['sources'])}, "
-                    f"this graph reads {_list(sources)}; give this graph a checkpoint of its own"
-                )
-            self._initial = ours["initial"]
-            if offsets and self._initial is None:
+            self._compare(kept, sources)
+            if offsets and kept.initial is None:
                 raise self._damaged(f"{OURS} has lost the first positions")
         elif offsets or commits or has_id:
             raise CheckpointError(
                 f"checkpoint {self._folder} was not written by this sink, or {OURS} was deleted from it; "
                 "give this graph a checkpoint of its own, or delete the whole folder to begin anew"
             )
+        self._check_logs(offsets, commits)
+        if kept is not None and offsets and max(offsets) not in commits:
+            self._check_schema(kept.schema, schema, max(offsets))
+        if not offsets:
+            self._clear_unfinished()
+        self._keep(kept, sources, schema)
+
+    def _compare(self, kept: Kept, sources: Sequence[SourceIdentity]) -> None:
+        differs = difference(kept.sources, sources)
+        if differs is not None:
+            raise CheckpointError(
+                f"checkpoint {self._folder} belongs to another graph: it was written for {differs[0]}, this graph reads {differs[1]}; "
+                "give this graph a checkpoint of its own"
+            )
+        unknown = [f"the {name}" for source in sources for name in source.unknown]
+        if unknown:
+            _log.warning(
+                "checkpoint %s: the brokers do not report %s, so the run cannot notice that it reads other data than the checkpoint was "
+                "written for",
+                self._folder,
+                " or ".join(unknown),
+            )
+
+    def _check_logs(self, offsets: set[int], commits: set[int]) -> None:
         if commits and (not offsets or max(commits) not in offsets):
             raise self._damaged(f"offsets/{max(commits)} is gone, which commits/{max(commits)} needs")
         if offsets and max(offsets) > 0 and max(offsets) - 1 not in commits:
             raise self._damaged(f"commits/{max(offsets) - 1} is gone, which offsets/{max(offsets)} needs")
         if offsets and max(offsets) > 0 and max(offsets) - 1 not in offsets:
             raise self._damaged(f"offsets/{max(offsets) - 1} is gone, where batch {max(offsets)} begins")
-        if not offsets:
-            self._clear_unfinished()
-        self._sources = sources
-        if not files.has(OURS):
-            files.make()
+
+    def _check_schema(self, kept: str | None, schema: str, batch: int) -> None:
+        if kept is not None and kept != schema:
+            raise CheckpointError(
+                f"checkpoint {self._folder}: batch {batch} must be repeated with the schema it was begun with, {kept}, and this graph's schema "
+                f"is {schema}; run the graph with the old schema until the batch is written, then change the schema"
+            )
+
+    def _keep(self, kept: Kept | None, sources: Sequence[SourceIdentity], schema: str) -> None:
+        """Write our file, unless it holds all that already."""
+        self._schema = schema
+        if kept is None:
+            self._sources = sources
+            self._files.make()
+            self._write()
+            return
+        self._initial = kept.initial
+        self._sources = [merged(old, new) for old, new in zip(kept.sources, sources, strict=True)]
+        if kept.version == LABELS_ONLY:
+            known = [f"{name} {value}" for source in self._sources for name, value in source.identity.items() if value]
+            _log.info(
+                "checkpoint %s is of version %s, which kept only the names of the sources; it is taken over, and now keeps %s and the schema",
+                self._folder,
+                LABELS_ONLY,
+                ", ".join(known) or "them",
+            )
+        elif kept.schema != schema:
+            _log.info("checkpoint %s: the schema was %s and is now %s", self._folder, kept.schema, schema)
+        if (kept.version, list(kept.sources), kept.schema) != (FORMAT_VERSION, self._sources, schema):
             self._write()
 
     def _clear_unfinished(self) -> None:
-        """A crash within Spark's very first write leaves a nameless file, for which Spark would refuse the folder."""
+        """Delete the temporary file that a crash in Spark's first write leaves; Spark would refuse the folder because of it."""
         for name in self._files.names("offsets"):
             if name.startswith("."):
                 self._files.delete("offsets", name)
 
-    def _ours(self) -> dict[str, Any]:
+    def _kept(self) -> Kept:
         try:
             found = json.loads(self._files.read(OURS))
-            if found["version"] != FORMAT_VERSION:
+            version = found["version"]
+            if version not in (LABELS_ONLY, FORMAT_VERSION):
                 raise CheckpointError(
-                    f"checkpoint {self._folder} has version {found['version']} of {OURS}, this is {FORMAT_VERSION}"
+                    f"checkpoint {self._folder} has version {version} of {OURS}, this is {FORMAT_VERSION}"
                 )
-            return {"sources": list(found["sources"]), "initial": found["initial"]}
+            schema = None if version == LABELS_ONLY else str(found["schema"])
+            return Kept(version, [SourceIdentity.of_json(kept) for kept in found["sources"]], schema, found["initial"])
         except (ValueError, KeyError, TypeError):
             raise self._damaged(f"{OURS} cannot be read") from None
 
     def _write(self) -> None:
-        ours = {"version": FORMAT_VERSION, "sources": self._sources, "initial": self._initial}
+        ours = {
+            "version": FORMAT_VERSION,
+            "sources": [source.as_json() for source in self._sources],
+            "schema": self._schema,
+            "initial": self._initial,
+        }
         try:
             self._files.write(json.dumps(ours, indent=1), OURS)
         except OSError as error:
@@ -141,7 +209,3 @@ class Checkpoint:
 
 def _numbers(names: list[str]) -> set[int]:
     return {int(name) for name in names if name.isdigit()}
-
-
-def _list(sources: list[str]) -> str:
-    return " and ".join(sources) or "nothing"

@@ -1,4 +1,4 @@
-"""What goes wrong between a stream and Spark.
+"""The errors of this package.
 
 SparkError
 ├── SparkSetupError      no Java, another PySpark than is needed, a kind of session that cannot work

@@ -10,7 +10,7 @@ from streamactors.spark.errors import SparkError
 
 
 class Files:
-    """Paths below one root. Raises SparkError naming the path when something cannot be done."""
+    """Files below one root. Raises SparkError naming the path of an operation that fails."""
 
     def __init__(self, spark: Any, root: str) -> None:
         jvm = spark._jvm
@@ -54,7 +54,7 @@ class Files:
             stream.close()
 
     def write(self, text: str, name: str) -> None:
-        """Write a file at once: it has the old text or the new one, never a part, whenever the process dies."""
+        """Write a file atomically: whenever the process dies, the file has the old text or the new one."""
         local = self.local
         if local is not None:
             fresh = FilePath(local) / _fresh(name)

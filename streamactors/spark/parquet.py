@@ -2,8 +2,8 @@
 
     path/query_id=<id>/epoch_id=<n>/[partition columns]/part-….parquet
 
-A batch is written beside the table first and gets its name when it is whole, so a reader never sees a part of it, and a JVM that outlives
-its driver never changes the table. Names that begin with an underscore are no part of a table for Spark, pandas and pyarrow."""
+A batch is written beside the table and renamed into it when it is whole, so a reader never sees a part of it, and a JVM that outlives its
+driver never changes the table. Spark, pandas and pyarrow ignore names that begin with an underscore."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Transform = Callable[[Any, int], Any]
 
 
 class ParquetWriter:
-    """Writes batches to `path`. Stateless: what is there is told by the folders' names."""
+    """Writes batches to `path`. Stateless: the names of the folders say which batches are there."""
 
     def __init__(self, spark: Any, path: str, transform: Transform | None, partition_by: Sequence[str]) -> None:
         self._spark = spark
@@ -34,7 +34,7 @@ class ParquetWriter:
         whole = (f"{QUERY}={query_id}", f"{EPOCH}={epoch}")
         part = (STAGING, query_id)
         fresh = (*part, f"{epoch}-{uuid.uuid4().hex}")
-        files.delete(*part)  # what a crash has left; a query has one batch at a time
+        files.delete(*part)  # left by a crash; a query has one batch at a time
         out = frame if self._transform is None else self._transform(frame, epoch)
         writer = out.write.mode("error")
         if self._partition_by:

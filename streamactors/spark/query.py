@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.spark.batch_state import Positions
+from streamactors.clock import Timeout
+from streamactors.engine.marks.ownership import Positions
 
 
 class SparkStreamQuery:
-    """A query that runs in Spark and the stream that feeds it; they end together."""
+    """A query that runs in Spark, and the stream that feeds it. Both end together."""
 
     def __init__(self) -> None:
         self._ended: StreamFuture[None] = StreamFuture("Spark query")
@@ -36,12 +37,13 @@ class SparkStreamQuery:
 
     @property
     def completion(self) -> StreamFuture[None]:
-        """The future that ends with the query; can be awaited."""
+        """A future that completes, or fails, with the query; can be awaited."""
         return self._ended
 
-    def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds for the end; return whether it has ended. Raises the query's error, which is the very
-        exception that the user's function raised if it was that."""
+    def await_termination(self, timeout: Timeout | None = None) -> bool:
+        """Wait up to `timeout` (seconds, a timedelta or a text; None: without limit) for the end; return whether the query has ended.
+
+        Raises the query's error: the very exception of the user's function where that one failed."""
         try:
             self._ended.result(timeout)
         except TimeoutError:
@@ -51,18 +53,18 @@ class SparkStreamQuery:
         return True
 
     def exception(self) -> BaseException | None:
-        """Return what the query has failed with; None while it runs and when it ended well."""
+        """Return the error of the query; None while it runs and when it ended well."""
         return self._ended.exception(0) if self._ended.done() else None
 
-    def stop(self, timeout: float | None = 60.0) -> None:
-        """End the query now. A batch that is being written is interrupted, and comes again when the graph is run again."""
+    def stop(self, timeout: Timeout | None = 60.0) -> None:
+        """End the query now, and wait up to `timeout` (seconds, a timedelta or a text; None: without limit) for its end. A batch that is being written is interrupted, and comes again when the graph is run again."""
         with self._lock:
             stop = self._stop
             self._stop_early = True
         stop()
         self._ended.exception(timeout)
 
-    # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── counts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def spark_query(self) -> Any:
@@ -70,8 +72,8 @@ class SparkStreamQuery:
         return self._spark
 
     def progress(self) -> dict[str, Any]:
-        """Return counts: `phase`, `checkpoint` (positions that Spark's checkpoint has), `batches`, `rows`, `batch_rows` (the size
-        aimed at), `given_rows` and `gathered_rows` (retained until the checkpoint has them), and Spark's own last progress."""
+        """Return counts: `phase`, `checkpoint` (the positions in Spark's checkpoint), `batches`, `rows`, `batch_rows` (the size of batch that
+        is aimed at), `given_rows` and `gathered_rows` (retained until the checkpoint covers them), and `spark` (Spark's last progress)."""
         counts = self._counts()
         query = self._spark
         if query is not None and self.is_active:
@@ -82,7 +84,7 @@ class SparkStreamQuery:
         return counts
 
     def lag(self) -> dict[str, int]:
-        """Return per partition how many positions lie between the checkpoint and the end; only where a source knows its end."""
+        """Return per partition the number of positions between the checkpoint and the end, where the source knows its end."""
         ends = self._ends()
         done = self._counts().get("checkpoint", {})
         return {name: max(0, end - done[name]) for name, end in ends.items() if name in done}

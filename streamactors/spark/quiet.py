@@ -1,6 +1,6 @@
-"""Keeps the greetings of a starting JVM from the terminal. Everything else it writes to standard error is passed on.
+"""Removes the greetings of a starting JVM from the terminal, and passes on everything else that it writes to standard error.
 
-The JVM is started with a pipe as its standard error, which a thread of this process reads for as long as the JVM lives."""
+The JVM is started with a pipe as its standard error; a thread of this process reads the pipe as long as the JVM lives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GREETINGS = (
 
 @contextmanager
 def without_greetings() -> Iterator[deque[bytes]]:
-    """Processes started inside have their standard error filtered; gives the last lines that were passed on."""
+    """Filter the standard error of processes that are started inside; yields the last lines that were passed on."""
     said: deque[bytes] = deque(maxlen=20)
     read, write = os.pipe()
     terminal = os.dup(2)

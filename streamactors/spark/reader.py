@@ -2,9 +2,9 @@
 
 It needs the standard library, pyarrow and PySpark's base class, nothing else of this package: executors get it by value.
 
-What Spark calls, in this order: initialOffset (empty checkpoint) or partitions (a batch that a crash interrupted), then again and
-again latestOffset(start), which says that the checkpoint has everything before `start` and asks for more, and partitions(start, end).
-`read` runs in the workers, any number of times per range."""
+Spark calls, in this order: initialOffset (empty checkpoint) or partitions (a batch that a crash interrupted); then, again and again,
+latestOffset(start), by which the checkpoint covers everything before `start`, and partitions(start, end). `read` runs in the workers, any
+number of times per range."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOKEN_BYTES = 64
 LARGEST_REQUEST = 1 << 20
 LARGEST_ANSWER = 16 << 20
 CONNECT_S = 10.0
-ANSWER_S = 60.0  # the bridge answers within seconds, if only that there is nothing yet
+ANSWER_S = 60.0  # the bridge answers within seconds, also when there is no batch yet
 
 
 class StreamActorsSource(DataSource):
@@ -108,13 +108,13 @@ class BridgeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def end_quietly(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-    """An excepthook that shows what ends the process, unless it is that the other side has hung up."""
+    """An excepthook that prints the error that ends the process, unless the other side has closed the connection."""
     if not issubclass(kind, (ConnectionError, EOFError)):
         sys.__excepthook__(kind, error, trace)
 
 
 def connected(address: tuple[str, int], token: str) -> socket.socket:
-    """Connect to the bridge and show the token."""
+    """Connect to the bridge and send the token."""
     connection = socket.create_connection(address, timeout=CONNECT_S)
     connection.settimeout(ANSWER_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -129,7 +129,7 @@ def send(connection: socket.socket, message: dict[str, Any]) -> None:
 
 
 def receive(connection: socket.socket, largest: int) -> dict[str, Any]:
-    """Receive a message of at most `largest` bytes. Raises ConnectionError when the other side has gone or talks nonsense."""
+    """Receive a message of at most `largest` bytes. Raises ConnectionError when the other side has closed, or sends no such message."""
     (size,) = struct.unpack(">I", receive_exactly(connection, 4))
     if size > largest:
         raise ConnectionError(f"a message of {size} bytes, at most {largest} are taken")
@@ -140,7 +140,7 @@ def receive(connection: socket.socket, largest: int) -> dict[str, Any]:
 
 
 def receive_exactly(connection: socket.socket, n: int) -> bytes:
-    """Receive n bytes. Raises ConnectionError when the other side has gone."""
+    """Receive n bytes. Raises ConnectionError when the other side has closed."""
     parts = []
     while n:
         part = connection.recv(min(n, 1 << 16))

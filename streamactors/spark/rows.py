@@ -1,6 +1,6 @@
-"""Rows to Arrow, a chunk at a time: tuples, dicts and dataclass instances become one record batch; Arrow data passes as it is.
+"""Rows to Arrow, a chunk at a time: tuples, dicts and dataclass instances become one record batch; Arrow data passes unchanged.
 
-A chunk is converted column by column, and value by value only after it has failed, to name the row and the field that do not fit."""
+A chunk is converted column by column. Only when this fails are the values tried one by one, to name the row and the field that do not fit."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def has_arrow(chunk: Sequence[Any]) -> bool:
 
 
 def _fix_of(kind: pa.DataType) -> Fix | None:
-    """Return what makes a nested value one that pyarrow takes: a struct may be a tuple, a dict or a dataclass instance."""
+    """Return the conversion of a nested value for pyarrow: a struct may be a tuple, a dict or a dataclass instance."""
     if pa.types.is_integer(kind):
         return _integer
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
@@ -179,7 +179,7 @@ def _fix_of(kind: pa.DataType) -> Fix | None:
 
 
 def _moment(value: Any) -> Any:
-    """Arrow would take any number, in units that nobody has told."""
+    """Refuse plain numbers: Arrow would accept them in an unknown unit."""
     if isinstance(value, (int, float)):
         raise TypeError("a date or datetime is needed; a number may be seconds, milliseconds or microseconds")
     return value
@@ -189,7 +189,7 @@ _INTEGERS = frozenset((int, type(None)))
 
 
 def _integer(value: Any) -> Any:
-    """Arrow would cut 1.5 to 1 without a word."""
+    """Refuse fractions: Arrow would silently truncate 1.5 to 1."""
     return index(value)
 
 

@@ -1,9 +1,9 @@
-"""Runs one Spark query on a thread of its own: starts it, waits for its end, and stops it when told to.
+"""Runs one Spark query on a thread of its own: starts it, waits for its end, and stops it on request.
 
-The user's function is wrapped. Spark tells a failure only as text, so the exception itself is kept here. When a query is stopped, the next
-call of the function into Spark raises the JVM's InterruptedException; PySpark looks for it in the text with a pattern that overflows the
-JVM's stack on the long text that Py4J makes of it, so it is raised again in the short form that PySpark understands. It is never
-swallowed: the batch would count as written."""
+The user's function is wrapped, because Spark reports a failure only as text: the exception itself is kept here. When a query is stopped, the
+function's next call into Spark raises the JVM's InterruptedException. PySpark searches the error text for it with a pattern that overflows
+the JVM's stack on the long text of Py4J, so the wrapper raises it again in the short form that PySpark recognises. It must be raised:
+otherwise the batch would count as written."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class QueryRunner:
         threading.Thread(target=self._run, name="spark query", daemon=True).start()
 
     def stop(self) -> None:
-        """Have the query end, from any thread; returns at once."""
+        """Stop the query; any thread, returns at once."""
         with self._lock:
             if self._stopping:
                 return
@@ -77,7 +77,7 @@ class QueryRunner:
     def _stop(query: Any) -> None:
         try:
             query.stop()
-        except Exception as error:  # noqa: BLE001  # it had ended, or its JVM is gone; the runner tells
+        except Exception as error:  # noqa: BLE001  # it had ended, or its JVM is gone; `_run` reports that
             _log.debug("stopping a query: %s", error)
 
     def _run(self) -> None:
@@ -87,12 +87,12 @@ class QueryRunner:
             attempt = 0
             while not self._await_end(options, attempt):
                 attempt += 1
-        except BaseException as raised:  # noqa: BLE001  # it is told to whoever waits for the query
-            error = self._meant(raised)
+        except BaseException as raised:  # noqa: BLE001  # goes to the waiters of the query
+            error = self.meant(raised)
         self._on_ended(error)
 
     def _await_end(self, options: Mapping[str, str], attempt: int) -> bool:
-        """Run the query; False: start it again, what it was given is still here. Raises what it failed with."""
+        """Run the query to its end. Return False if it must be started again; the batch that it was given is still here. Raises its error."""
         self._started.clear()
         query = self._start(options)
         with self._lock:
@@ -111,12 +111,15 @@ class QueryRunner:
             return False
         return True
 
-    def _start(self, options: Mapping[str, str]) -> Any:
-        spark = self._spark
-        reader = spark.readStream.format(FORMAT).schema(self._schema)
+    def frame(self, options: Mapping[str, str]) -> Any:
+        """Return the streaming DataFrame whose batches are written."""
+        reader = self._spark.readStream.format(FORMAT).schema(self._schema)
         for name, value in options.items():
             reader = reader.option(name, value)
-        writer = reader.load().writeStream.foreachBatch(self._call).option("checkpointLocation", self._checkpoint)
+        return reader.load()
+
+    def _start(self, options: Mapping[str, str]) -> Any:
+        writer = self.frame(options).writeStream.foreachBatch(self._call).option("checkpointLocation", self._checkpoint)
         if self._name is not None:
             writer = writer.queryName(self._name)
         if self._trigger:
@@ -133,8 +136,8 @@ class QueryRunner:
             self._user_error = error
             raise
 
-    def _meant(self, raised: BaseException) -> BaseException | None:
-        """Return what an exception of Spark's means; None when the query was stopped on purpose."""
+    def meant(self, raised: BaseException) -> BaseException | None:
+        """Return the error behind an exception of Spark's; None when the query was stopped on purpose."""
         if self._user_error is not None:
             return self._user_error
         if self._stopping and self._query is not None:
@@ -143,13 +146,17 @@ class QueryRunner:
         from pyspark.errors import PySparkException
 
         if isinstance(raised, PySparkException):
-            return SparkQueryFailed(self._told(str(raised)))
+            return self.failure(str(raised))
         if isinstance(raised, (Py4JError, ConnectionError)):
             return SparkQueryFailed("Spark's JVM has gone away; run the graph again, it goes on at the checkpoint")
         return raised
 
+    def failure(self, text: str) -> BaseException:
+        """Return the error of a query that failed inside Spark, given Spark's message."""
+        return SparkQueryFailed(self._told(text))
+
     def _told(self, text: str) -> str:
-        """Return what is worth reading of Spark's message: its first line, and the last line of a Python traceback in it."""
+        """Return the readable part of Spark's message: its first line, and the last line of a Python traceback in it."""
         if "No space left on device" in text or "Disk quota exceeded" in text:
             return (
                 f"no space is left for checkpoint {self._checkpoint}, for what is written, or for Spark's own temporary files; "

@@ -29,7 +29,7 @@ def row_schema(given: Any) -> RowSchema:
         try:
             parsed = DataType.fromDDL(given)
         except PySparkException as error:
-            raise SparkSetupError(f"schema {given!r}: {str(error).splitlines()[0]}") from None
+            raise SparkSetupError(f"schema {given!r}: {_reason(error)}") from None
     else:
         parsed = given
     if not isinstance(parsed, StructType) or not len(parsed):
@@ -43,4 +43,9 @@ def row_schema(given: Any) -> RowSchema:
     try:
         return RowSchema(parsed, to_arrow_schema(parsed, timezone="UTC"))
     except PySparkException as error:
-        raise SparkSetupError(f"schema {shortened(given, 60)}: {str(error).splitlines()[0]}") from None
+        raise SparkSetupError(f"schema {shortened(given, 60)}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of Spark's message that says something; a parser's message begins with an empty one."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,4 +1,4 @@
-"""spark_session: a Spark that starts on any machine with Python, and says nothing while it does."""
+"""spark_session: a Spark that starts on any machine with Python and prints no greetings; and the checks of a given session."""
 
 from __future__ import annotations
 
@@ -125,6 +125,20 @@ def check_session(spark: Any) -> None:
         raise SparkSetupError(f"a SparkSession expected, got {type(spark).__name__}; spark_session() makes one")
     if spark.sparkContext._jsc is None or spark.sparkContext._jsc.sc().isStopped():
         raise SparkSetupError("the Spark session has been stopped; make another with spark_session()")
+
+
+def register(spark: Any) -> None:
+    """Make the data source's format known to a session. By value, so that executors need pyarrow and PySpark, and nothing of this package."""
+    import pyspark.cloudpickle
+
+    from streamactors.spark import reader
+
+    pickle: Any = pyspark.cloudpickle  # untyped
+    pickle.register_pickle_by_value(reader)
+    try:
+        spark.dataSource.register(reader.StreamActorsSource)
+    finally:
+        pickle.unregister_pickle_by_value(reader)
 
 
 def _named(name: str) -> str:

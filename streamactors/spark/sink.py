@@ -1,13 +1,18 @@
-"""SparkSink: sinks whose elements become rows of Spark's micro-batches."""
+"""SparkSink: sinks whose elements become rows of Spark's micro-batches, and their stage; what runs is in sink_logic.py."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from streamactors.dsl.sink import Sink
-from streamactors.engine.blueprint import StageModule
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.blueprint.modules import StageModule
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks.marks import Needs
+from streamactors.engine.stage import SINK, GraphStage
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.spark.files import absolute
@@ -16,28 +21,53 @@ from streamactors.spark.query import SparkStreamQuery
 from streamactors.spark.rows import BadRow
 from streamactors.spark.runner import BatchFunction
 from streamactors.spark.schema import row_schema
-from streamactors.spark.session import check_session
-from streamactors.spark.sink_logic import SinkSettings
-from streamactors.spark.sink_stage import SparkSinkStage
-from streamactors.spark.source import register
-from streamactors.spark.trigger import Trigger, trigger_of
+from streamactors.spark.session import check_session, register
+from streamactors.spark.sink_logic import SinkSettings, SparkSinkLogic
 from streamactors.stages.checks import at_least, plain_function
 
 MAX_ROWS: Final = 100_000
 TARGET_BATCH_S: Final = 5.0
+
+ON_EXECUTORS: Final = (
+    "; or, for windows and tables, run the graph on Spark's executors: graph.run(SparkExecutors(spark))"
+)
+
+Trigger = float | str | None
+"""When Spark begins a batch. None: when the batch before is done. "available_now": until the input ends. A number: seconds between batches."""
+
+
+class SparkSinkStage(GraphStage):
+    """Hand rows to Spark's foreachBatch, batch by batch.
+
+    Backpressures when: the next batch is gathered and Spark is still busy with the one before.
+    Completes when: upstream has completed and Spark's checkpoint has everything.   Cancels when: the query fails or is stopped.
+    Marks: done when Spark's checkpoint has the batch that ends there."""
+
+    shape = SINK
+    reads_marks = True
+
+    def __init__(self, name: str, settings: SinkSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self.needs = Needs(name, exact=True, no_memory=True, replays=True, instead=ON_EXECUTORS)
+        self.owns_positions = f"Spark's checkpoint {settings.checkpoint}"
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        logic = SparkSinkLogic(self.settings)
+        return logic, logic.query
 
 
 class SparkSink:
     """Factories. Elements are tuples, dicts or dataclass instances that fit the schema, or Arrow record batches and tables.
 
     The sources must be ones that can be read again (Kafka topics; ranges, lists, files), and the stages on the way must keep the order
-    and remember nothing: after a crash a batch is made again from its range of positions. The checkpoint is the truth about what was
-    written; a second run with the same checkpoint goes on behind it, and the offsets of a Kafka group follow it."""
+    and remember nothing: after a crash a batch is made again from its range of positions. The checkpoint says what was written: a second
+    run with the same checkpoint continues behind it, and the committed offsets of a Kafka group follow it."""
 
     @staticmethod
     def foreach_batch(
         spark: Any,
-        fn: Callable[[Any, int], object],
+        fn: Callable[..., object],
         schema: Any,
         checkpoint: str | os.PathLike[str],
         max_rows: int = MAX_ROWS,
@@ -52,20 +82,22 @@ class SparkSink:
     ) -> Sink[Any, SparkStreamQuery]:
         """Call `fn(df, epoch_id)` with each batch, in order, in this process: at least once per batch, with the same rows each time.
 
-        `schema`: DDL ("key string, n long") or a StructType. `checkpoint`: a folder of this query's own, a relative one from where this
-        process is. `max_rows`: of a batch; how many it
-        gets follows from how long batches take, so that one takes about `target_batch_s`. `trigger`: None (as soon as the batch before is
-        done), "available_now" (end with the input), or seconds between batches. `dead_letters(row, error)` gets rows that do not fit;
-        without it the first one fails the stream. `fail_on_data_loss=False`: records that retention has taken from under the checkpoint are
-        skipped instead of failing the query. `bind`, `advertise`: the address the rows are served at, and the one executors reach
-        it by; loopback unless told otherwise.
+        If `fn` declares a parameter `query_id`, it gets the query's id, which the checkpoint keeps: what `fn` writes under (query_id, epoch_id)
+        is written exactly once.
+        `schema`: DDL ("key string, n long") or a StructType.
+        `checkpoint`: a folder that no other query uses; a relative path begins at this process's working directory.
+        `max_rows`: the most rows of a batch. Batches get fewer rows if a batch would take longer than about `target_batch_s` seconds.
+        `trigger`: None (when the batch before is done), "available_now" (end with the input), or seconds between batches.
+        `dead_letters(row, error)`: gets each row that does not fit the schema; without it the first such row fails the stream.
+        `fail_on_data_loss`: False skips records that retention has deleted before Spark wrote them; True fails the query.
+        `bind`, `advertise`: the address where the rows are served, and the address by which executors reach it; loopback by default.
         Materializes: a SparkStreamQuery.
         """
         plain_function("SparkSink.foreach_batch", fn)
         return _sink(
             "SparkSink.foreach_batch",
             spark,
-            lambda: lambda frame, epoch, _: fn(frame, epoch),
+            lambda: _batch_function(fn),
             schema,
             checkpoint,
             max_rows,
@@ -98,8 +130,9 @@ class SparkSink:
     ) -> Sink[Any, SparkStreamQuery]:
         """Write each batch as Parquet below `path`, exactly once: one folder per (query, epoch), replaced when the batch is repeated.
 
-        Read it as one table: `spark.read.parquet(path)`, `pandas.read_parquet(path)`; it has the columns query_id and epoch_id besides.
-        `transform(df, epoch_id) -> df` may join, aggregate or select; `partition_by`: columns. The rest as in `foreach_batch`.
+        Read it as one table: `spark.read.parquet(path)`, `pandas.read_parquet(path)`; the columns query_id and epoch_id are added.
+        `transform(df, epoch_id) -> df`: may join, aggregate or select.
+        `partition_by`: names of columns. All other settings as in `foreach_batch`.
         Materializes: a SparkStreamQuery.
         """
         name = "SparkSink.parquet"
@@ -127,6 +160,17 @@ class SparkSink:
         )
 
 
+def _batch_function(fn: Callable[..., object]) -> BatchFunction:
+    """Return `fn` as a function of (frame, epoch, query id); `fn` gets the id as `query_id` if it declares that parameter."""
+    try:
+        declared = "query_id" in inspect.signature(fn).parameters
+    except (TypeError, ValueError):  # a function of C code has no signature
+        declared = False
+    if declared:
+        return lambda frame, epoch, query: fn(frame, epoch, query_id=query)
+    return lambda frame, epoch, _: fn(frame, epoch)
+
+
 def _sink(
     name: str,
     spark: Any,
@@ -142,7 +186,7 @@ def _sink(
     bind: str,
     advertise: str | None,
 ) -> Sink[Any, SparkStreamQuery]:
-    """Return a sink with what both have in common checked; `make_write` is called with a session that is known to be good."""
+    """Check the common settings and return the sink; `make_write` is called when the session has been checked."""
     check_session(spark)
     at_least(name, "max_rows", max_rows, 1)
     if not isinstance(target_batch_s, (int, float)) or target_batch_s <= 0:
@@ -172,3 +216,18 @@ def _folder(name: str, spark: Any, what: str, given: object) -> str:
     if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
         raise BuildError(f"{name}: {what} must be a folder, got {shortened(given, 60)}")
     return absolute(spark, str(os.fspath(given)))
+
+
+def trigger_of(name: str, given: Any) -> dict[str, Any]:
+    """Return what PySpark's `trigger` takes. Raises BuildError naming what was given."""
+    if given is None:
+        return {}
+    if given == "available_now":
+        return {"availableNow": True}
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and given > 0:
+        return {"processingTime": f"{round(given * 1_000)} milliseconds"}
+    if isinstance(given, str) and given.split()[:1] and given.split()[0].isdigit():
+        return {"processingTime": given}
+    raise BuildError(
+        f'{name}: trigger must be None, "available_now", seconds or an interval as "5 seconds", got {given!r}'
+    )

@@ -1,38 +1,43 @@
-"""The running stage that ends in Spark: rows in, batches of marks out, on Spark's demand.
+"""The running stage that ends in Spark: rows come in, Spark takes them in batches that end at marks.
 
-Three parties: the island (rows and marks come in), the bridge's threads (Spark asks for the next batch), and the runner's thread
-(Spark's query lives and ends). What they share is behind the lock of `Batches`; everything else of this stage is done on the island."""
+Three threads work here: the island (rows and marks come in), the bridge's threads (Spark asks for the next batch), and the runner's thread
+(Spark's query starts and ends). They share `Batches`, which has a lock; everything else of this stage happens on the island."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from streamactors.engine.causes import NO_MORE_ELEMENTS
-from streamactors.engine.connection import MAX_ASKED, Connection
+from streamactors.engine.island.causes import NO_MORE_ELEMENTS
+from streamactors.engine.island.connection import MAX_ASKED, Connection
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks import Mark, PositionMark
-from streamactors.engine.ownership import OwnedSource, own
+from streamactors.engine.marks.marks import Mark
+from streamactors.engine.marks.ownership import Positions, SourceHandle, own
 from streamactors.errors import AbruptTermination, StreamActorsError
-from streamactors.spark.batch_state import PLENTY, Positions
+from streamactors.spark.batch_state import PLENTY
 from streamactors.spark.batches import Batches
 from streamactors.spark.bridge import Bridge, reachable
 from streamactors.spark.checkpoint import Checkpoint
 from streamactors.spark.errors import SparkError, SparkSetupError
+from streamactors.spark.files import Files
 from streamactors.spark.query import SparkStreamQuery
 from streamactors.spark.rows import BadRow, Rows, largest
 from streamactors.spark.runner import QueryRunner
 from streamactors.spark.schema import RowSchema
+from streamactors.spark.source_identity import SourceIdentity
 
 CLAIM_TIMEOUT_S = 60.0
+
+_log = logging.getLogger("streamactors.spark")
 
 
 @dataclass(frozen=True)
 class SinkSettings:
-    """What a sink was made with. `write(frame, epoch, query id)`."""
+    """The settings of a sink. `write(frame, epoch, query id)` writes one batch."""
 
     spark: Any
     write: Callable[[Any, int, str], object]
@@ -58,11 +63,13 @@ class SparkSinkLogic(Logic):
         self._settings = settings
         self.query = SparkStreamQuery()
         self._rows = Rows(settings.schema.arrow, settings.bad_rows)
-        self._largest = PLENTY  # rows of an element, so far; the first one is asked for alone, for it may be a table
+        self._largest = (
+            PLENTY  # the most rows of an element so far; the first element is asked for alone, for it may be a table
+        )
         self._outcome: BaseException | None = None
         self._query_ended = False
         self._order: list[Any] = []  # the sources, by their place in the graph
-        self._handles: dict[Any, OwnedSource] = {}
+        self._handles: dict[Any, SourceHandle] = {}
         self._claimed = threading.Condition()
         self._bridge: Bridge | None = None
         self._checkpoint: Checkpoint | None = None
@@ -70,7 +77,7 @@ class SparkSinkLogic(Logic):
         self._new_query = False
 
     def bind(self) -> None:
-        """Called when the connections are known: the sources that can be seen from here wait for this sink."""
+        """Own the positions of the sources whose marks come here: they wait until this sink says where to begin."""
         self.in_ = self.inlets[0]
         self._order = sorted(self.in_.carries)
         self._index = {source: str(i) for i, source in enumerate(self._order)}
@@ -80,13 +87,14 @@ class SparkSinkLogic(Logic):
         settings = self._settings
         progress = self.interpreter.island.run.progress
         look = self.async_callback(self._look)
-        others = len(progress.waiting_for()) > 1
+        other_failed = self.async_callback(self.fail_stage).invoke
         self._batches = Batches(
             settings.max_rows,
             settings.target_ms,
             changed=lambda: look.invoke(None),
             acknowledged=lambda mark: progress.done(self, mark),
-            done_elsewhere=self._done_elsewhere if others else None,
+            others_behind=lambda mark: progress.is_behind(mark, among=self._is_other),
+            when_others_done=lambda mark, then: progress.when_done(mark, then, self._is_other, other_failed),
         )
         ended = self.async_callback(self._on_query_ended)
         self._runner = QueryRunner(
@@ -106,8 +114,8 @@ class SparkSinkLogic(Logic):
 
     # ── the sources ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def claim(self, source: Any, handle: OwnedSource) -> None:
-        """A source waits to be told where to begin; on its island."""
+    def claim(self, source: Any, handle: SourceHandle) -> None:
+        """A source has started and waits for its first position; on its island."""
         with self._claimed:
             again = source in self._handles
             self._handles[source] = handle
@@ -119,7 +127,7 @@ class SparkSinkLogic(Logic):
             )
             self.async_callback(self.fail_stage).invoke(error)
 
-    def _all_handles(self) -> list[OwnedSource]:
+    def _all_handles(self) -> list[SourceHandle]:
         with self._claimed:
             if not self._claimed.wait_for(lambda: len(self._handles) == len(self._order), CLAIM_TIMEOUT_S):
                 raise SparkError("a source of the graph did not start")
@@ -139,8 +147,11 @@ class SparkSinkLogic(Logic):
                 f"the trigger available_now ends with its input, and {unbounded[0]} never ends; "
                 'make it end: Consumer.source(…, until="end")'
             )
-        self._checkpoint = Checkpoint(settings.spark, settings.checkpoint)
-        self._checkpoint.open([handle.label for handle in handles])
+        self._checkpoint = Checkpoint(Files(settings.spark, settings.checkpoint))
+        self._checkpoint.open(
+            [SourceIdentity(handle.label, handle.identity()) for handle in handles],
+            settings.schema.spark.simpleString(),
+        )
         slices = settings.spark.sparkContext.defaultParallelism
         self._bridge = bridge = Bridge(self, settings.schema.arrow, settings.host, slices)
         bridge.start()
@@ -169,7 +180,7 @@ class SparkSinkLogic(Logic):
         if over and not self._available_now:
             if self._new_query and not self._batches.batches:
                 self._new_query = (
-                    False  # Spark runs a first batch even of nothing; the next time it asks, that is written
+                    False  # Spark runs a first batch even without rows; at its next question that one is written
                 )
             else:
                 self._runner.stop()
@@ -184,7 +195,7 @@ class SparkSinkLogic(Logic):
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
-        """Spark tells an error only as text, so the stream fails with the error itself before Spark hears of it."""
+        """Fail the stream with the error itself before Spark gets it, because Spark reports errors only as text."""
         try:
             yield
         except Exception as error:
@@ -196,21 +207,24 @@ class SparkSinkLogic(Logic):
     def _begin(self, start: Positions, until: Positions | None) -> None:
         self._batches.begin(start, until)
         for i, handle in enumerate(self._all_handles()):
-            handle.begin(
-                _part(start, i), None if until is None else _part(until, i), skip_lost=not self._settings.strict
-            )
+            part = _part(start, i)
+            if not handle.identity() and part != handle.initial():
+                self._say_that_it_is_taken_for_the_same(handle.label, part)
+            handle.begin(part, None if until is None else _part(until, i), skip_lost=not self._settings.strict)
         self.async_callback(self._look).invoke(None)
 
-    def _done_elsewhere(self, mark: PositionMark) -> bool:
-        """A sink beside Spark must have done a cut first: a crash right after Spark's commit would lose its part."""
-        progress = self.interpreter.island.run.progress
-        for sink, (done, _) in progress.waiting_for().items():
-            if sink is self:
-                continue
-            carried = progress.sources_of(sink)
-            if any(done.get(key, (0, -1)) < place for key, place in mark.items() if key[0] in carried):
-                return False
-        return True
+    def _say_that_it_is_taken_for_the_same(self, label: str, start: Positions) -> None:
+        _log.warning(
+            "checkpoint %s: a %s source has no identity to compare, so this run takes it for the same elements as before, with new ones only "
+            "at the end, and begins behind the first %s; give other elements a checkpoint of their own",
+            self._settings.checkpoint,
+            label,
+            sum(start.values()),
+        )
+
+    def _is_other(self, sink: object) -> bool:
+        """True for the sinks beside Spark. They must have done a cut first: a crash right after Spark's commit would lose their part."""
+        return sink is not self
 
     # ── the stream; on the island ─────────────────────────────────────────────────────────────────────────────────
 
@@ -223,8 +237,8 @@ class SparkSinkLogic(Logic):
             self.in_.want(self._elements(room))
 
     def _elements(self, room: int) -> int:
-        """Return how many elements to take for so many rows. Each may be as large as the largest: what comes between two marks cannot
-        be cut, and should fit into a batch."""
+        """Return how many elements to take for so many rows. Any element may be as large as the largest so far; rows between two marks
+        cannot be split, and should fit into one batch."""
         return max(1, min(MAX_ASKED, room // self._largest))
 
     def on_push(self, in_: Connection) -> None:

@@ -1,12 +1,14 @@
-"""Checks of what users hand to operators; each raises BuildError at the line that wrote it."""
+"""Checks of operators' arguments; each raises BuildError at the user's line."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from streamactors.clock import duration_ms
+from streamactors.clock import duration_ms, timeout_s
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 
@@ -20,13 +22,33 @@ def function(operator: str, value: F, what: str = "a function") -> F:
     return value
 
 
+def is_coroutine_function(fn: Callable[..., Any]) -> bool:
+    """Return True if a call returns a coroutine: for coroutine functions, partials of them, objects with an async __call__."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
+
+
 def plain_function(operator: str, value: F, instead: str | None = None) -> F:
     """Return `value` if it can be called and is no coroutine function."""
     function(operator, value)
-    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004
+    if is_coroutine_function(value):
         name = getattr(value, "__qualname__", repr(value))
         way_out = f"; use {instead} for coroutine functions" if instead else ""
         raise BuildError(f"{operator} expects a plain function, got the coroutine function {name}{way_out}")
+    return value
+
+
+def asyncio_loop(operator: str, value: Any) -> asyncio.AbstractEventLoop | None:
+    """Return `value` if it is an asyncio loop that is not closed, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, asyncio.AbstractEventLoop):
+        raise BuildError(
+            f"{operator}: loop must be an asyncio loop (asyncio.get_running_loop()), got {type(value).__name__} {shortened(value, 60)}"
+        )
+    if value.is_closed():
+        raise BuildError(
+            f"{operator}: the loop is closed; build the graph in the loop that runs: asyncio.get_running_loop()"
+        )
     return value
 
 
@@ -35,13 +57,29 @@ def positive(operator: str, name: str, value: int) -> int:
     return at_least(operator, name, value, 1)
 
 
-def at_least(operator: str, name: str, value: int, least: int) -> int:
-    """Return `value` if it is an integer of at least `least`."""
+def integer(operator: str, name: str, value: int) -> int:
+    """Return `value` if it is an integer."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise BuildError(f"{operator}: {name} must be an integer, got {type(value).__name__} {shortened(value, 60)}")
-    if value < least:
+    return value
+
+
+def at_least(operator: str, name: str, value: int, least: int) -> int:
+    """Return `value` if it is an integer of at least `least`."""
+    if integer(operator, name, value) < least:
         raise BuildError(f"{operator}: {name} must be at least {least}, got {value}")
     return value
+
+
+def timeout_ms(operator: str, value: Any) -> float:
+    """Return a parameter `timeout` in ms: a number of seconds, a timedelta, or a text such as "1.5s"; more than 0."""
+    try:
+        limit = timeout_s(value)
+    except (TypeError, ValueError) as error:
+        raise BuildError(f"{operator}: timeout: {error}") from None
+    if not 0 < limit < math.inf:
+        raise BuildError(f"{operator}: timeout must be more than 0 and finite, got {shortened(value, 60)}")
+    return limit * 1_000
 
 
 def span_ms(operator: str, name: str, value: Any, *, zero: bool = False) -> float:

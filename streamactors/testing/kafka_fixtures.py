@@ -1,7 +1,6 @@
-"""Fixtures that give a test a broker and a topic of its own.
+"""Fixtures: a broker for the session, a topic for each test.
 
-Owner: the pytest plugin. Nothing of the broker is imported before a test asks for one.
-"""
+Owner: the pytest plugin. The broker is imported when the first test uses it."""
 
 from __future__ import annotations
 

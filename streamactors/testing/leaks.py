@@ -1,4 +1,4 @@
-"""assert_all_stages_stopped: whatever a block starts must have ended with it."""
+"""assert_all_stages_stopped: every stream that a block starts must end with the block."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from streamactors.clock import Duration, VirtualClock, duration_ms
-from streamactors.engine.run import Run, all_runs
+from streamactors.clock import Timeout, VirtualClock, timeout_s
+from streamactors.engine.island.run import Run, all_runs
 from streamactors.engine.snapshot import snapshot_of
 
 if TYPE_CHECKING:
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def assert_all_stages_stopped(system: ActorSystem | None = None, timeout: Duration = "3s") -> Iterator[None]:
-    """Raise AssertionError, with a picture of each graph, when a stream begun in the block still runs `timeout` after it.
+def assert_all_stages_stopped(system: ActorSystem | None = None, timeout: Timeout = "3s") -> Iterator[None]:
+    """Raise AssertionError, with a picture of each graph, when a stream of the block still runs `timeout` (seconds, a timedelta
+    or a text) after it.
 
-    Streams of all systems are looked at, or of `system` only. Time is real time; under a virtual clock the system is also
-    given the chance to come to rest. An error of the block itself goes on unchanged."""
+    Checks the streams of all systems, or of `system` only. `timeout` is real time; a system with a virtual clock also runs
+    its due work. An error of the block itself is raised unchanged."""
     before = set(_runs(system))
     yield
-    until = time.monotonic() + duration_ms(timeout) / 1000
+    until = time.monotonic() + timeout_s(timeout)
     left = _left(system, before)
     while left and time.monotonic() < until:
         clock = left[0].system.clock

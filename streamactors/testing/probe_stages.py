@@ -1,15 +1,15 @@
-"""The stages of the probes: they do what the test says and tell it what they see. Each knows its probe, which the test holds."""
+"""The stages of the probes. Each carries out the calls of its probe and reports signals to it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from streamactors.engine.attributes import Attributes
-from streamactors.engine.causes import NonFailureCancellation
-from streamactors.engine.connection import Connection
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.island.causes import NonFailureCancellation
+from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
-from streamactors.engine.marks import EXACT, Mark
+from streamactors.engine.marks.marks import EXACT, Mark
 from streamactors.engine.stage import SINK, SOURCE, GraphStage
 from streamactors.errors import AbruptTermination
 from streamactors.testing.signals import OnCancel, OnComplete, OnError, OnNext, OnRequest, OnSubscribe
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ProbeSource(GraphStage):
-    """Materializes what `make` returns, and obeys it."""
+    """Materializes the probe that `make` returns, and carries out its calls."""
 
     shape = SOURCE
     name = "test_source_probe"
@@ -36,7 +36,7 @@ class ProbeSource(GraphStage):
 class _ProbeSourceLogic(SourceLogic):
     def __init__(self, probe: TestSourceProbe) -> None:
         self._signals = probe._signals
-        self._told = 0  # of what is asked for, announced to the test
+        self._told = 0  # demand that the test has seen
         probe._push = self.async_callback(self._pushed)
         probe._complete = self.async_callback(lambda _: self.complete_stage())
         probe._fail = self.async_callback(self.fail_stage)
@@ -61,7 +61,7 @@ class _ProbeSourceLogic(SourceLogic):
 
 
 class ProbeSink(GraphStage):
-    """Materializes what `make` returns, and obeys it."""
+    """Materializes the probe that `make` returns, and carries out its calls."""
 
     shape = SINK
     name = "test_sink_probe"

@@ -1,9 +1,13 @@
-"""pytest plugin of streamactors: fixtures that a user's tests get by installing the package.
+"""pytest plugin of streamactors: its fixtures are available wherever the package is installed.
 
-It is loaded by every pytest run on the machine, so it imports nothing of the package that a test has not asked for.
+Every pytest run of the environment loads it, so it imports the package only when a test uses a fixture.
 """
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -11,6 +15,20 @@ from streamactors.testing.kafka_fixtures import kafka_broker, kafka_topic
 from streamactors.testing.stream_fixtures import actor_system, virtual_clock
 
 __all__ = ["actor_system", "kafka_broker", "kafka_topic", "virtual_clock"]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
+    """When a test has timed out, its report says what each running stream waits for."""
+    outcome = yield
+    error = call.excinfo.value if call.excinfo is not None else None
+    timed_out = isinstance(error, TimeoutError) or (error is not None and "Timeout" in str(error)[:20])
+    if timed_out and "streamactors.engine.island.run" in sys.modules:
+        from streamactors.testing.standing import standing_streams
+
+        text = standing_streams()
+        if text:
+            outcome.get_result().sections.append(("streams that still run", text))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""What a probe has seen, kept for the test's thread, which takes it signal by signal and may wait for the next."""
+"""The signals that a probe has seen, in a queue for the thread of the test."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from streamactors.clock import Clock, Duration, VirtualClock, duration_ms
+from streamactors.clock import Clock, Duration, Timeout, VirtualClock, duration_ms, timeout_s
 
-DEFAULT_TIMEOUT: Duration = "3s"
+DEFAULT_TIMEOUT: Timeout = "3s"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class OnError:
 
 @dataclass(frozen=True)
 class OnRequest:
-    """Downstream asks for n elements more."""
+    """Downstream requests n more elements."""
 
     n: int
 
@@ -75,11 +75,11 @@ Signal = OnSubscribe | OnNext | OnComplete | OnError | OnRequest | OnCancel
 
 
 class Signals:
-    """Filled by the stage's thread, emptied by the test's. Times out by the real clock, so that a test ends."""
+    """The thread of the stage puts signals, the thread of the test takes them. Timeouts use the real clock, so a test ends."""
 
-    def __init__(self, owner: str, timeout: Duration = DEFAULT_TIMEOUT) -> None:
+    def __init__(self, owner: str, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
         self._owner = owner
-        self._timeout_ms = duration_ms(timeout)
+        self._timeout_s = timeout_s(timeout)
         self._changed = threading.Condition()
         self._waiting: deque[Signal] = deque()
         self._seen: deque[Signal] = deque(maxlen=5)
@@ -92,8 +92,8 @@ class Signals:
             self._waiting.append(signal)
             self._changed.notify_all()
 
-    def next(self, expected: str, timeout: Duration | None = None) -> Signal:
-        """Take the next signal. Raises AssertionError, naming what was expected, when none comes in time."""
+    def next(self, expected: str, timeout: Timeout | None = None) -> Signal:
+        """Take the next signal. Raises AssertionError, which names the `expected` signal, on a timeout."""
         signal = self._take(self._limit_s(timeout))
         if signal is None:
             hint = ""
@@ -117,7 +117,7 @@ class Signals:
             return signal
 
     def nothing(self, duration: Duration) -> None:
-        """Check that no signal comes for `duration`. Under a virtual clock that time passes at once."""
+        """Check that no signal arrives for `duration` (ms, a timedelta or a text). A virtual clock advances by `duration` instead."""
         if isinstance(self.clock, VirtualClock):
             self.clock.advance(duration)
             signal = self.peek(0)
@@ -135,15 +135,15 @@ class Signals:
         seen = list(self._seen)[: -1 if but_last else None]
         return f" (before: {', '.join(map(str, seen))})" if seen else ""
 
-    def _limit_s(self, timeout: Duration | None) -> float:
-        limit = (self._timeout_ms if timeout is None else duration_ms(timeout)) / 1000
+    def _limit_s(self, timeout: Timeout | None) -> float:
+        limit = self._timeout_s if timeout is None else timeout_s(timeout)
         if self._deadline is not None:
             limit = min(limit, self._deadline - time.monotonic())
         return limit
 
     @contextmanager
     def within(self, limit: Duration) -> Iterator[None]:
-        """Everything in the block must be over in `limit`, by the real clock; waiting ends there."""
+        """Fail if the block takes longer than `limit` (ms, a timedelta or a text) of real time; waits inside end at the limit."""
         outer = self._deadline
         began = time.monotonic()
         own = began + duration_ms(limit) / 1000

@@ -1,4 +1,4 @@
-"""TestSink.probe(): a sink whose demand the test gives out, and whose signals it checks one by one."""
+"""TestSink.probe(): a sink whose demand the test controls and whose signals the test checks one by one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from streamactors.clock import Duration, duration_ms
+from streamactors.clock import Duration, Timeout, duration_ms, timeout_s
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.typevars import U
-from streamactors.engine.blueprint import StageModule
-from streamactors.engine.causes import NO_MORE_ELEMENTS
+from streamactors.engine.blueprint.modules import StageModule
+from streamactors.engine.island.causes import NO_MORE_ELEMENTS
 from streamactors.engine.logic import AsyncCallback
-from streamactors.engine.marks import Mark
+from streamactors.engine.marks.marks import Mark
 from streamactors.testing.probe_stages import ProbeSink
 from streamactors.testing.signals import (
     DEFAULT_TIMEOUT,
@@ -31,21 +31,23 @@ _ANY: Any = object()
 class TestSink:
     """Sinks for tests."""
 
-    __test__ = False  # not a test, whatever pytest makes of the name
+    __test__ = False  # pytest must not collect it
 
     @staticmethod
-    def probe(timeout: Duration = DEFAULT_TIMEOUT) -> Sink[Any, TestSinkProbe]:
-        """Return a sink that materializes a TestSinkProbe. Its `expect_…` calls wait up to `timeout` of real time."""
-        duration_ms(timeout)  # a mistake is an error here
+    def probe(timeout: Timeout = DEFAULT_TIMEOUT) -> Sink[Any, TestSinkProbe]:
+        """Return a sink that materializes a TestSinkProbe. Its `expect_…` calls wait up to `timeout` (seconds of real time, a timedelta or a text)."""
+        timeout_s(timeout)  # raises for a wrong duration now, not when the stream runs
         return Sink(StageModule(ProbeSink(lambda: TestSinkProbe(timeout))))
 
 
 class TestSinkProbe:
-    """Asks for elements and checks what comes. A call that finds something else raises AssertionError."""
+    """Requests elements and checks the signals that arrive. An unexpected signal raises AssertionError.
+
+    `timeout`: how long each call waits, in seconds of real time, or as a timedelta or a text."""
 
     __test__ = False
 
-    def __init__(self, timeout: Duration) -> None:
+    def __init__(self, timeout: Timeout) -> None:
         self._signals = Signals("sink probe", timeout)
         self._subscribed = False
         self._request: AsyncCallback[int]
@@ -65,26 +67,28 @@ class TestSinkProbe:
         return self
 
     def request(self, n: int) -> TestSinkProbe:
-        """Ask for n elements more."""
+        """Request n more elements."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ValueError(f"request expects an integer of at least 1, got {n!r}")
         self._request.invoke(n)
         return self
 
     def request_next(self, expected: Any = _ANY) -> Any:
-        """Ask for one element and return it; with an argument check it and return the probe."""
+        """Request one element and return it; with an argument, check the element and return the probe."""
         self.request(1)
         return self.expect_next() if expected is _ANY else self.expect_next(expected)
 
     def cancel(self, cause: BaseException | None = None) -> TestSinkProbe:
-        """Cancel the stream, with a cause or because no more is needed."""
+        """Cancel the stream; without a cause, because no more elements are needed."""
         self._cancel.invoke(NO_MORE_ELEMENTS if cause is None else cause)
         return self
 
     # ── elements ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def expect_next(self, *expected: Any, timeout: Duration | None = None) -> Any:
-        """Without arguments: return the next element. With some: check that these come next, in order, and return the probe."""
+    def expect_next(self, *expected: Any, timeout: Timeout | None = None) -> Any:
+        """Without arguments: return the next element. With some: check that these come next, in order, and return the probe.
+
+        `timeout` (seconds, a timedelta or a text; default: the probe's) is for each element."""
         if not expected:
             return self._element("an element", timeout)
         for element in expected:
@@ -129,7 +133,7 @@ class TestSinkProbe:
     # ── ends ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def expect_next_pf(self, fn: Callable[[Any], U]) -> U:
-        """Expect an element for which `fn` has an answer and return that. None, False and an exception are no answer."""
+        """Return `fn(element)` of the next element. Fails if the result is None or False, or if `fn` raises."""
         element = self._element("an element that the function answers", None)
         try:
             answer = fn(element)
@@ -141,8 +145,8 @@ class TestSinkProbe:
             raise AssertionError(f"expected an element that the function answers, got {element!r}: {answer!r}")
         return answer
 
-    def expect_complete(self, timeout: Duration | None = None) -> TestSinkProbe:
-        """Check that the stream completes next."""
+    def expect_complete(self, timeout: Timeout | None = None) -> TestSinkProbe:
+        """Check that the stream completes next, within `timeout` (seconds, a timedelta or a text; default: the probe's)."""
         signal = self._next("completion", timeout)
         if not isinstance(signal, OnComplete):
             raise self._signals.unexpected("completion", signal)
@@ -157,7 +161,7 @@ class TestSinkProbe:
         return signal.error
 
     def expect_subscription_and_complete(self, signal_demand: bool = True) -> TestSinkProbe:
-        """Check that the stream completes without an element; with `signal_demand` one is asked for first."""
+        """Check that the stream completes without an element; with `signal_demand` one element is requested first."""
         self.ensure_subscription()
         if signal_demand:
             self.request(1)
@@ -166,14 +170,14 @@ class TestSinkProbe:
     def expect_subscription_and_error(
         self, expected: type[BaseException] | BaseException | None = None, signal_demand: bool = True
     ) -> BaseException:
-        """Return the error with which the stream fails without an element; with `signal_demand` one is asked for first."""
+        """Return the error with which the stream fails without an element; with `signal_demand` one element is requested first."""
         self.ensure_subscription()
         if signal_demand:
             self.request(1)
         return self.expect_error(expected)
 
     def expect_next_or_error(self, element: Any = _ANY, error: BaseException | None = None) -> Any:
-        """Return the next element, or the error with which the stream fails; given both, check whichever comes."""
+        """Return the next element, or the error with which the stream fails; given expected values, check the one that arrives."""
         signal = self._next("an element or a failure", None)
         if isinstance(signal, OnError):
             self._check_error(signal, error)
@@ -188,7 +192,7 @@ class TestSinkProbe:
         return self._checked(signal, "an element or completion", element)
 
     def expect_no_message(self, duration: Duration = "100ms") -> TestSinkProbe:
-        """Check that nothing comes for a while. Under a virtual clock that time passes at once."""
+        """Check that no signal arrives for `duration` (ms, a timedelta or a text). A virtual clock advances by `duration` instead."""
         self.ensure_subscription()
         self._signals.nothing(duration)
         return self
@@ -200,7 +204,7 @@ class TestSinkProbe:
     ) -> list[Any]:
         """Return the elements for which `predicate` is true, up to the first other signal, which stays for the next call.
 
-        Ends when nothing comes for `idle` (default: the probe's timeout), or after `messages` elements."""
+        Ends when no signal arrives for `idle` (ms, a timedelta or a text; default: the timeout of the probe), or after `messages` elements."""
         self.ensure_subscription()
         got: list[Any] = []
         while messages is None or len(got) < messages:
@@ -212,7 +216,7 @@ class TestSinkProbe:
         return got
 
     def receive_within(self, duration: Duration, messages: int | None = None) -> list[Any]:
-        """Return the elements that come within `duration` of real time, at most `messages`."""
+        """Return the elements that come within `duration` (ms, a timedelta or a text) of real time, at most `messages`."""
         self.ensure_subscription()
         until = time.monotonic() + duration_ms(duration) / 1000
         got: list[Any] = []
@@ -225,7 +229,9 @@ class TestSinkProbe:
         return got
 
     def to_strict(self, at_most: Duration = DEFAULT_TIMEOUT) -> list[Any]:
-        """Ask for everything and return it when the stream has completed; raise its error when it fails."""
+        """Request all elements and return them when the stream completes; raise the error of a failed stream.
+
+        AssertionError after `at_most` (ms, a timedelta or a text) of real time."""
         got: list[Any] = []
         with self.within(at_most):
             self.request(1 << 30)
@@ -239,16 +245,16 @@ class TestSinkProbe:
                     return got
 
     def within(self, limit: Duration) -> AbstractContextManager[None]:
-        """Everything in the block must be over in `limit` of real time."""
+        """Fail if the block takes longer than `limit` (ms, a timedelta or a text) of real time."""
         return self._signals.within(limit)
 
     # ── plumbing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _next(self, expected: str, timeout: Duration | None) -> Signal:
+    def _next(self, expected: str, timeout: Timeout | None) -> Signal:
         self.ensure_subscription()
         return self._signals.next(expected, timeout)
 
-    def _element(self, expected: str, timeout: Duration | None) -> Any:
+    def _element(self, expected: str, timeout: Timeout | None) -> Any:
         signal = self._next(expected, timeout)
         if not isinstance(signal, OnNext):
             raise self._signals.unexpected(expected, signal)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from streamactors.clock import Duration, duration_ms
+from streamactors.clock import Duration, Timeout, timeout_s
 from streamactors.dsl.source import Source
-from streamactors.engine.blueprint import StageModule
+from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.logic import AsyncCallback
 from streamactors.testing.probe_stages import ProbeSource
 from streamactors.testing.signals import DEFAULT_TIMEOUT, OnCancel, OnRequest, OnSubscribe, Signal, Signals
@@ -16,21 +16,23 @@ from streamactors.testing.signals import DEFAULT_TIMEOUT, OnCancel, OnRequest, O
 class TestSource:
     """Sources for tests."""
 
-    __test__ = False  # not a test, whatever pytest makes of the name
+    __test__ = False  # pytest must not collect it
 
     @staticmethod
-    def probe(timeout: Duration = DEFAULT_TIMEOUT) -> Source[Any, TestSourceProbe]:
-        """Return a source that materializes a TestSourceProbe. Its calls wait up to `timeout` of real time."""
-        duration_ms(timeout)  # a mistake is an error here
+    def probe(timeout: Timeout = DEFAULT_TIMEOUT) -> Source[Any, TestSourceProbe]:
+        """Return a source that materializes a TestSourceProbe. Its calls wait up to `timeout` (seconds of real time, a timedelta or a text)."""
+        timeout_s(timeout)  # raises for a wrong duration now, not when the stream runs
         return Source(StageModule(ProbeSource(lambda: TestSourceProbe(timeout))))
 
 
 class TestSourceProbe:
-    """Sends elements as downstream asks for them. A call that finds something else raises AssertionError."""
+    """Sends elements on demand. An unexpected signal raises AssertionError.
+
+    `timeout`: how long each call waits, in seconds of real time, or as a timedelta or a text."""
 
     __test__ = False
 
-    def __init__(self, timeout: Duration) -> None:
+    def __init__(self, timeout: Timeout) -> None:
         self._signals = Signals("source probe", timeout)
         self._subscribed = False
         self._pending = 0
@@ -48,7 +50,7 @@ class TestSourceProbe:
         return self
 
     def send_next(self, *elements: Any) -> TestSourceProbe:
-        """Send elements, each as soon as downstream has asked for it; those asked for at once travel as one chunk."""
+        """Send elements when there is demand; elements of one request travel as one chunk."""
         left = list(elements)
         while left:
             if not self._pending:
@@ -59,7 +61,7 @@ class TestSourceProbe:
         return self
 
     def unsafe_send_next(self, element: Any) -> TestSourceProbe:
-        """Send an element whether or not anybody has asked for it."""
+        """Send an element even without demand."""
         self._pending = max(0, self._pending - 1)
         self._push.invoke([element])
         return self
@@ -76,7 +78,7 @@ class TestSourceProbe:
 
     @property
     def pending(self) -> int:
-        """Elements that downstream has asked for, as far as was looked at, and that were not sent."""
+        """Requested elements that were not sent yet."""
         while isinstance(signal := self._signals.peek(0), OnRequest | OnSubscribe):
             self._signals.next("a request")
             if isinstance(signal, OnRequest):
@@ -85,23 +87,27 @@ class TestSourceProbe:
                 self._subscribed = True
         return self._pending
 
-    def expect_request(self, timeout: Duration | None = None) -> int:
-        """Wait until downstream asks for more and return how many more."""
+    def expect_request(self, timeout: Timeout | None = None) -> int:
+        """Wait for the next request, up to `timeout` (seconds, a timedelta or a text; default: the probe's); return its number of elements."""
         signal = self._next("a request", timeout)
         if not isinstance(signal, OnRequest):
             raise self._signals.unexpected("a request", signal)
         self._pending += signal.n
         return signal.n
 
-    def expect_cancellation(self, timeout: Duration | None = None) -> TestSourceProbe:
-        """Check that downstream cancels next; requests before that are passed over."""
+    def expect_cancellation(self, timeout: Timeout | None = None) -> TestSourceProbe:
+        """Check that downstream cancels next; requests before the cancellation are skipped.
+
+        `timeout`: seconds, a timedelta or a text; default: the probe's."""
         self._cancellation(timeout)
         return self
 
     def expect_cancellation_with_cause(
-        self, expected: type[BaseException] | BaseException | None = None, timeout: Duration | None = None
+        self, expected: type[BaseException] | BaseException | None = None, timeout: Timeout | None = None
     ) -> BaseException:
-        """As `expect_cancellation`; return the cause, and check it against a class or an error if one is given."""
+        """As `expect_cancellation`; return the cause, and check it against a class or an error if one is given.
+
+        `timeout`: seconds, a timedelta or a text; default: the probe's."""
         signal = self._cancellation(timeout)
         if isinstance(expected, type):
             if not isinstance(signal.cause, expected):
@@ -111,20 +117,20 @@ class TestSourceProbe:
         return signal.cause
 
     def expect_no_message(self, duration: Duration = "100ms") -> TestSourceProbe:
-        """Check that neither a request nor a cancellation comes for a while. Under a virtual clock that time passes at once."""
+        """Check that no request and no cancellation arrives for `duration` (ms, a timedelta or a text). A virtual clock advances by `duration` instead."""
         self.ensure_subscription()
         self._signals.nothing(duration)
         return self
 
     def within(self, limit: Duration) -> AbstractContextManager[None]:
-        """Everything in the block must be over in `limit` of real time."""
+        """Fail if the block takes longer than `limit` (ms, a timedelta or a text) of real time."""
         return self._signals.within(limit)
 
-    def _next(self, expected: str, timeout: Duration | None) -> Signal:
+    def _next(self, expected: str, timeout: Timeout | None) -> Signal:
         self.ensure_subscription()
         return self._signals.next(expected, timeout)
 
-    def _cancellation(self, timeout: Duration | None) -> OnCancel:
+    def _cancellation(self, timeout: Timeout | None) -> OnCancel:
         while True:
             signal = self._next("cancellation", timeout)
             if isinstance(signal, OnCancel):

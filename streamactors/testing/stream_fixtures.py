@@ -1,4 +1,4 @@
-"""Fixtures for tests of streams and actors: virtual_clock, actor_system. Nothing is imported before a test asks for one."""
+"""Fixtures for tests of streams and actors: virtual_clock, actor_system. Imports happen when a test uses a fixture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def virtual_clock() -> VirtualClock:
 
 @pytest.fixture
 def actor_system(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
-    """An actor system for one test, shut down after it; by the virtual clock if the test uses `virtual_clock`."""
+    """An actor system for one test, shut down after it; it uses the virtual clock if the test uses `virtual_clock`."""
     from streamactors.actors.system import ActorSystem
 
     clock = request.getfixturevalue("virtual_clock") if "virtual_clock" in request.fixturenames else None

@@ -1,7 +1,7 @@
-"""WindowTestDriver: runs a windowed computation row by row, at times the test gives, without threads or brokers.
+"""WindowTestDriver: runs a windowed computation row by row, without threads or brokers.
 
-Owner: the test. What Kafka Streams users know as TopologyTestDriver; stream time comes with the rows, wall clock time
-moves only when the test says so."""
+Owner: the test. It corresponds to TopologyTestDriver of Kafka Streams. Stream time comes from the timestamps of the rows;
+only `advance_wall_clock` moves the wall clock."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from streamactors.errors import BuildError
-from streamactors.windows.blueprint import Blueprint, RecordStep
-from streamactors.windows.buffered import Buffered
-from streamactors.windows.changelog import Change, TaskIdentity
-from streamactors.windows.codec import Serdes
-from streamactors.windows.compiler import compile
-from streamactors.windows.duration import Duration, to_ms
+from streamactors.windows.definitions.blueprint import Blueprint, RecordStep
+from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.fluent import Table, WindowOps
 from streamactors.windows.metrics import TaskMetrics
+from streamactors.windows.operators.buffered import Buffered
+from streamactors.windows.operators.task_factory import compile
 from streamactors.windows.record import LateRecord, Record, RecordContext
+from streamactors.windows.state.serdes import Serdes
+from streamactors.windows.state.store_log import Change, TaskIdentity
 
 
 class RecordStream(WindowOps["RecordStream", "RecordStream"]):
-    """What the driver hands to the function under test: a stream of Records, written down instead of run."""
+    """The stream of Records that the driver passes to the function under test; it records the steps."""
 
     def __init__(self, blueprint: Blueprint = Blueprint()) -> None:
         self.blueprint = blueprint
@@ -41,9 +41,10 @@ class RecordStream(WindowOps["RecordStream", "RecordStream"]):
 
 
 class WindowTestDriver:
-    """`build` is given a stream of Records and returns what it makes of it, a table or a stream.
+    """`build` receives a stream of Records and returns a table or a stream.
 
-    `topic` names the input in contexts and in the bytes of suppressed entries; `serdes` are the stream's."""
+    `topic` names the input in contexts and in the bytes of suppressed entries; `serdes` are the stream's.
+    `idle_after` (ms, a timedelta or a text): as in `windowed_by`."""
 
     def __init__(
         self,
@@ -83,9 +84,9 @@ class WindowTestDriver:
         timestamp: int,
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> list[Any]:
-        """Feed one row; return what it released, in order: WindowedRecord, or Record where there is no window.
+        """Process one row; return the results in order: WindowedRecord, or Record without windows.
 
-        Raises what the task would die of, for example BufferFull."""
+        Raises the error that ends the task, for example BufferFull."""
         out: list[Any] = []
         self.pipe_into(key, value, timestamp, out, headers)
         return out
@@ -98,48 +99,48 @@ class WindowTestDriver:
         out: list[Any],
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> None:
-        """As pipe, appended to `out`; when it raises, what the row released before is there."""
+        """As pipe, but append the results to `out`. When it raises, the results before the error are in `out`."""
         context = RecordContext(self._topic, self._identity.partition, self._offset, tuple(headers))
         self._offset += 1
         self._last_input_ms = self._now_ms
         self._task.process_into([Record(key, value, timestamp, context)], out)
 
     def pipe_all(self, records: Iterable[Record]) -> list[Any]:
-        """Feed records as one chunk; return what they released, in order."""
+        """Process records as one chunk; return the results in order."""
         self._last_input_ms = self._now_ms
         return self._task.process_chunk(list(records))
 
     def advance_wall_clock(self, by: Duration) -> list[Any]:
-        """Let wall clock time pass without input; return what that released (nothing without `idle_after`)."""
+        """Advance the wall clock by `by` (ms, a timedelta or a text) without input; return the results (none without `idle_after`)."""
         self._now_ms += to_ms(by, "advance_wall_clock")
         return self._task.idle(self._now_ms - self._last_input_ms)
 
     def end_of_input(self) -> list[Any]:
-        """Say that no row will follow; return everything that was still held back."""
+        """End the input; return everything that was held."""
         return self._task.end_of_input()
 
     def restart(self, changes: Iterable[Change]) -> None:
-        """Go on with a new task, restored from changelog entries (as `changes` gave them, oldest first)."""
+        """Continue with a new task, restored from the entries that `changes` returned, oldest first."""
         self._task = self._factory(self._identity)
         self._task.restore(changes)
         self._last_input_ms = self._now_ms
 
     def changes(self) -> list[Change]:
-        """The changelog entries of what changed since the last call, as a commit would write them."""
+        """Return the changelog entries since the last call, as a commit would write them."""
         return self._task.changes()
 
     def read(self, key: Any, start: int | None = None, end: int | None = None) -> tuple[Any, int | None] | None:
-        """The last table's (value, timestamp) for a key (and window) as downstream has seen it."""
+        """Return the (value, timestamp) of a key (and window) in the last table, as downstream has seen it."""
         return self._task.read(key, start, end)
 
     @property
     def dropped_late(self) -> int:
-        """Rows refused, once per closed window."""
+        """Refused rows, counted once per closed window."""
         return self._task.metrics.dropped_late
 
     @property
     def dropped_null(self) -> int:
-        """Rows skipped because their key, or where it matters their value, is None."""
+        """Rows skipped because their key, or a value that the operator needs, is None."""
         return self._task.metrics.dropped_null
 
     @property
@@ -155,10 +156,10 @@ class WindowTestDriver:
 
     @property
     def buffered(self) -> Buffered:
-        """(records, bytes) held back by suppression now."""
+        """The records and bytes that suppression holds."""
         return self._task.buffered
 
     @property
     def metrics(self) -> TaskMetrics:
-        """Everything the task counts, under Kafka Streams' names."""
+        """The metrics of the task, under Kafka Streams' names."""
         return self._task.metrics

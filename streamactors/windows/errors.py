@@ -1,4 +1,4 @@
-"""What windowed operators raise while a stream runs. Mistakes in a definition are BuildErrors, at the line that wrote it."""
+"""Errors of windowed operators while a stream runs. A wrong definition raises BuildError at the line that defines it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from streamactors.errors import StageFailed, StreamError
 
 
 class BufferFull(StreamError):
-    """A suppress buffer told to shut down when full passed a bound; the task ends and the row is not done.
+    """A suppress buffer that shuts down when full has exceeded a bound. The task ends and the row is not done.
 
-    `records` and `bytes` are what the buffer held; a bound of None was not set."""
+    `records` and `bytes`: the size of the buffer. `max_records` and `max_bytes`: its bounds, None for no bound."""
 
     def __init__(self, node: str, records: int, max_records: int | None, size: int, max_bytes: int | None) -> None:
         super().__init__(
@@ -30,9 +30,9 @@ def _bound(limit: int | None) -> str:
 
 
 class OperatorFailed(StageFailed):
-    """A function given to a windowed operator raised; `__cause__` is what it raised.
+    """A user function of a windowed operator raised; `__cause__` is the user's error.
 
-    Names the key and, where there is one, the window (`start`, `end`)."""
+    Names the key and, if there is one, the window (`start`, `end`)."""
 
     def __init__(
         self, node: str, what: str, element: object, key: Any, start: int | None, end: int | None, cause: Exception

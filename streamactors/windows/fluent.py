@@ -1,7 +1,7 @@
-"""The fluent words: group_by_key, key_by, windowed_by, count, reduce, aggregate, suppress … to_stream.
+"""The fluent API of windows: group_by_key, key_by, windowed_by, count, reduce, aggregate, suppress … to_stream.
 
-Owner: nobody; every call returns a new value. `WindowOps` is the mix-in for anything that streams Records; it asks for
-one method, `via_windows(blueprint)`, which continues the stream behind the finished blueprint."""
+Every call returns a new immutable value. `WindowOps` is the mix-in of all streams of Records. A subclass writes one
+method, `via_windows(blueprint)`, which continues the stream behind the finished blueprint."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from streamactors.errors import BuildError
-from streamactors.windows.aggregator import Aggregator, aggregating, counting, reducing
-from streamactors.windows.blueprint import (
+from streamactors.windows.definitions.aggregator import Aggregator, aggregating, counting, reducing
+from streamactors.windows.definitions.blueprint import (
     AggregateStep,
     Blueprint,
     GroupByKeyStep,
@@ -27,30 +27,31 @@ from streamactors.windows.blueprint import (
     intake,
     windowing,
 )
-from streamactors.windows.definitions import SessionWindows, UnlimitedWindows, Windows
-from streamactors.windows.duration import Duration
-from streamactors.windows.suppressed import Suppressed
+from streamactors.windows.definitions.duration import Duration
+from streamactors.windows.definitions.suppressed import Suppressed
+from streamactors.windows.definitions.windows import SessionWindows, UnlimitedWindows, Windows
 
 A = TypeVar("A")
+T_co = TypeVar("T_co", covariant=True)  # the table that an aggregation starts
 R_co = TypeVar("R_co", covariant=True)  # the stream of Record that a table without windows ends in
 W_co = TypeVar("W_co", covariant=True)  # the stream of WindowedRecord that a windowed table ends in
 
 
 class WindowOps(ABC, Generic[R_co, W_co]):
-    """What a stream of Records can do with windows."""
+    """The windowed operators of a stream of Records."""
 
     numbers_taken: int = 0
-    """How many generated names the steps before have used."""
+    """Number of generated names that earlier steps use."""
 
     @abstractmethod
     def via_windows(self, blueprint: Blueprint) -> Any:
-        """This stream, continued behind `blueprint`: a stream of what its last step gives."""
+        """Return the stream of the results of `blueprint`, fed by this stream."""
 
     def group_by_key(self, *, changelog: bool = True, max_task_idle: Duration | None = 0) -> Grouped[R_co, W_co]:
         """Aggregate records by the key they have. Records whose key is None are dropped and counted.
 
-        Behind a Kafka source: `changelog`: keep the state in changelog topics. `max_task_idle`: how long a task of several
-        topics waits for rows that one of them does not have yet; None: not even for those it has."""
+        `changelog` (behind a Kafka source): keep the state in changelog topics. `max_task_idle`: how long (ms, a timedelta
+        or a text) a task of several topics waits for a topic without rows, after the broker has reported its end; None: no wait at all."""
         return Grouped(self, self._begin("group_by_key", GroupByKeyStep(), changelog, max_task_idle))
 
     def key_by(self, fn: Callable[[Any], Any], *, changelog: bool = True) -> Grouped[R_co, W_co]:
@@ -62,7 +63,8 @@ class WindowOps(ABC, Generic[R_co, W_co]):
     def to_table(
         self, *, name: str | None = None, changelog: bool = True, max_task_idle: Duration | None = 0
     ) -> Table[R_co]:
-        """The latest value of each key, without windows; None deletes. The rest as in group_by_key."""
+        """The latest value of each key, without windows; None deletes. The other parameters, `max_task_idle` in ms too, are as in
+        group_by_key."""
         begun = self._begin("to_table", GroupByKeyStep(), changelog, max_task_idle)
         blueprint, node, store = begun.named(name, "to-table")
         return Table(self, blueprint.then(ToTableStep(node, store)))
@@ -76,15 +78,49 @@ def _must_be_callable(fn: object, where: str) -> None:
         raise BuildError(f"{where}: {fn!r} is not callable; give a function of a value")
 
 
+class _Aggregations(ABC, Generic[T_co]):
+    """The aggregations of grouped records; each starts a table."""
+
+    __slots__ = ()
+
+    def count(self, *, name: str | None = None) -> T_co:
+        """Count rows per key (and window).
+
+        Rows whose value is None count in time windows and sessions. Without windows and in sliding windows they are
+        dropped and counted as dropped."""
+        return self._table(counting(), name)
+
+    def reduce(self, fn: Callable[[Any, Any], Any], *, name: str | None = None) -> T_co:
+        """`fn(old, new)` over the values of a key (in a window); the first value is the first aggregate."""
+        return self._table(reducing(fn), name)
+
+    def aggregate(
+        self,
+        init: Callable[[], A],
+        add: Callable[[A, Any], A | None],
+        merge: Callable[[A, A], A] | None = None,
+        *,
+        name: str | None = None,
+    ) -> T_co:
+        """`add(aggregate, value)` onto `init()`; `merge(a, b)` joins the aggregates of two sessions.
+
+        The result None deletes the aggregate; the next row starts from `init()`."""
+        return self._table(aggregating(init, add, merge), name)
+
+    @abstractmethod
+    def _table(self, aggregator: Aggregator, name: str | None) -> T_co:
+        """The table of this aggregation."""
+
+
 @dataclass(frozen=True, slots=True)
-class Grouped(Generic[R_co, W_co]):
-    """Records with the key they are aggregated by."""
+class Grouped(_Aggregations["Table[R_co]"], Generic[R_co, W_co]):
+    """Records, grouped by key."""
 
     _origin: WindowOps[Any, Any]
     _blueprint: Blueprint
 
     def group_by_key(self) -> Grouped[R_co, W_co]:
-        """The same: it is grouped already."""
+        """Return itself: the records are grouped already."""
         return self
 
     def windowed_by(
@@ -98,33 +134,14 @@ class Grouped(Generic[R_co, W_co]):
     ) -> Windowed[W_co]:
         """Aggregate per window.
 
-        `semantics`: "kafka" does exactly what Kafka Streams does; "strict" the same, except that a final result is
-        final and that nothing is lost when time jumps. `retention`: how long a window stays readable, at least what
-        closing it takes. `idle_after`: once the input has been silent for so long, stream time goes on by wall clock,
-        so the last windows close. `late`: where rows go that a closed window refused.
+        `semantics`: "kafka" gives Kafka Streams' results row for row; "strict" never emits two final results for a
+        window and loses none when time jumps. `retention`: how long a window stays readable; at least the time that
+        closes it. `idle_after`: once the input has been silent for so long, stream time advances with the wall clock,
+        so the last windows close. `late`: the sink of the rows that closed windows refuse. Times are ms, timedeltas or texts such as "5m".
 
         Raises BuildError (a ValueError) if something does not fit."""
         step = windowing(windows, semantics, retention, late)
         return Windowed(self._origin, self._blueprint.with_idle_after(idle_after), step)
-
-    def count(self, *, name: str | None = None) -> Table[R_co]:
-        """Rows per key, without windows; rows whose value is None are dropped and counted."""
-        return self._table(counting(), name)
-
-    def reduce(self, fn: Callable[[Any, Any], Any], *, name: str | None = None) -> Table[R_co]:
-        """`fn(old, new)` over the values of a key, without windows; the first value is the aggregate itself."""
-        return self._table(reducing(fn), name)
-
-    def aggregate(
-        self,
-        init: Callable[[], A],
-        add: Callable[[A, Any], A | None],
-        merge: Callable[[A, A], A] | None = None,
-        *,
-        name: str | None = None,
-    ) -> Table[R_co]:
-        """`add(aggregate, value)` onto `init()`, without windows; None deletes the aggregate. Nothing is ever merged."""
-        return self._table(aggregating(init, add, merge), name)
 
     def _table(self, aggregator: Aggregator, name: str | None) -> Table[R_co]:
         blueprint, node, store = self._blueprint.named(name, aggregator.kind)
@@ -132,40 +149,19 @@ class Grouped(Generic[R_co, W_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Windowed(Generic[W_co]):
-    """Grouped records and the windows they are aggregated in."""
+class Windowed(_Aggregations["WindowedTable[W_co]"], Generic[W_co]):
+    """Grouped records with their windows."""
 
     _origin: WindowOps[Any, Any]
     _blueprint: Blueprint
     _windowing: WindowingStep
 
-    def count(self, *, name: str | None = None) -> WindowedTable[W_co]:
-        """Rows per key and window; None values count too (not in sliding windows)."""
-        return self._table(counting(), name)
-
-    def reduce(self, fn: Callable[[Any, Any], Any], *, name: str | None = None) -> WindowedTable[W_co]:
-        """`fn(old, new)` over the values of a key in a window; the first value is the aggregate itself."""
-        return self._table(reducing(fn), name)
-
-    def aggregate(
-        self,
-        init: Callable[[], A],
-        add: Callable[[A, Any], A | None],
-        merge: Callable[[A, A], A] | None = None,
-        *,
-        name: str | None = None,
-    ) -> WindowedTable[W_co]:
-        """`add(aggregate, value)` onto `init()`; `merge(a, b)` joins the aggregates of two sessions.
-
-        None as the result deletes the aggregate; the next row starts from `init()`."""
-        if merge is None and isinstance(self._windowing.windows, SessionWindows):
+    def _table(self, aggregator: Aggregator, name: str | None) -> WindowedTable[W_co]:
+        if aggregator.merge is None and isinstance(self._windowing.windows, SessionWindows):
             raise BuildError(
-                "aggregate: session windows are merged when a row bridges them, so their aggregates must be too; "
+                "aggregate: a row that bridges two sessions merges them, so their aggregates must be merged, too; "
                 "give merge(a, b)"
             )
-        return self._table(aggregating(init, add, merge), name)
-
-    def _table(self, aggregator: Aggregator, name: str | None) -> WindowedTable[W_co]:
         blueprint, node, store = self._blueprint.named(name, aggregator.kind)
         return WindowedTable(self._origin, blueprint.then(AggregateStep(self._windowing, aggregator, node, store)))
 
@@ -176,33 +172,33 @@ T = TypeVar("T", bound="Table[Any]")
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[S]):
-    """A table as it changes: one update for each change of an entry."""
+    """A table as a stream of updates: one for each change of an entry."""
 
     _origin: WindowOps[Any, Any]
     _blueprint: Blueprint
 
     @property
     def blueprint(self) -> Blueprint:
-        """What was asked for so far."""
+        """The steps so far."""
         return self._blueprint
 
     def _then(self: T, blueprint: Blueprint) -> T:
         return replace(self, _blueprint=blueprint)
 
     def filter(self: T, predicate: Callable[[Any], Any], *, name: str | None = None) -> T:
-        """Entries whose value does not match are deleted downstream (a tombstone, not silence)."""
+        """Keep the entries that match. An entry that does not match is deleted downstream by a tombstone."""
         _must_be_callable(predicate, "filter")
         blueprint, node, _ = self._blueprint.named(name, "table-filter", stores=False)
         return self._then(blueprint.then(TableStep(predicate, True, node)))
 
     def map_values(self: T, fn: Callable[[Any], Any], *, name: str | None = None) -> T:
-        """`fn(value)` for every value; keys, windows and timestamps stay."""
+        """Map every value; keys, windows and timestamps stay."""
         _must_be_callable(fn, "map_values")
         blueprint, node, _ = self._blueprint.named(name, "table-map-values", stores=False)
         return self._then(blueprint.then(TableStep(fn, False, node)))
 
     def suppress(self: T, suppressed: Suppressed, *, idle_after: Duration | None = None) -> T:
-        """Hold back updates until the window closes, or for a limit of stream time. `idle_after` as in windowed_by.
+        """Hold back updates until the window closes, or for a limit of stream time. `idle_after` (ms, a timedelta or a text) as in windowed_by.
 
         Raises BuildError for until_window_closes on a table without windows."""
         if not isinstance(suppressed, Suppressed):
@@ -219,7 +215,7 @@ class Table(Generic[S]):
         return self._then(blueprint.then(SuppressStep(suppressed, node, store)))
 
     def to_stream(self) -> S:
-        """Every update as an element; None is a tombstone."""
+        """Emit every update as an element; the value None is a tombstone."""
         result: S = self._origin.via_windows(self._blueprint.then(ToStreamStep()))
         return result
 
@@ -229,13 +225,13 @@ class WindowedTable(Table[S]):
     """A table whose entries are windows of keys."""
 
     def emit_on_window_close(self, *, idle_after: Duration | None = None) -> WindowedTable[S]:
-        """Final results only, read from the aggregation's own store: no buffer, and no bound to set.
+        """Emit final results only, from the store of the aggregation, without a buffer.
 
-        Must stand right behind the aggregation. `idle_after` as in windowed_by."""
+        Must stand directly behind the aggregation. `idle_after` (ms, a timedelta or a text) as in windowed_by."""
         last = self._blueprint.steps[-1]
         if not isinstance(last, AggregateStep) or last.emits_on_close:
             raise BuildError(
-                "emit_on_window_close reads the aggregation's own store: put it right behind count, reduce or aggregate"
+                "emit_on_window_close reads the aggregation's own store: put it directly behind count, reduce or aggregate"
             )
         if isinstance(last.windowing.windows, UnlimitedWindows):
             raise BuildError(

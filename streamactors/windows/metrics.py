@@ -1,7 +1,7 @@
-"""What a task counts, under Kafka Streams' names.
+"""The metrics of a task, under Kafka Streams' names.
 
-Owner: WindowTask; plain ints on the hot path, nothing is computed until somebody asks. `samples` gives every metric as
-Kafka names it (name, group, tags); whoever exports them (JMX-like, Prometheus) maps from there."""
+Owner: WindowTask. The hot path increments ints; `samples` computes the rest and returns every metric with its name, group
+and tags in Kafka Streams. An exporter (Prometheus) maps these samples."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Sample(NamedTuple):
 
 
 class Rate:
-    """Events per second over the last 30 to 60 seconds of the clock that `samples` is asked with."""
+    """Events per second over the last 30 to 60 seconds of the clock that the caller of `samples` passes."""
 
     __slots__ = ("_marks",)
 
     def __init__(self) -> None:
-        self._marks: list[tuple[float, int]] = []  # (when asked, total then), the oldest first
+        self._marks: list[tuple[float, int]] = []  # (time, total at that time), the oldest first
 
     def of(self, total: int, now_ms: float) -> float:
         marks = self._marks
@@ -45,7 +45,7 @@ class Rate:
 
 @dataclass(slots=True)
 class Spread:
-    """Average and maximum of a size since it was last asked for."""
+    """Average and maximum of a size since the last `take`."""
 
     _sum: float = 0.0
     _count: int = 0
@@ -67,7 +67,7 @@ class Spread:
 
 @dataclass(slots=True)
 class SuppressMetrics:
-    """Of one suppress operator. Buffer sizes are recorded on every change if `detailed`, as Kafka's DEBUG level does."""
+    """Metrics of one suppress operator. Buffer sizes are recorded on every change if `detailed`, as Kafka's DEBUG level does."""
 
     node: str
     store: str
@@ -78,22 +78,22 @@ class SuppressMetrics:
     rate: Rate = field(default_factory=Rate)
 
     def record(self, emitted: int, began_ns: int) -> None:
-        """So many results were given out."""
+        """Count emitted results."""
         self.emitted += emitted
 
 
 @dataclass(slots=True)
 class EmitMetrics:
-    """Of one aggregation that emits on window close."""
+    """Metrics of one aggregation that emits on window close."""
 
     node: str
     emitted: int = 0
     rate: Rate = field(default_factory=Rate)
     latency: Spread = field(default_factory=Spread)
-    """Milliseconds that giving out closed windows took."""
+    """Milliseconds for emitting closed windows."""
 
     def record(self, emitted: int, began_ns: int) -> None:
-        """So many results were given out, from `began_ns` of the performance counter until now."""
+        """Count results that were emitted between `began_ns` of the performance counter and now."""
         if emitted:
             self.emitted += emitted
             self.latency.record((time.perf_counter_ns() - began_ns) // 1_000_000)
@@ -101,19 +101,22 @@ class EmitMetrics:
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class TaskMetrics:
-    """Of one task. A row is dropped once per window that refused it, per missing key or value, per negative timestamp."""
+    """Metrics of one task. A row is counted as dropped once per window that refuses it, or once for a missing key, a missing
+    value or a negative timestamp."""
 
     task_id: str = "0_0"
     dropped_late: int = 0
     dropped_null: int = 0
     dropped_negative: int = 0
+    dropped_stale: int = 0
+    """Updates that are not the newest version of a key, answers to a row that has changed since, rows without a foreign key."""
     suppressed: list[SuppressMetrics] = field(default_factory=list)
     emitting: list[EmitMetrics] = field(default_factory=list)
     _rate: Rate = field(default_factory=Rate)
 
     @property
     def dropped(self) -> int:
-        return self.dropped_late + self.dropped_null + self.dropped_negative
+        return self.dropped_late + self.dropped_null + self.dropped_negative + self.dropped_stale
 
     def samples(self, now_ms: float) -> Iterator[Sample]:
         """Every metric; rates are per second since about half a minute before `now_ms`, of any clock."""
@@ -139,4 +142,4 @@ class TaskMetrics:
 
 
 LIVE_TASKS: Final[weakref.WeakSet[TaskMetrics]] = weakref.WeakSet()
-"""The tasks of all running graphs, for whoever shows their metrics."""
+"""The tasks of all running graphs, for exporters."""

@@ -1,8 +1,8 @@
-"""Window metrics for Prometheus, under names made of Kafka Streams' own: kafka_streams_<group>_<metric>.
+"""Window metrics for Prometheus, under the names kafka_streams_<group>_<metric>, made from Kafka Streams' names.
 
-Owner: the process. Tasks in graphs are known to COLLECTOR from their birth to their end; register it where the process
-registers its metrics: `prometheus_client.REGISTRY.register(COLLECTOR)`. Tasks with the same labels (two graphs with a
-partition 0 each) are added up, averages are averaged, maxima compared."""
+Owner: the process, which registers COLLECTOR once: `prometheus_client.REGISTRY.register(COLLECTOR)`. COLLECTOR reads all
+live tasks of all graphs. Of tasks with the same labels (two graphs with a partition 0 each) it adds totals and rates,
+averages averages and takes the largest maximum."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from streamactors.windows.metrics import LIVE_TASKS, TaskMetrics
 
 
 class WindowCollector(Collector):
-    """Reads the tasks' counts when it is scraped; costs nothing between."""
+    """Reads the metrics of the tasks at each scrape."""
 
     def __init__(self, tasks: Collection[TaskMetrics] = LIVE_TASKS) -> None:
         self._tasks = tasks
 
     def collect(self) -> Iterator[Metric]:
-        """The families of all tasks."""
+        """Yield the metric families of all tasks."""
         now_ms = time.monotonic() * 1000
         samples = [sample for task in list(self._tasks) for sample in task.samples(now_ms)]
         by_name: dict[tuple[str, str], dict[tuple[tuple[str, str], ...], list[float]]] = {}

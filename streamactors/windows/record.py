@@ -1,7 +1,7 @@
-"""What flows in and out of windows: Record, WindowedRecord, LateRecord and the context they carry.
+"""The elements of windows: Record, WindowedRecord, LateRecord and their RecordContext.
 
-Owner: nobody, they are values. Immutable, so branches of a graph may share them. `context` says where a row came from
-(the topic partition that answers for it); it travels with the row and takes no part in comparisons."""
+They are immutable values, so branches of a graph may share them. `context` names the topic partition and offset of a row;
+it travels with the row and takes no part in comparisons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEYOND: Final = 1 << 63
 
 
 class RecordContext(NamedTuple):
-    """Where a record came from: the last contributing one, for a result."""
+    """Origin of a record; of a result, the origin of the last contributing record."""
 
     topic: str
     partition: int
@@ -35,7 +35,7 @@ class InvalidTimestamp(StreamError, ValueError):
 
 
 def _whole_ms(timestamp: object, what: str) -> int:
-    """`timestamp` as int, for numpy's and other integers; the error otherwise."""
+    """Return `timestamp` as int (it may be numpy's). Raises InvalidTimestamp for other types."""
     try:
         ms = operator.index(timestamp)  # type: ignore[arg-type]
     except TypeError:
@@ -48,7 +48,7 @@ def _whole_ms(timestamp: object, what: str) -> int:
 
 
 class _Frozen:
-    """Slots written once by `__init__`, through their descriptors: a third of a frozen dataclass's price."""
+    """Slots written once by `__init__`, through their descriptors: this takes a third of the time of a frozen dataclass."""
 
     __slots__ = ()
 
@@ -64,10 +64,10 @@ def _setters(cls: type) -> list[Callable[[Any, Any], None]]:
 
 
 class Record(_Frozen):
-    """A keyed, timestamped value: what windows take in, and what tables without a window give out.
+    """A keyed, timestamped value: the input of windows, and the output of tables without windows.
 
-    `timestamp` is in milliseconds since the epoch; a negative one is dropped by the first windowed operator.
-    Raises InvalidTimestamp if it is no int."""
+    `timestamp` is in milliseconds since the epoch. The first windowed operator drops rows with a negative timestamp.
+    Raises InvalidTimestamp if `timestamp` is no int."""
 
     __slots__ = ("key", "value", "timestamp", "context")  # noqa: RUF023 - the order of the constructor
 
@@ -85,7 +85,7 @@ class Record(_Frozen):
         _set_context(self, context)
 
     def replace(self, **changes: Any) -> Record:
-        """A copy with some fields changed; the context stays unless it is named."""
+        """Return a copy with some fields changed; the context stays unless it is named."""
         fields = {"key": self.key, "value": self.value, "timestamp": self.timestamp, "context": self.context}
         return Record(**(fields | changes))
 
@@ -108,8 +108,8 @@ class WindowedRecord(_Frozen):
     """One update or result of a window of a key.
 
     `end` is exclusive for time windows and inclusive for sessions and sliding windows; `timestamp` is that of the
-    newest row in it (a session: its end). `value` is None for a tombstone. `is_final` tells results that cannot change
-    any more from early ones; like the context it takes no part in comparisons."""
+    newest row of the window (for a session: its end). `value` is None for a tombstone. `is_final`: no later update
+    changes the result; like the context it takes no part in comparisons."""
 
     __slots__ = ("key", "start", "end", "value", "timestamp", "context", "is_final")  # noqa: RUF023
 
@@ -140,7 +140,7 @@ class WindowedRecord(_Frozen):
         _set_windowed_final(self, is_final)
 
     def replace(self, **changes: Any) -> WindowedRecord:
-        """A copy with some fields changed; the context stays unless it is named."""
+        """Return a copy with some fields changed; the context stays unless it is named."""
         return WindowedRecord(**({name: getattr(self, name) for name in self.__slots__} | changes))
 
     def __eq__(self, other: object) -> bool:
@@ -170,10 +170,10 @@ class WindowedRecord(_Frozen):
 
 @dataclass(frozen=True, slots=True)
 class LateRecord:
-    """A row that a closed window refused. One for every refused window, as the drop count counts them.
+    """A row that a closed window refused: one LateRecord for each such window, as `dropped-records` counts them.
 
-    The window is [start, end) or [start, end] as in WindowedRecord; it was open while its end lay above `limit`
-    (inclusive ends: at or above)."""
+    `limit` is stream time minus the grace period. A window [start, end) is closed when its end is at or before `limit`, a window
+    [start, end] (sessions, sliding windows) when its end is before `limit`."""
 
     record: Record
     start: int

@@ -26,7 +26,7 @@ class Echo(Actor):
 
 
 class Alarm(ActorTypeDispatcher):
-    """Sets the wakeups it is told, [(ms, payload)], and answers with the payloads in the order of their arrival."""
+    """Sets the wakeups of a message [(ms, payload)], and answers with the payloads in the order of their arrival."""
 
     def receiveMsg_list(self, wakeups: list[tuple[int, str]], sender: Any) -> None:
         self.asker, self.left, self.heard = sender, len(wakeups), []
@@ -55,7 +55,7 @@ class Worker(ActorTypeDispatcher):
 
 
 class Boss(ActorTypeDispatcher):
-    """Passes on what it is asked to its worker; replaces a worker that has exited, and says so to whoever asked."""
+    """Passes questions on to its worker. Replaces a worker that has exited, and answers the asker that it has."""
 
     def __init__(self) -> None:
         self.worker: Any = None
@@ -169,7 +169,7 @@ class Namesake(ActorTypeDispatcher):
 
 
 class Family(ActorTypeDispatcher):
-    """ "grow" makes a child; told its own exit, the children exit with it and the eldest says so to nobody."""
+    """ "grow" makes a child. When the actor exits, its children exit too."""
 
     def receiveMsg_str(self, message: str, sender: Any) -> None:
         self.send(sender, self.createActor(Echo))

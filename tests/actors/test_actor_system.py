@@ -32,6 +32,7 @@ from streamactors.errors import ActorError
 from tests.actors.actor_classes import Alarm, Echo, Failing, Worker
 from tests.actors.blocker import Blocker
 from tests.actors.eventually import eventually
+from tests.own_process import own_process
 
 
 class Owner(Actor):
@@ -46,6 +47,7 @@ class OwnOwner(Owner):
     actor_dispatcher = "own"
 
 
+@own_process
 def test_starting_a_system_starts_no_thread_and_leaving_it_ends_all() -> None:
     before = set(threading.enumerate())
     with ActorSystem("lazy") as system:
@@ -325,7 +327,7 @@ def test_no_convention_and_no_sources_are_said_or_ignored_as_thespian_does(actor
 
 
 class Mover(Actor):
-    """Answers with the name of its thread, and takes its next turns where it is told to."""
+    """Answers with the name of its thread, and takes its next turns on the dispatcher that a message names."""
 
     actor_dispatcher = "own"
 

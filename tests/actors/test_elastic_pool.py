@@ -14,6 +14,7 @@ from streamactors.actors.cell import MESSAGES_PER_TURN, Cell
 from streamactors.actors.elastic_pool import ElasticPool
 from streamactors.clock import VirtualClock
 from tests.actors.eventually import eventually
+from tests.own_process import own_process
 
 
 def test_messages_arrive_in_order_on_one_thread_at_a_time(pool: ElasticPool) -> None:
@@ -61,6 +62,7 @@ def test_a_ring_of_cells_passes_every_message_on(pool: ElasticPool) -> None:
     assert done.wait(20)
 
 
+@own_process
 def test_ten_thousand_idle_cells_cost_under_a_kilobyte_each_and_no_thread() -> None:
     pool = ElasticPool("idle")
     received: list[int] = []

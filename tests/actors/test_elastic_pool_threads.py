@@ -1,4 +1,4 @@
-"""The threads of the pool: blocked cells stall nobody, it grows only for those, shrinks when idle, keeps its bound, and stops."""
+"""The threads of the pool: a blocked cell delays no other cell. The pool grows only for blocked cells, shrinks when idle, keeps its bound, and stops."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from streamactors.actors.elastic_pool import ElasticPool, PoolStopped
 from streamactors.actors.threads import current_owner
 from tests.actors.eventually import eventually
+from tests.own_process import own_process
 
 
 def test_fifty_blocked_cells_do_not_stall_the_fifty_first(pool: ElasticPool) -> None:
@@ -105,7 +106,7 @@ def test_max_threads_is_kept_and_said_once(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_a_cell_queued_while_a_worker_parks_is_served_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The worker finds the queue empty -> another thread queues a cell and finds nobody parked -> the worker parks.
+    # The worker finds the queue empty -> another thread queues a cell and finds no parked worker -> the worker parks.
     monkeypatch.setattr("streamactors.actors.pool_watch.PoolWatch.start", lambda watch: None)
     pool = ElasticPool("parking")
     served = threading.Event()
@@ -156,6 +157,7 @@ def test_a_cell_that_never_rests_does_not_keep_stop_from_ending() -> None:
     assert pool.threads == 0
 
 
+@own_process
 @pytest.mark.skipif(sys.platform == "win32", reason="process_time is too coarse")
 def test_an_idle_pool_uses_no_cpu(pool: ElasticPool) -> None:
     served = threading.Event()

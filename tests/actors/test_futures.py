@@ -21,7 +21,7 @@ def test_a_thread_waits_for_the_result() -> None:
 
 
 def test_a_result_that_does_not_come_is_a_timeout() -> None:
-    with pytest.raises(TimeoutError, match=r"a snapshot: no result after 0\.001 s; it goes on"):
+    with pytest.raises(TimeoutError, match=r"a snapshot: no result after 0\.001 s; it still runs"):
         StreamFuture("a snapshot").result(timeout=0.001)
     with pytest.raises(TimeoutError, match=r"the stream: no result after 0\.001 s"):
         StreamFuture().exception(timeout=0.001)

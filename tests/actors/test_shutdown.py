@@ -1,4 +1,4 @@
-"""The end of an actor system: who is told, who is waited for, and what comes too late."""
+"""The end of an actor system: which callbacks run, which actors the shutdown waits for, and which calls come too late."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_shutdown_tells_actors_to_exit_and_parents_wait_for_their_children() -> 
 
         def receiveMsg_ChildActorExited(self, exited: ChildActorExited, sender: Any) -> None:
             order.append("child exited")
-            self.createActor(Child)  # refused while exiting: nobody would end it
+            self.createActor(Child)  # refused while exiting: no actor would end the child
 
         def receiveMsg_ActorExitRequest(self, request: ActorExitRequest, sender: Any) -> None:
             order.append("parent")
@@ -96,7 +96,7 @@ def test_an_actor_that_blocks_longer_than_the_shutdown_hears_of_its_end_all_the_
 def test_an_actor_that_moves_to_the_pool_while_the_system_ends_is_not_lost_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its own thread is given up for blocked -> it goes on, and moves to a pool that stops before it has a turn."""
+    """The shutdown gives up the actor's own thread as blocked -> the actor continues and moves to the pool -> the pool stops before its turn."""
     gate, inside, occupied, forever = (threading.Event() for _ in range(4))
     heard: list[type] = []
 

@@ -100,7 +100,7 @@ def test_a_turn_that_computes_for_long_does_not_stall_the_others(pool: ElasticPo
     seen: list[bool] = []
 
     def compute(_: object) -> None:
-        other.tell(1)  # on this thread, so that nobody else is woken for it
+        other.tell(1)  # on this thread, so that no other thread is woken
         inside.set()
         began = time.monotonic()
         while not served.is_set() and time.monotonic() - began < 30:

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.log.files import Disk, LogFile
+from streamactors.broker.log.disk import Disk, LogFile
 from streamactors.broker.node import Node
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.compression import Compression
 from streamactors.broker.records.record import NewRecord
-from streamactors.broker.replication.partition import Partition
+from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.server import Broker
 from streamactors.clock import Clock
 from tests.broker.wire import WireClient
@@ -61,7 +61,7 @@ class LiveBroker:
             answer = client.call(19, 7, {"topics": [topic], "timeout_ms": 30_000})
         assert answer.topics[0].error_code == 0, answer
 
-    def partition(self, topic: str, index: int = 0) -> Partition:
+    def partition(self, topic: str, index: int = 0) -> HostedPartition:
         found = self.node.partitions.get(topic, index)
         assert found is not None
         return found

@@ -73,7 +73,7 @@ def consume(cluster: Cluster, topic: str, count: int, offset: int = 0, **config:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_what_is_produced_is_consumed(cluster: Cluster, topic: str, codec: str, idempotent: bool) -> None:
+def test_produced_records_are_consumed(cluster: Cluster, topic: str, codec: str, idempotent: bool) -> None:
     values = [b"value %d " % number * 20 for number in range(500)]
     offsets = produce(
         cluster,

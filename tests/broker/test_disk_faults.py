@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.files import Disk, LogFile
+from streamactors.broker.log.disk import Disk, LogFile
 from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body
 from tests.broker.wire import wait_until
 
@@ -63,7 +63,7 @@ def of_both(body: dict[str, Any], name: str = "partition") -> dict[str, Any]:
     return {**body, "topics": [{**topic, "partitions": [{**topic["partitions"][0], name: at} for at in range(2)]}]}
 
 
-def test_a_fetch_gives_what_can_be_read(live: LiveBroker, disk: FadingDisk) -> None:
+def test_a_fetch_returns_the_readable_records(live: LiveBroker, disk: FadingDisk) -> None:
     disk.faded = True
     with live.client() as client:
         first, second = client.call(1, 12, of_both(fetch_body(1))).responses[0].partitions
@@ -93,7 +93,7 @@ def test_a_time_is_listed_where_it_can_be(live: LiveBroker, disk: FadingDisk) ->
         assert (second.error_code, second.offset) == (0, 0)
 
 
-def test_appends_that_need_what_cannot_be_read_are_refused_alone(tmp_path: Path, disk: FadingDisk) -> None:
+def test_only_appends_that_need_an_unreadable_file_are_refused(tmp_path: Path, disk: FadingDisk) -> None:
     with LiveBroker(tmp_path, disk=disk) as live:
         live.create_topic("orders", partitions=2)
         with live.client() as client:

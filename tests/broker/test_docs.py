@@ -1,4 +1,4 @@
-"""docs/broker.md is what the code says, and a handler's header says what the handler serves."""
+"""docs/broker-reference.md is what the code says, and a handler's header says what the handler serves."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_an_operation_that_can_complete_is_not_watched() -> None:
     assert (operation.completions, purgatory.watched, purgatory.delayed) == (1, 0, 0)
 
 
-def test_a_change_completes_what_waits_for_it_and_nothing_else() -> None:
+def test_a_change_completes_only_the_operations_that_wait_for_it() -> None:
     purgatory, _ = _purgatory()
     ready = set[str]()
     first, second = Operation(100, lambda: "a" in ready), Operation(100, lambda: "b" in ready)
@@ -92,7 +92,7 @@ def test_a_change_completes_what_waits_for_it_and_nothing_else() -> None:
     assert purgatory.watched == 1
 
 
-def test_time_completes_once_and_says_so() -> None:
+def test_the_deadline_completes_once_and_calls_on_expiration() -> None:
     purgatory, alarms = _purgatory()
     operation = Operation(100)
     purgatory.try_complete_else_watch(operation, ["a"])
@@ -194,17 +194,6 @@ def test_an_operation_that_fails_does_not_harm_those_behind_it() -> None:
     assert bad.completions == 1  # its time still comes
 
 
-def test_cancel_for_key_hands_over_what_waits() -> None:
-    purgatory, _ = _purgatory()
-    waiting, done = Operation(100), Operation(100)
-    purgatory.try_complete_else_watch(waiting, ["a"])
-    purgatory.try_complete_else_watch(done, ["a"])
-    done.force_complete()
-    assert purgatory.cancel_for_key("a") == [waiting]
-    assert purgatory.cancel_for_key("a") == []
-    assert purgatory.watched == 0
-
-
 def test_dead_entries_are_swept_when_the_estimate_says_so() -> None:
     purgatory, _ = _purgatory(purge_interval=100)
     for number in range(1000):
@@ -213,6 +202,75 @@ def test_dead_entries_are_swept_when_the_estimate_says_so() -> None:
         operation.force_complete()
     assert purgatory.delayed == 0
     assert purgatory.watched <= 2 * 101
+
+
+def test_a_change_of_another_key_during_a_try_is_looked_for_under_every_key() -> None:
+    purgatory, _ = _purgatory()
+    tried: list[Hashable] = []
+
+    class Keyed(Operation):
+        __slots__ = ()
+
+        def try_complete(self) -> bool:
+            tried.append("all")
+            return False
+
+        def try_complete_for(self, key: Hashable) -> bool:
+            tried.append(key)
+            if tried.count("a") == 1:
+                purgatory.check_and_complete("b")
+            return False
+
+    purgatory.try_complete_else_watch(Keyed(100), ["a", "b"])
+    tried.clear()
+    purgatory.check_and_complete("a")
+    assert tried == ["a", "all"]
+
+
+def test_waiting_operations_stay_in_order_before_those_added_during_the_walk() -> None:
+    purgatory, _ = _purgatory()
+    ready, tried = False, []
+
+    def noted(name: str) -> Callable[[], bool]:
+        return lambda: bool(tried.append(name))
+
+    trigger, newcomer = Operation(100, lambda: ready), Operation(100, noted("newcomer"))
+    purgatory.try_complete_else_watch(Operation(100, noted("first")), ["a"])
+    purgatory.try_complete_else_watch(trigger, ["a"])
+    purgatory.try_complete_else_watch(Operation(100, noted("last")), ["a"])
+    trigger.then = lambda: purgatory.try_complete_else_watch(newcomer, ["a"])
+    ready = True
+    purgatory.check_and_complete("a")
+    tried.clear()
+    purgatory.check_and_complete("a")
+    assert tried == ["first", "last", "newcomer"]
+
+
+def test_a_negative_delay_is_over_at_once() -> None:
+    purgatory, alarms = _purgatory()
+    alarms.clock.time_ms = 1_000
+    operation = Operation(-500)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    assert operation.deadline_ms == 1_000
+    alarms.advance(0)
+    assert (operation.completions, operation.expirations) == (1, 1)
+
+
+def test_many_that_wait_are_not_swept_for_a_few_dead_ones() -> None:
+    # A sweep looks at everything that waits: it must wait until there are as many dead ones, or it costs the square.
+    purgatory, _ = _purgatory(purge_interval=10)
+    for _ in range(100):
+        purgatory.try_complete_else_watch(Operation(10_000), ["waiting"])
+    for number in range(100):
+        operation = Operation(10_000)
+        purgatory.try_complete_else_watch(operation, [f"dead{number}"])
+        operation.force_complete()
+    assert purgatory.watched == 200
+    for _ in range(4):
+        operation = Operation(10_000)
+        purgatory.try_complete_else_watch(operation, ["last"])
+        operation.force_complete()
+    assert purgatory.watched <= 104
 
 
 def test_a_closed_purgatory_sets_no_alarm() -> None:

@@ -11,8 +11,8 @@ from io import BytesIO, TextIOWrapper
 import pytest
 
 from streamactors.broker import Cluster
+from streamactors.cli import bootstrap as client
 from streamactors.cli.main import run
-from streamactors.kafka import client
 from tests.cli.ran import Ran, Run
 
 

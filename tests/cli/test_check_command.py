@@ -31,7 +31,7 @@ def groupless():
     return Consumer.source(settings.with_group_id(None), Subscriptions.topics("x")).to(Sink.ignore())
 
 def opaque():
-    return Consumer.source(settings, Subscriptions.topics({topic!r})).via(Flow.rx(rx.buffer_with_count(2))).to(Sink.ignore())
+    return Consumer.source(settings, Subscriptions.topics({topic!r})).via(Flow.rx(rx.group_by(len))).to(Sink.ignore())
 """
 
 

@@ -13,9 +13,9 @@ import uuid
 import pytest
 
 from streamactors.broker import Cluster
+from streamactors.cli import bootstrap as client
 from streamactors.cli.main import COMMANDS
 from streamactors.cli.texts import as_time
-from streamactors.kafka import client
 from tests.cli.ran import Run
 
 
@@ -90,7 +90,7 @@ def test_on_a_pipe_no_cell_is_cut(streamactors: Run, topic: str) -> None:
 
 def test_what_the_terminal_cannot_show_is_escaped(streamactors: Run, broker: Cluster, topic: str) -> None:
     streamactors("produce", topic, stdin="\u65e5\u672c\n".encode())
-    patient = "from streamactors.kafka import client; client.CONNECT_TIMEOUT_MS = 30_000"
+    patient = "from streamactors.cli import bootstrap; bootstrap.CONNECT_TIMEOUT_MS = 30_000"
     program = f"{patient}; from streamactors.cli.main import main; main()"
     command = [sys.executable, "-c", program, "consume", topic, "-b", broker.bootstrap_servers]
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -235,7 +235,7 @@ def test_a_reader_who_has_seen_enough_is_no_failure(
     streamactors: Run, broker: Cluster, topic: str, form: list[str]
 ) -> None:
     streamactors("produce", topic, stdin=b"line\n" * 10_000)  # more than a pipe holds
-    patient = "from streamactors.kafka import client; client.CONNECT_TIMEOUT_MS = 30_000"
+    patient = "from streamactors.cli import bootstrap; bootstrap.CONNECT_TIMEOUT_MS = 30_000"
     program = f"{patient}; from streamactors.cli.main import main; main()"
     command = [sys.executable, "-c", program, "consume", topic, "-b", broker.bootstrap_servers, *form]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

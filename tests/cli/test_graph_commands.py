@@ -14,7 +14,7 @@ import pytest
 from streamactors import Flow, Keep, RestartSettings, RestartSource, Sink, Source
 from streamactors.broker import Cluster
 from streamactors.cli.main import run
-from streamactors.cli.run_metrics import serve_metrics
+from streamactors.cli.run_metrics import registry_of, serve_metrics
 from streamactors.cli.supervised import SupervisedRun
 from streamactors.errors import StageFailed
 from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRecord, ProducerSettings, Subscriptions
@@ -136,6 +136,36 @@ def test_an_error_in_a_module_names_the_users_line(module, capsys):
     assert f"({name}.py:5)" in said(capsys)
 
 
+def test_a_failed_stream_names_the_element_and_the_users_line_not_a_librarys(module, capsys):
+    # the note named json/decoder.py:353, and `run` did not print it
+    name = module("import json\ngraph = Source.single('{').map(lambda text: json.loads(text)).to(Sink.ignore())\n")
+    assert run(["run", f"{name}:graph"]) == 1
+    err = said(capsys)
+    assert "element '{' (" in err
+    assert f"{name}.py:4)" in err
+    assert "decoder.py" not in err
+
+
+def test_a_module_that_fails_in_a_library_is_told_with_the_users_line(module, capsys):
+    name = module("import json\njson.loads('{')\n")
+    assert run(["graph", f"{name}:graph"]) == 1
+    assert f"({name}.py:4)" in said(capsys)
+
+
+def test_run_says_that_a_graph_without_kafka_has_ended(module, capsys):
+    name = module("graph = Source.single(1).to(Sink.ignore())\n")
+    assert run(["run", f"{name}:graph"]) == 0
+    assert said(capsys).splitlines() == [
+        f"streamactors: running {name}:graph",
+        f"streamactors: {name}:graph has ended; no offsets were committed",
+    ]
+
+
+def test_a_mistyped_command_gets_the_one_that_was_meant(capsys):
+    assert run(["brokr"]) == 2
+    assert "there is no command 'brokr'; did you mean broker?" in said(capsys)
+
+
 def test_a_module_that_is_not_there_is_told(capsys):
     assert run(["run", "no.such.module:graph"]) == 2
     assert "there is no module 'no'" in said(capsys)
@@ -179,7 +209,7 @@ def test_a_graph_whose_progress_cannot_be_followed_fails_its_dry_run(module, cap
         "import reactivex.operators as rx\n"
         "settings = ConsumerSettings('localhost:1', group_id='g')\n"
         "graph = (Consumer.source(settings, Subscriptions.topics('t'))"
-        ".via(Flow.rx(rx.buffer_with_count(2))).to(Sink.ignore()))\n"
+        ".via(Flow.rx(rx.group_by(len))).to(Sink.ignore()))\n"
     )
     assert run(["run", "--dry-run", f"{name}:graph"]) == 1
     assert "rx" in said(capsys)
@@ -238,7 +268,7 @@ def test_metrics_show_the_consumers_of_a_run():
                 all_seen.set()
 
         graph = Consumer.source(settings, Subscriptions.topics("numbers")).to_mat(Sink.foreach(see), Keep.right)
-        with SupervisedRun(graph) as running, serve_metrics("0", running) as port:
+        with SupervisedRun(graph) as running, serve_metrics("0", registry_of(running)) as port:
             assert all_seen.wait(60)
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
                 text = answer.read().decode()
@@ -271,7 +301,12 @@ def test_sigterm_drains_a_kafka_graph_and_commits_what_was_in_flight(module, tmp
                     break
             process.send_signal(signal.SIGTERM)
             _, err = process.communicate(timeout=60)
-        assert (process.returncode, err) == (0, "")
+        assert process.returncode == 0
+        assert err.splitlines() == [
+            f"streamactors: running {name}:graph: Consumer.source reads numbers in group g at {cluster.bootstrap_servers}",
+            f"streamactors: SIGTERM: draining {name}:graph for at most 30 s; a second signal ends it at once",
+            f"streamactors: {name}:graph is drained; committed numbers-0@50",
+        ]
         settings = ConsumerSettings(cluster.bootstrap_servers, group_id="g")
         from streamactors.kafka import MetadataClient
 

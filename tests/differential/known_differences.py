@@ -18,7 +18,6 @@ _OF_OTHER_KINDS = (
     ("replace", "a group"),
 )
 DIFFERENCES: dict[str, str] = {
-    "create with {'compression_type': 'gzip'}": "recompression by the broker is refused by name for now",
     "create with {'preallocate': 'TRUE'}": "segments are not preallocated; asking for it is refused by name",
     "create with {'remote_storage_enable': 'true'}": _NO_TIERED,
     "create with {'leader_replication_throttled_replicas': '0:1'}": "there is no replication to throttle; refused by name",
@@ -77,9 +76,6 @@ DIFFERENCES: dict[str, str] = {
     "produce too much for a small topic": _SAYS_WHY,
     "produce what is too old": _WORDS,
     "produce what is too young": _WORDS,
-    "produce where two replicas are asked for and one is there": (
-        "NOT_ENOUGH_REPLICAS: a topic's own min.insync.replicas is taken at its word; Apache Kafka asks for no more than there are"
-    ),
     "edges: offsets of one twice": "each of the two is answered INVALID_REQUEST; Apache Kafka answers once",
     "edges: trim one twice": "each of the two is done and answered; Apache Kafka forgets the first of them",
     "quorum": "the epoch of the only voter is 1; Apache Kafka's counts its elections",

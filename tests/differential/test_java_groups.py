@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streamactors.broker import Cluster
-from streamactors.cli import kafka_scripts
 from tests.broker.wire import wait_until
+from tests.compat.kafka_shims import kafka_scripts
 from tests.differential.apache_kafka import broker as apache
 from tests.differential.java_programs.jvm import Jvm
 

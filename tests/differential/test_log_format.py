@@ -17,7 +17,7 @@ import pytest
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.records.batch import RecordBatch
@@ -123,7 +123,7 @@ def check_dump(log: PartitionLog, text: str) -> None:
     """The tool saw the batches and records that we see, and found nothing wrong."""
     for complaint in ("ismatch", "Found", "not found", "corrupt", "Could not"):
         assert complaint not in text, next(line for line in text.splitlines() if complaint in line)
-    ours = list(log.replay(0, log.end_offset))
+    ours = list(log.reader.replay(0, log.end_offset))
     lines = text.splitlines()
     assert [match.groups() for line in lines if (match := BATCH.match(line))] == [as_dumped(batch) for batch in ours]
     theirs = [match.groups() for line in lines if (match := RECORD.match(line))]
@@ -154,8 +154,8 @@ def test_apache_kafkas_dump_tool_reads_our_segments_and_indexes(tmp_path: Path, 
 def test_apache_kafkas_dump_tool_reads_our_transaction_indexes_and_snapshots(tmp_path: Path) -> None:
     log = make_log(tmp_path)
     write_everything(log, 200)
-    aborted = log.aborted_transactions(0, log.end_offset)
-    [producer] = log.producers(NOW_MS)
+    aborted = log.reader.aborted_transactions(0, log.end_offset)
+    [producer] = log.producers()
     log.close()
     text = dump(log.directory, "*.txnindex")
     found = re.findall(r"producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", text)
@@ -255,12 +255,12 @@ def open_logs(folder: Path) -> LogManager:
 def stable_values(log: PartitionLog) -> list[tuple[int, bytes | None]]:
     aborted = {
         (each.producer_id, offset)
-        for each in log.aborted_transactions(0, log.end_offset)
+        for each in log.reader.aborted_transactions(0, log.end_offset)
         for offset in range(each.first_offset, each.last_offset)
     }
     return [
         (record.offset, record.value)
-        for batch in log.replay(0, log.end_offset)
+        for batch in log.reader.replay(0, log.end_offset)
         if not batch.is_control
         for record in batch.records()
         if not (batch.is_transactional and (batch.producer_id, record.offset) in aborted)
@@ -291,12 +291,12 @@ def test_a_folder_goes_from_apache_kafka_to_us_and_back(kafka: apache.ApacheKafk
     log.advance_high_watermark(log.end_offset)
     assert log.last_stable_offset == 10_004
     assert stable_values(log) == theirs
-    assert len(log.aborted_transactions(0, 10_004)) == 1
+    assert len(log.reader.aborted_transactions(0, 10_004)) == 1
     assert log.latest_epoch >= 0
     for number in (0, 1, 777, 1_999):
-        listed = log.list_offset(NOW_MS + number, log.end_offset)
+        listed = log.reader.list_offset(NOW_MS + number, log.end_offset)
         assert (listed.offset, listed.timestamp_ms) == (number, NOW_MS + number)
-    assert len(log.producers(NOW_MS)) >= 5
+    assert len(log.producers()) >= 5
 
     batch = build_batch([NewRecord(b"key", b"from us", NOW_MS)], compression=Compression.LZ4)
     assert log.append_as_leader(memoryview(batch), log.latest_epoch, NOW_MS).base_offset == 10_004

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from streamactors.broker import Cluster
-from streamactors.broker.controller.delta import ImageDelta
-from streamactors.broker.controller.image import MetadataImage
-from streamactors.broker.controller.metadata_codec import decode_record
+from streamactors.broker.metadata.delta import ImageDelta
+from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.metadata_codec import decode_record
 from streamactors.broker.records.batch import iter_batches
 from tests.differential.apache_kafka import broker as apache
 

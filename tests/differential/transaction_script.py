@@ -202,7 +202,7 @@ def ends(label: str, isolation: int, partition: int = 0) -> Step:
 
 
 def strangers() -> Script:
-    """Producers nobody knows, and names that cannot be."""
+    """Unknown producers, and invalid names."""
     return [
         topic_of(TOPIC, 3),
         find("the groups' coordinator", 3, 0, "x-group"),

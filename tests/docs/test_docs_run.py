@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
-from pathlib import Path
 
 import pytest
 
 from streamactors.broker import Cluster
 from streamactors.kafka import ConsumerSettings, ProducerSettings
+from tests.docs.pages import PAGES, ROOT, blocks, outputs
 
 THE_USERS_BROKER = "localhost:9092"
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
-
-
-def blocks(page: Path) -> list[tuple[int, str]]:
-    text = page.read_text()
-    return [(text[: match.start()].count("\n") + 2, match.group(1)) for match in BLOCK.finditer(text)]
 
 
 @pytest.fixture(autouse=True)
@@ -42,23 +36,60 @@ def broker():
 def test_the_code_of_a_page_runs_as_written(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
+    shown = outputs(page)
+    assert blocks(page)[0][0] in shown, "the first program of a page shows what it prints, in a block of text behind it"
+    assert THE_USERS_BROKER not in blocks(page)[0][1], "the first program of a page needs nothing before it"
     for line, code in blocks(page):
-        if "# not run" in code.split("\n", 1)[0]:
-            continue
         if THE_USERS_BROKER in code:
             code = code.replace(THE_USERS_BROKER, request.getfixturevalue("broker"))
-        exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
+        if line in shown:
+            assert printed.getvalue() == shown[line]
     names.clear()  # a producer among them would call the broker when it is gone; the page's functions hold them all
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_tutorial_runs_a_second_time_in_the_same_folder(tmp_path, monkeypatch):
+    """Its checkpoint was a folder beside the program, and the second run's broker a new one: a bare AssertionError."""
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        names: dict[str, object] = {"__name__": "__main__"}
+        with contextlib.redirect_stdout(io.StringIO()):
+            for line, code in blocks(ROOT / "docs" / "tutorial.md"):
+                exec(compile("\n" * (line - 1) + code, "tutorial", "exec"), names)
+        names.clear()
 
 
 def test_links_between_pages_lead_somewhere():
     missing = [
         f"{page.relative_to(ROOT)} -> {target}"
         for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+        for target in re.findall(
+            r"\]\(([^)#:]+)(?:#[^)]*)?\)", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+        )
         if not (page.parent / target).exists()
     ]
     assert not missing
+
+
+def test_the_page_of_a_sink_says_when_marks_are_done_and_not_that_they_pass():
+    sections = {
+        section.splitlines()[0]: section
+        for page in (ROOT / "docs" / "operators").glob("sinks-*.md")
+        for section in page.read_text().split("\n## ")[1:]
+    }
+    assert "Marks: done" in sections["fold"]
+    assert [name for name, section in sections.items() if "Marks: pass" in section or section.count("Marks:") > 1] == []
+
+
+def test_the_files_that_the_architecture_names_exist():
+    named = re.findall(r"`([a-z_0-9/]+/[a-z_0-9]+\.py)`", (ROOT / "docs" / "architecture.md").read_text())
+    assert len(named) > 10
+    roots = (ROOT, ROOT / "streamactors")
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
 
 
 def test_the_operator_pages_are_up_to_date():

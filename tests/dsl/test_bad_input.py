@@ -43,7 +43,7 @@ async def coroutine_function(x):
         (lambda: Source.unfold(0, None), "unfold expects a function, got NoneType"),
         (lambda: Source.unfold(0, coroutine_function), "use unfold_async"),
         (lambda: Source.unfold_resource(open, 3, print), "unfold_resource: read expects a function"),
-        (lambda: Source.future(3), "future expects a future or something to await, got int 3"),
+        (lambda: Source.future(3), "future expects a future or another awaitable, got int 3"),
         (lambda: Source.future_source([1]), "future_source expects a future"),
         (lambda: Source.lazy_source(Source.empty()), "lazy_source expects a function"),
         (lambda: Source.queue(0), "queue: size must be at least 1, got 0"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamactors import Balance, Broadcast, Flow, GraphDSL, Keep, Merge, Partition, RunnableGraph, Sink, Source, Zip
-from streamactors.dsl.component import BidiFlow
+from streamactors.dsl.graph.component import BidiFlow
 from streamactors.errors import BuildError
 from streamactors.testing import TestSink
 
@@ -213,7 +213,7 @@ def test_a_part_of_another_graph_is_refused():
             BuildError, match=r"broadcast\.out\(1\) belongs to another GraphDSL|merge\.in_\(0\) belongs"
         ):
             foreign.out(1) >> mine.in_(0)
-        with pytest.raises(BuildError, match="stands in a graph already"):
+        with pytest.raises(BuildError, match="is in a graph already"):
             g.add(foreign)
         with pytest.raises(BuildError, match="belongs to another GraphDSL"):
             g.to_source(foreign.out(0))
@@ -233,7 +233,7 @@ def test_a_part_of_another_graph_is_refused():
         (lambda g: g.add(Merge(2)).out(-1), "merge has no outlet -1; it has 1 outlet: out"),
         (lambda g: g.add(5), "add expects a part of a graph, got int 5"),
         (lambda g: g.add(Merge), "a class was given: make an instance"),
-        (lambda g: Source.range(3) >> Sink.ignore(), "would stand beside the graph, not in it"),
+        (lambda g: Source.range(3) >> Sink.ignore(), "would not become a part of the graph"),
         (lambda g: (g.add(Merge(2)), g.to_source()), r"ports merge\.in_\(0\), merge\.in_\(1\) are not connected"),
         (lambda g: (g.add(Merge(2)), g.to_sink()), "must have one open inlet, or say which; open are: merge"),
         (lambda g: (g.add(Merge(2)), g.to_flow("in")), "expected an inlet of this graph, got str 'in'"),

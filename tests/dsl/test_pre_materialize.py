@@ -6,7 +6,7 @@ import pytest
 
 from streamactors import Keep, Sink, Source
 from streamactors.errors import BuildError
-from streamactors.stages.queue_results import ENQUEUED
+from streamactors.stages.sources.queue_results import ENQUEUED
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
@@ -27,7 +27,7 @@ def test_all_elements_arrive_once_whatever_the_demand(actor_system):
     for x in range(5):
         sink.request(1).expect_next(x)
     sink.expect_complete()
-    with pytest.raises(BuildError, match="has one run already"):
+    with pytest.raises(BuildError, match="can run only once"):
         source.run_with(Sink.ignore(), actor_system)
 
 

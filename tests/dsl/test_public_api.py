@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import reactivex.operators as rx
 
 import streamactors
+import streamactors.actors
 from streamactors import ActorSystem, Flow, GraphDSL, Sink, Source
 from streamactors.actors.local_system import SystemStopped
-from streamactors.errors import BuildError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_stream_in_one_expression():
@@ -48,16 +51,33 @@ def test_every_name_is_there_and_listed():
         streamactors.Sauce
 
 
-def test_what_type_checkers_see_is_what_there_is():
+@pytest.mark.parametrize("package", [streamactors, streamactors.actors], ids=lambda package: package.__name__)
+def test_what_type_checkers_see_is_what_there_is(package):
     import ast
     import inspect
 
-    tree = ast.parse(inspect.getsource(streamactors))
+    tree = ast.parse(inspect.getsource(package))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {
         (alias.name, node.module) for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert seen == {(name, home) for home, names in streamactors._HOMES.items() for name in names}
+    assert seen == {(name, home) for home, names in package._HOMES.items() for name in names}
+    assert all(getattr(package, name) is not None for name in package.__all__)
+
+
+def test_module_paths_of_the_pages_before_go_on_working():
+    from streamactors.engine.element import GraphStageLogic
+    from streamactors.engine.marks import EXACT, EXACT_MEMORY
+    from streamactors.engine.snapshot import snapshots
+
+    assert GraphStageLogic is streamactors.GraphStageLogic
+    assert (EXACT, EXACT_MEMORY) == (streamactors.EXACT, streamactors.EXACT_MEMORY)
+    assert snapshots is streamactors.snapshots
+
+
+def test_no_public_name_or_parameter_is_lost():
+    done = subprocess.run([sys.executable, "tools/public_api.py", "--check"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 LOADED = """
@@ -76,7 +96,7 @@ def loaded_by(program: str) -> set[str]:
 
 def test_importing_the_package_loads_none_of_its_parts():
     names = loaded_by("import streamactors")
-    assert not {name for name in names if name.startswith("streamactors.")}
+    assert {name for name in names if name.startswith("streamactors.")} == {"streamactors.lazy_names"}
     assert not names & {"thespian", "reactivex", "confluent_kafka", "asyncio"}
 
 
@@ -94,8 +114,3 @@ def test_a_system_that_is_shut_down_says_so_when_a_stream_is_run_on_it():
     system.shutdown()
     with pytest.raises(SystemStopped, match="cannot run a stream: actor system 'over' is shut down"):
         Source.single(1).run_with(Sink.head(), system)
-
-
-def test_worker_processes_are_refused_by_name():
-    with pytest.raises(BuildError, match="no worker processes yet"):
-        Source.single(1).async_boundary(process=True)

@@ -97,3 +97,53 @@ def test_supervision_drops_the_element_with_its_context(actor_system):
 def test_mistakes_are_errors_at_their_line(make, message):
     with pytest.raises(BuildError, match=message):
         make()
+
+
+def test_unordered_calls_keep_each_context_with_its_element(actor_system):
+    expected = [(x * 10, x) for x in range(9)]
+    for source in (
+        numbered(*range(9)).map_async_unordered(4, lambda x: x * 10),
+        numbered(*range(9)).map_async_partitioned_unordered(4, lambda x: x % 2, lambda x: x * 10),
+    ):
+        assert sorted(pairs(actor_system, source)) == expected
+
+
+def test_collect_throttle_and_log_see_the_element_alone(actor_system, caplog):
+    assert pairs(actor_system, numbered(1, "b", 3).collect(str, when=int)) == [("1", 0), ("3", 2)]
+    assert pairs(actor_system, numbered(1, None, 3).collect(lambda x: x)) == [(1, 0), (3, 2)]
+    assert len(pairs(actor_system, numbered("a", "bb").throttle(1_000, cost=len))) == 2
+    caplog.set_level("DEBUG", logger="streamactors.stream")
+    pairs(actor_system, numbered("a").log("seen"))
+    assert "[seen] element: a" in caplog.text
+
+
+def test_side_sinks_get_pairs_or_contexts_alone(actor_system):
+    seen = {name: [] for name in ("also", "all", "context", "tap", "tapped context", "diverted")}
+    source = (
+        numbered(*"abc")
+        .also_to(Sink.foreach(seen["also"].append))
+        .also_to_all(Sink.foreach(seen["all"].append), Sink.ignore())
+        .also_to_context(Sink.foreach(seen["context"].append))
+        .wire_tap(Sink.foreach(seen["tap"].append))
+        .wire_tap_context(Sink.foreach(seen["tapped context"].append))
+        .divert_to(Sink.foreach(seen["diverted"].append), lambda x: x == "b")
+    )
+    assert pairs(actor_system, source) == [("a", 0), ("c", 2)]
+    assert seen["also"] == seen["all"] == [("a", 0), ("b", 1), ("c", 2)]
+    assert seen["context"] == [0, 1, 2]
+    assert seen["diverted"] == [("b", 1)]
+    assert set(seen["tap"]) <= {("a", 0), ("b", 1), ("c", 2)}
+    assert set(seen["tapped context"]) <= {0, 1, 2}
+
+
+def test_a_plain_flow_runs_beside_the_contexts(actor_system):
+    assert pairs(actor_system, numbered(1, 2).unsafe_data_via(Flow.map(lambda x: x * 10))) == [(10, 0), (20, 1)]
+    optional = numbered(1, None, 2).unsafe_optional_data_via(Flow.map(lambda x: x * 10))
+    assert sorted(pairs(actor_system, optional), key=lambda pair: pair[1]) == [(10, 0), (None, 1), (20, 2)]
+
+
+def test_materialized_values_of_flows_with_context(actor_system):
+    flow = FlowWithContext.identity().map(str).map_materialized_value(lambda _: 7)
+    value, result = numbered(1).via_mat(flow, Keep.right).to_mat(Sink.to_list(), Keep.both).run(actor_system)
+    assert value == 7
+    assert result.result(5) == [("1", 0)]

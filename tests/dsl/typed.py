@@ -18,7 +18,7 @@ from streamactors import (
     SourceWithContext,
     StreamFuture,
 )
-from streamactors.stages.tick import Cancellable
+from streamactors.stages.sources.tick import Cancellable
 
 
 def length(text: str) -> int:

@@ -9,18 +9,38 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from streamactors.engine.attributes import NONE, Attributes
-from streamactors.engine.blueprint import AsyncBoundary, Attributed, Joined, Module, StageModule, Wired, keep_right
-from streamactors.engine.replay import Replay
-from streamactors.engine.sink import SinkLogic
+from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.blueprint.modules import (
+    AsyncBoundary,
+    Attributed,
+    Joined,
+    Module,
+    StageModule,
+    Wired,
+    keep_right,
+)
+from streamactors.engine.island.materializer import materialize
+from streamactors.engine.island.sink import SinkLogic
+from streamactors.engine.marks.replay import Replay
 from streamactors.engine.stage import GraphStage
-from streamactors.stages.fan_in import Concat, Interleave, Merge, MergePreferred
-from streamactors.stages.fan_out import Balance, Broadcast, Partition
-from streamactors.stages.flatten import FlatMapConcat, FlatMapMerge
-from streamactors.stages.iterables import FromIterable, Range
-from streamactors.stages.sinks import SinkStage
-from streamactors.stages.transform import Filter, Map
-from streamactors.stages.zipping import Zip
+from streamactors.stages.bases.later import LazyPart
+from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.control.retry import Retrying
+from streamactors.stages.fold.grouping import Grouped
+from streamactors.stages.hubs.broadcast_hub import BroadcastHubConsumer, BroadcastHubSink
+from streamactors.stages.junctions.fan_in import Concat, Interleave, Merge, MergePreferred
+from streamactors.stages.junctions.fan_out import Balance, Broadcast, Partition
+from streamactors.stages.junctions.zipping import Zip
+from streamactors.stages.rate.buffer import Buffer
+from streamactors.stages.sinks.values import SinkStage
+from streamactors.stages.sources.deferred import FromMaterializerSource
+from streamactors.stages.sources.iterables import FromIterable, Range
+from streamactors.stages.substreams.flat_map import FlatMapConcat, FlatMapMerge
+from streamactors.stages.substreams.flat_map_prefix import FlatMapPrefix
+from streamactors.stages.substreams.group_by import GroupBy
+from streamactors.stages.substreams.split import SplitAfter, SplitWhen
+from streamactors.stages.transform.expanding import MapConcat
+from streamactors.stages.transform.mapping import Filter, Map
 
 
 class Collect(SinkStage):
@@ -116,6 +136,14 @@ def _bounded(g: Graph, buffer: int | None) -> Graph:
     return replace(g, module=chain(g.module, AsyncBoundary(buffer)))
 
 
+def _in_worker(g: Graph, buffer: int | None) -> Graph:
+    """A process of its own for a map and a filter."""
+    module = chain(
+        g.module, AsyncBoundary(buffer, process=True), Map(lambda x: x + x), Filter(lambda x: x), AsyncBoundary(buffer)
+    )
+    return replace(g, module=module, elements=[x + x for x in g.elements if x])
+
+
 def _chunked(g: Graph, n: int) -> Graph:
     return replace(g, module=Attributed(g.module, Attributes(max_chunk=n)))
 
@@ -186,24 +214,77 @@ def _flat(g: Graph, merge: bool, breadth: int) -> Graph:
     return Graph(chain(g.module, stage), elements, ordered, g.leaves, g.drained)
 
 
-def graphs(size: int = 40, follow: bool = False) -> st.SearchStrategy[Graph]:
-    """Return a strategy of random acyclic graphs with one open outlet. `follow` makes the sources read marks."""
+def _substreams(g: Graph, keys: int, inside: str, breadth: int | None) -> Graph:
+    """Each element through the substream of its number; the flow of the substreams changes no element."""
+    inner: Module = {
+        "map": StageModule(Map(tuple)),
+        "boundary": chain(Map(tuple), AsyncBoundary(2), Filter(lambda x: True)),
+        "lists": chain(Grouped(2), MapConcat(list)),
+        "delayed": StageModule(Buffer(2)),
+    }[inside]
+    stage = GroupBy(lambda x: _number(x) % keys, keys).around(inner, breadth)
+    return Graph(chain(g.module, stage), g.elements, g.ordered and keys == 1, g.leaves, g.drained)
+
+
+def _cut(g: Graph, after: bool, breadth: int | None) -> Graph:
+    kind = SplitAfter if after else SplitWhen
+    stage = kind(lambda x: _number(x) % 3 == 0).around(chain(Grouped(3), MapConcat(list)), breadth)
+    return Graph(chain(g.module, stage), g.elements, g.ordered and breadth == 1, g.leaves, g.drained)
+
+
+def _retried(g: Graph) -> Graph:
+    settings = RestartSettings(0.01, 0.01)
+    return replace(g, module=chain(g.module, Retrying(settings, StageModule(Map(tuple)), lambda x, y: None)))
+
+
+def _later(g: Graph, kind: str) -> Graph:
+    """Through a flow that is known only while the graph runs, or through another run; marks do not pass."""
+    if kind == "lazy":
+        return replace(g, module=chain(g.module, LazyPart("lazy_flow", lambda: StageModule(Map(tuple)))))
+    if kind == "prefix":
+        rest = chain(g.module, FlatMapPrefix(1, lambda _: StageModule(Map(tuple))))
+        return replace(g, module=rest, elements=g.elements[1:]) if g.ordered else g
+
+    def consumer(system: Any, _: Attributes) -> Module:
+        exchange = materialize(chain(g.module, BroadcastHubSink(3)), system)
+        return StageModule(BroadcastHubConsumer(exchange))
+
+    module = StageModule(FromMaterializerSource(consumer))
+    return replace(g, module=module, ordered=False)  # so that no zip cancels it: a hub without consumers waits for one
+
+
+def graphs(
+    size: int = 40, follow: bool = False, processes: bool = False, hubs: bool = False
+) -> st.SearchStrategy[Graph]:
+    """Return a strategy of random acyclic graphs with one open outlet. `follow` makes the sources read marks; with `processes` some stages
+    run in worker processes, with `hubs` some in a run of their own, which does not end when its consumer cancels."""
+    bounded = st.sampled_from([None, 1, 2, 16])
 
     def leaf(n: int, kind: int) -> Graph:
         made = Leaf(n)
         return Graph(made.module(kind, follow), made.elements, True, (made,), True)
 
+    insides = st.sampled_from(["map", "boundary", "lists", "delayed"])
     diamonds = st.sampled_from(["broadcast-merge", "broadcast-zip", "balance-merge", "partition-merge"])
     return st.recursive(
         st.builds(leaf, st.integers(0, size), st.integers(0, 2)),
         lambda inner: st.one_of(
             st.builds(_mapped, inner),
             st.builds(_filtered, inner, st.integers(1, 3)),
-            st.builds(_bounded, inner, st.sampled_from([None, 1, 2, 16])),
+            st.builds(_bounded, inner, bounded),
+            *([st.builds(_in_worker, inner, bounded)] * 2 if processes else []),
             st.builds(_chunked, inner, st.integers(1, 3)),
             st.builds(_joined, st.sampled_from(["concat", "zip", "merge", "preferred", "interleave"]), inner, inner),
             st.builds(_diamond, diamonds, inner, st.booleans()),
             st.builds(_flat, inner, st.booleans(), st.integers(1, 3)),
+            st.builds(_substreams, inner, st.integers(1, 4), insides, st.none()),
+            st.builds(_cut, inner, st.booleans(), st.sampled_from([None, 1])),
+            st.builds(_retried, inner),
+            *(
+                []
+                if follow
+                else [st.builds(_later, inner, st.sampled_from(["lazy", "prefix", *(["hub"] if hubs else [])]))]
+            ),
         ),
         max_leaves=6,
     )

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from streamactors import ActorSystem
-from streamactors.engine.coroutines import loop_of, run_coroutine
+from streamactors.engine.island.coroutines import loop_of, run_coroutine
 from streamactors.errors import AbruptTermination
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from streamactors.engine.element import GraphStageLogic
-from streamactors.engine.marks import EXACT, EXACT_MEMORY, Handling
+from streamactors.engine.element.graph_stage_logic import GraphStageLogic
+from streamactors.engine.marks.marks import EXACT, EXACT_MEMORY, Handling
 from streamactors.engine.stage import Stage
 from streamactors.errors import ProtocolError
 from tests.stages.conftest import timeless
@@ -107,7 +107,7 @@ class Five(GraphStageLogic):
 
 
 class ClosesItsOutlet(GraphStageLogic):
-    """Completes the outlet alone and goes on reading."""
+    """Completes the outlet alone and continues to read."""
 
     left = 5
 

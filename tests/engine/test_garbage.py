@@ -8,7 +8,7 @@ import weakref
 from functools import partial
 
 from streamactors import ActorSystem, Keep, Sink, Source
-from streamactors.engine.run import Run, runs_of
+from streamactors.engine.island.run import Run, runs_of
 
 
 def test_a_run_that_ended_is_freed_without_the_garbage_collector() -> None:

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.blueprint import AsyncBoundary, StageModule, Wired
-from streamactors.engine.run import materialize
-from streamactors.stages.fan_out import Broadcast
+from streamactors.engine.blueprint.modules import AsyncBoundary, StageModule, Wired
+from streamactors.engine.island.materializer import materialize
+from streamactors.stages.junctions.fan_out import Broadcast
 from tests.engine.graphs import Collect, Graph, chain, graphs
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from streamactors import ActorSystem, Source
-from streamactors.engine.attributes import Attributes
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks import EndOfInput, Mark, Needs
-from streamactors.engine.ownership import OwnedSource, own
-from streamactors.engine.sink import SinkLogic
+from streamactors.engine.marks.marks import EndOfInput, Mark, Needs
+from streamactors.engine.marks.ownership import SourceHandle, own
 from streamactors.engine.stage import SINK, GraphStage
 
 
@@ -22,14 +22,14 @@ class Owner(SinkLogic):
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[Any] = []
-        self.handle: OwnedSource | None = None
+        self.handle: SourceHandle | None = None
         self.claimed = threading.Event()
 
     def bind(self) -> None:
         super().bind()
         own(self.interpreter.island.run, self.in_.carries, self)
 
-    def claim(self, source: Any, handle: OwnedSource) -> None:
+    def claim(self, source: Any, handle: SourceHandle) -> None:
         self.handle = handle
         self.claimed.set()
 

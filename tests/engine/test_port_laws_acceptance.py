@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamactors import Flow, GraphStageLogic, Keep, Source, Stage
-from streamactors.engine.causes import NonFailureCancellation
+from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.errors import AbruptTermination, ProtocolError
 from streamactors.testing import TestSink, TestSource
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamactors import ActorSystem, Sink, Source
+from tests.own_process import own_process
 
 
 def resident_bytes() -> int:
@@ -23,6 +24,7 @@ def system():
         yield system
 
 
+@own_process
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
 def test_ten_thousand_idle_streams_need_few_threads_and_little_memory(system):
     graph = Source.never().map(lambda x: x).to(Sink.ignore())
@@ -58,6 +60,7 @@ def test_fifty_blocked_streams_stall_neither_another_one_nor_a_timer(system):
     assert [future.result(20) for future in blocked] == list(range(50))
 
 
+@own_process
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
 def test_memory_stays_flat_while_a_sink_is_silent_behind_three_boundaries(system):

@@ -1,4 +1,4 @@
-"""Snapshots: what a running graph shows, as data and as a picture, and that looking disturbs nobody."""
+"""Snapshots: the state of a running graph, as data and as a picture; taking one does not disturb the graph."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamactors import Flow, GraphStageLogic, Keep, Stage
-from streamactors.actors.actor_cell import watch_actor
 from streamactors.actors.messages import Actor, ActorExitRequest
+from streamactors.actors.running_actor import watch_actor
 from streamactors.actors.supervision import ActorTerminated
 from streamactors.engine.stage import element_logic
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
@@ -12,7 +12,7 @@ from tests.actors.eventually import eventually
 
 
 class Injecting(GraphStageLogic):
-    """Emits what it is told besides what comes from upstream; ends when the actor it watches does."""
+    """Emits the messages of an actor beside the elements of upstream; ends when the actor that it watches ends."""
 
     def __init__(self):
         self.actor = self.stage_actor(self.received)

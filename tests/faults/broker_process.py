@@ -13,7 +13,7 @@ from streamactors.broker import Cluster
 
 
 class BrokerProcess:
-    """Real processes, real signals. `kill` is kill -9: nothing is flushed, nobody is told."""
+    """Real processes, real signals. `kill` is kill -9: nothing is flushed, and no client or broker is notified."""
 
     def __init__(self, data: Path, config: Mapping[str, str | int | bool] | None = None) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:

@@ -15,8 +15,8 @@ import threading
 from typing import Any
 
 from streamactors import ActorSystem, Keep, Sink
-from streamactors.engine.marks import Assigned, Mark
-from streamactors.engine.sink import SinkLogic
+from streamactors.engine.island.sink import SinkLogic
+from streamactors.engine.marks.marks import Assigned, Mark
 from streamactors.engine.stage import SINK, GraphStage
 from streamactors.kafka import (
     Consumer,

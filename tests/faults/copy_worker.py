@@ -67,7 +67,7 @@ def copy(bootstrap_servers: str, name: str, stop: threading.Event) -> None:
 
 
 def commit(producer: Producer) -> None:
-    """Commit, for as long as the only trouble is that nobody answers."""
+    """Commit; repeat it while the only error is a missing answer."""
     while True:
         try:
             producer.commit_transaction(5)

@@ -73,7 +73,7 @@ class Committer:
             return  # the broker is gone
 
     def check(self) -> None:
-        """The same member goes on where it was, and nothing that it was told is lost."""
+        """The same member continues at its position, and no acknowledged commit is lost."""
         client = self.connect()
 
         def until_loaded(ask) -> Any:

@@ -12,9 +12,10 @@ import pytest
 from streamactors.broker import Cluster
 from streamactors.broker.log import partition_log
 from streamactors.broker.log.log_append import AppendResult
+from streamactors.broker.log.log_read import LogReader
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.validation import AppendOrigin
-from streamactors.broker.replication.partition import Partition
+from streamactors.broker.replication.hosted_partition import HostedPartition
 from tests.faults.broker_process import BrokerProcess
 from tests.faults.nemesis import everything
 from tests.faults.workload import TOPIC, Run
@@ -114,7 +115,7 @@ def test_a_broker_that_writes_twice_is_found_out(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.timeout(120)
 def test_a_broker_that_forgets_what_was_aborted_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_log.PartitionLog, "aborted_transactions", lambda *_: [])
+    monkeypatch.setattr(LogReader, "aborted_transactions", lambda *_: [])
     with Cluster(config=CONFIG) as cluster:
         cluster.create_topic(TOPIC, 3)
         assert "aborted-read" in kinds_of(Run(cluster.bootstrap_servers), seconds=2.0)
@@ -122,7 +123,7 @@ def test_a_broker_that_forgets_what_was_aborted_is_found_out(monkeypatch: pytest
 
 @pytest.mark.timeout(120)
 def test_a_broker_that_shows_open_transactions_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Partition, "last_stable_offset", property(lambda self: self.log.high_watermark))
+    monkeypatch.setattr(HostedPartition, "last_stable_offset", property(lambda self: self.log.high_watermark))
     with Cluster(config=CONFIG) as cluster:
         cluster.create_topic(TOPIC, 3)
         assert "aborted-read" in kinds_of(Run(cluster.bootstrap_servers), seconds=2.0)

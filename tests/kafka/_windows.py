@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer as BareProducer
 
 from streamactors import Flow, Keep
-from streamactors.broker.wire_request import Refused
+from streamactors.broker.errors import Refusal
 from streamactors.kafka import (
     Consumer,
     ConsumerSettings,
@@ -80,7 +80,7 @@ def finals(given, partitions):
 
 def produce(cluster, topic, given, partitions):
     """Write rows, creating the topic if it is not there."""
-    with suppress(Refused):
+    with suppress(Refusal):
         cluster.create_topic(topic, partitions=partitions)
     # idempotent: a new topic has no leader for a moment, and a batch that is tried again would come behind its successors
     producer = BareProducer(

@@ -15,16 +15,17 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
-from streamactors.windows import BufferConfig, Suppressed, TimeWindows
+from streamactors.windows import BufferConfig, State, Suppressed, TimeWindows
 
 
-def main(bootstrap: str, group: str, source: str, target: str, chunk: str) -> None:
+def main(bootstrap: str, group: str, source: str, target: str, chunk: str, state: str = "") -> None:
     consumer = ConsumerSettings(
         bootstrap,
         group,
         "earliest",
         properties={"session.timeout.ms": 6_000, "group.instance.id": "only"},
         max_poll_records=int(chunk),
+        state=State.on_disk(state, cache="16MB") if state else State.in_memory(),
     )
     producer = ProducerSettings(bootstrap, transactional_id=group, commit_interval_ms=30)
 

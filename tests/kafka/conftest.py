@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition
 from streamactors import ActorSystem
 from streamactors.broker import Cluster
 from streamactors.kafka import ConsumerSettings, ProducerSettings
-from streamactors.kafka.client_consumer import StreamConsumer
+from streamactors.kafka.client.consumer import StreamConsumer
 
 
 @pytest.fixture(scope="module")

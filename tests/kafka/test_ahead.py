@@ -8,7 +8,7 @@ from __future__ import annotations
 from streamactors import Keep, Sink, Source
 from streamactors.broker import Cluster
 from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRecord, ProducerSettings, Subscriptions
-from streamactors.kafka.source_logic import AHEAD
+from streamactors.kafka.sources.lane import AHEAD
 
 RECORDS = 12_000
 

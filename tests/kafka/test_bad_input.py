@@ -26,9 +26,10 @@ from streamactors.kafka import (
     SendProducer,
     Subscriptions,
 )
-from streamactors.kafka.client import Admin
-from streamactors.kafka.client_consumer import StreamConsumer
+from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import CommitFailed, ConsumerFailed, KafkaError, RecordError
+from streamactors.kafka.settings import ClientSettings
 from tests.broker.live_broker import batch, produce_body
 from tests.broker.wire import WireClient
 from tests.faults.broker_process import BrokerProcess
@@ -132,7 +133,7 @@ def test_an_offset_that_is_not_there_is_told_when_reading_goes_on_elsewhere(sett
     topic = topic_with("gone-offset", [b"x"] * 5)
     source = Consumer.plain_source(settings, Subscriptions.assignment_with_offset({(topic, 0): 99}), until="end")
     assert len(source.run_with(Sink.to_list(), system).result(60)) == 5
-    assert any(f"{topic}-0: there is no offset 99" in record.getMessage() for record in caplog.records)
+    assert any(f"{topic}-0: the offset 99 does not exist" in record.getMessage() for record in caplog.records)
 
 
 def test_compressed_garbage_fails_the_stream_and_commits_nothing_behind_it(
@@ -296,7 +297,7 @@ def test_a_broker_that_is_gone_for_a_while_is_waited_for(tmp_path, wait_for, sys
 
 
 def _create(bootstrap, topic):
-    Admin(bootstrap).create(topic, 1, 1, {})
+    Admin(ClientSettings(bootstrap)).create(topic, 1, 1, {})
 
 
 def test_preflight_takes_no_longer_than_it_is_told(settings, system):

@@ -10,12 +10,14 @@ import pytest
 from confluent_kafka import Producer as BareProducer
 
 from streamactors import ActorSystem, Flow, Keep, Sink
-from streamactors.kafka.changelog_topics import ChangelogTopics
-from streamactors.kafka.client import Admin
+from streamactors.codec import loads
+from streamactors.kafka.between.changelog_topics import ChangelogTopics
+from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import ProducerFailed
+from streamactors.kafka.settings import ClientSettings
 from streamactors.kafka.subscriptions import TopicPartition
-from streamactors.windows.changelog import META_KEY
-from streamactors.windows.codec import loads
+from streamactors.kafka.transactions.run_transaction import RunTransaction
+from streamactors.windows.state.store_log import META_KEY
 from tests.kafka._windows import (  # noqa: F401  # fixtures
     changelog_of,
     counted,
@@ -46,7 +48,7 @@ def test_K_15_the_changelog_keeps_each_open_window_and_the_stream_time(
     wait_for(lambda: committed("k15", 2) == {0: 2, 1: 1})
     control.shutdown().result(30)
     done.result(30)
-    detail = Admin(cluster.bootstrap_servers).describe(changelog)
+    detail = Admin(ClientSettings(cluster.bootstrap_servers)).describe(changelog)
     assert detail.settings["cleanup.policy"] == "compact"
     assert len(detail.partitions) == 2
     by_partition = {number: {} for number in (0, 1)}
@@ -196,7 +198,7 @@ def test_K_17_no_changelog_is_a_warning_and_makes_no_topic(cluster, settings, sy
         done = counted(settings, "none", changelog=False).run_with(Sink.to_list(), system)
         assert len(done.result(30)) == 1
     assert any("a restart loses open windows" in each.getMessage() for each in caplog.records)
-    assert changelog_of(settings) not in {t.name for t in Admin(cluster.bootstrap_servers).topics()}
+    assert changelog_of(settings) not in {t.name for t in Admin(ClientSettings(cluster.bootstrap_servers)).topics()}
 
 
 def test_K_18_the_former_owner_is_fenced_before_its_state_is_read(
@@ -308,3 +310,26 @@ def test_K_18_an_open_transaction_in_a_changelog_is_waited_for(cluster, settings
     producer.commit_transaction(10)
     reader.join(60)
     assert [tuple(change) for change in result[0][1][0]] == [("s", b"a", b"1")]
+
+
+def test_a_failure_downstream_of_windows_is_the_reason_for_which_the_transaction_is_aborted(
+    cluster, settings, transactional, system, monkeypatch
+):
+    """The sink may be in a cut, and hear of the failure before it later than of the abort: then the abort must tell the same."""
+    reasons = []
+    leave = RunTransaction.leave
+    monkeypatch.setattr(
+        RunTransaction,
+        "leave",
+        lambda self, part, error, **how: (reasons.append(error), leave(self, part, error, **how)),
+    )
+    produce(cluster, "reason", list(rows(1, 600, 1)), 1)
+    cluster.create_topic("reason-out")
+
+    def check(_):
+        raise ValueError("poison")
+
+    control, done = written(counted(settings, "reason").map(check), "reason-out", transactional).run(system)
+    assert "poison" in str(done.exception(60))
+    control.is_shutdown.exception(60)
+    assert [type(error) for error in reasons] == [type(done.exception(0))] * 2, "the sink's and the windows'"

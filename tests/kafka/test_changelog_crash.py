@@ -65,13 +65,20 @@ def produce(cluster, source, seed):
     assert producer.flush(30) == 0
 
 
-def crash_and_restart(cluster, read_all, seed, kills, topics=1):
+def crash_and_restart(cluster, read_all, seed, kills, topics=1, state=None):
     source, target = ",".join(f"rows-{seed}-{topics}-{i}" for i in range(topics)), f"finals-{seed}-{topics}"
     produce(cluster, source, seed)
     cluster.create_topic(target, partitions=PARTITIONS)
     dice = random.Random(seed)
     command = [sys.executable, str(Path(__file__).with_name("_windows_app.py"))]
-    command += [cluster.bootstrap_servers, f"windows-{seed}-{topics}", source, target, "200"]
+    command += [
+        cluster.bootstrap_servers,
+        f"windows-{seed}-{topics}",
+        source,
+        target,
+        "200",
+        *([str(state)] if state else []),
+    ]
     killed, ended = 0, False
     while not ended:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -92,6 +99,17 @@ def crash_and_restart(cluster, read_all, seed, kills, topics=1):
     assert killed >= 1
     found = [(m.partition(), m.key().decode(), int(m.value())) for m in read_all(target, PARTITIONS)]
     assert sorted(found) == finals(in_turn(seed, topics))
+
+
+def test_windows_on_disk_killed_in_the_middle_give_each_final_row_once_and_right(cluster, read_all, tmp_path):
+    crash_and_restart(cluster, read_all, seed=101, kills=2, state=tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(102, 112))
+def test_windows_on_disk_killed_again_and_again(cluster, read_all, tmp_path, seed):
+    crash_and_restart(cluster, read_all, seed, kills=10, state=tmp_path)
 
 
 def test_windows_killed_in_the_middle_give_each_final_row_once_and_right(cluster, read_all):

@@ -6,11 +6,11 @@ import pytest
 from confluent_kafka import Producer as BareProducer
 
 from streamactors import Flow, RestartSettings, RestartSource, Sink, Source
+from streamactors.codec import dumps
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Subscriptions, Transactional
 from streamactors.windows import RestoreError, TimeWindows
-from streamactors.windows.changelog import META_KEY
-from streamactors.windows.codec import dumps
+from streamactors.windows.state.store_log import META_KEY
 from tests.kafka._windows import (  # noqa: F401  # fixtures
     SECOND,
     changelog_of,

@@ -19,7 +19,7 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.windows import TimeWindows
-from streamactors.windows.head_time import FAR_AHEAD
+from streamactors.windows.stage.head_time import FAR_AHEAD
 from tests.kafka._windows import CLOSED, produce, read, to_records, written
 
 WINDOWS = TimeWindows.of_size(1_000).with_grace(0)

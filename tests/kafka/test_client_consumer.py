@@ -2,7 +2,7 @@
 
 import json
 
-from streamactors.kafka.client_consumer import StreamConsumer
+from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.settings import ConsumerSettings
 
 

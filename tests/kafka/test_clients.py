@@ -1,13 +1,15 @@
-"""SendProducer and MetadataClient."""
+"""SendProducer, MetadataClient and the admin client."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 
-from streamactors.kafka import MetadataClient, ProducerRecord, SendProducer
-from streamactors.kafka.errors import NoBroker, ProducerFailed, RecordError, TopicNotFound
+from streamactors.kafka import MetadataClient, ProducerRecord, SendProducer, TopicPartition
+from streamactors.kafka.client.admin import EARLIEST, LATEST, Admin
+from streamactors.kafka.errors import KafkaError, NoBroker, ProducerFailed, RecordError, TopicError, TopicNotFound
 
 
 def test_each_record_has_a_future_of_its_place(cluster, producer_settings):
@@ -44,3 +46,67 @@ def test_metadata_tells_topics_and_offsets(settings, topic_with):
             client.partitions_for("nowhere")
     with pytest.raises(NoBroker):
         MetadataClient(replace(settings.with_bootstrap_servers("localhost:1"), preflight_timeout_ms=300))
+
+
+def test_offsets_of_a_partition_that_does_not_exist_are_an_error_or_left_out(cluster, settings):
+    cluster.create_topic("one", partitions=1)
+    admin = Admin(settings)
+    asked = {TopicPartition("one", 0): LATEST, TopicPartition("one", 7): LATEST}
+    with pytest.raises(KafkaError, match="the offsets of one-7"):
+        admin.offsets(asked)
+    assert admin.offsets(asked, unknown_ok=True) == {("one", 0): 0}
+
+
+def test_topics_are_created_once_or_again_when_that_is_asked_for(settings):
+    admin = Admin(settings)
+    admin.create(["first", "second"], 2)
+    with pytest.raises(TopicError, match=r"topic first: .*already exists"):
+        admin.create("first", 2)
+    admin.create(["first", "third"], 2, exist_ok=True)
+    assert {"first", "second", "third"} <= {topic.name for topic in admin.topics()}
+
+
+def test_deleted_records_move_the_first_offset(settings, topic_with):
+    topic = topic_with("shorter", [b"x"] * 4, 1)
+    key = TopicPartition(topic, 0)
+    admin = Admin(settings)
+    admin.delete_records({key: 3})
+    assert admin.offsets({key: EARLIEST}) == {key: 3}
+    assert admin.offsets({key: LATEST}) == {key: 4}
+
+
+def test_an_admin_client_logs_in_with_the_callback_of_the_settings(settings):
+    asked = []
+
+    def token(_):
+        asked.append(True)
+        return "token", time.time() + 60
+
+    secured = settings.with_properties(
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "OAUTHBEARER", "oauth_cb": token}
+    )
+    with pytest.raises(NoBroker):  # this broker does not know OAUTHBEARER
+        Admin(replace(secured, preflight_timeout_ms=300)).topics()
+    assert asked
+
+
+def test_a_record_that_the_broker_refuses_fails_its_future_and_no_other(cluster, settings, producer_settings):
+    Admin(settings).create("small", 1, 1, {"max.message.bytes": "1000"})
+    with SendProducer(producer_settings.with_property("batch.num.messages", 1)) as producer:
+        before = producer.send(ProducerRecord("small", b"x"))
+        refused = producer.send(ProducerRecord("small", bytes(5_000)))
+        after = producer.send(ProducerRecord("small", b"x"))
+        error = refused.exception(30)
+        assert isinstance(error, RecordError)
+        assert "topic small: a record of 5000 bytes was not delivered" in str(error)
+        assert [each.result(30).offset for each in (before, after)] == [0, 1]
+
+
+def test_futures_of_what_was_not_sent_fail_when_the_producer_is_closed(settings, producer_settings):
+    nobody = replace(producer_settings.with_bootstrap_servers("localhost:1"), close_timeout_ms=100)
+    producer = SendProducer(nobody.with_property("queue.buffering.max.messages", 1))
+    futures = [producer.send(ProducerRecord("t", b"x")) for _ in range(3)]
+    producer.close()
+    for future in futures:
+        assert isinstance(future.exception(1), ProducerFailed)
+        assert "closed" in str(future.exception(1))

@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+import reactivex
 import reactivex.operators as rx
 from confluent_kafka import Producer
 
@@ -79,9 +80,32 @@ def test_an_rx_pipeline_that_holds_nothing_is_followed(settings, system, topic_w
 
 
 def test_a_pipeline_that_may_hold_records_is_refused_with_the_way_out(settings):
-    held = Consumer.source(settings, Subscriptions.topics("x")).via(Flow.rx(rx.buffer_with_count(10)))
-    with pytest.raises(BuildError, match=r"stage 'rx'.*holds=False"):
+    held = Consumer.source(settings, Subscriptions.topics("x")).via(Flow.rx(rx.group_by(len)))
+    with pytest.raises(BuildError, match=r"stage 'rx': rx\.group_by cannot be followed.*holds=False"):
         held.run_with(Sink.ignore())
+
+
+HOLDING = {
+    "debounce": rx.debounce(0.05),
+    "sample": rx.sample(0.05),
+    "buffer": rx.buffer_with_time_or_count(0.05, 30),
+    "flat_map": rx.flat_map(lambda record: reactivex.timer(0.01).pipe(rx.map(lambda _: record))),
+    "switch_latest": reactivex.compose(rx.map(reactivex.just), rx.switch_latest()),
+}
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_an_rx_pipeline_that_holds_records_commits_what_has_left_it(settings, system, topic_with, committed, name):
+    topic = topic_with(f"rx-{name}", [b"%d" % i for i in range(200)])
+    control, done = (
+        Consumer.source(settings, Subscriptions.topics(topic), until="end")
+        .via(Flow.rx(HOLDING[name]))
+        .to_mat(Sink.to_list(), Keep.both)
+        .run(system)
+    )
+    assert done.result(30)
+    control.is_shutdown.result(30)
+    assert committed(topic) == {0: 200}
 
 
 def test_draining_finishes_what_is_in_flight_and_commits_it(settings, system, topic_with, committed):

@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from streamactors.kafka.consumer_state import ConsumerState, Limits
+from streamactors.kafka.reading.consumer_state import ConsumerState
+from streamactors.kafka.reading.pausing import SMALLEST_SHARE, Limits
 from streamactors.kafka.subscriptions import TopicPartition
 
 KEYS = [TopicPartition("t", n) for n in range(4)]
@@ -19,14 +20,19 @@ RECORD_BYTES = 1_000
 
 @dataclass(frozen=True)
 class Rec:
+    """A message of librdkafka's, as far as the state looks at it."""
+
     key: TopicPartition
-    offset: int
+    at: int
+
+    def offset(self) -> int:
+        return self.at
 
 
 class ConsumerMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
-        self.state = ConsumerState(LIMITS)
+        self.state = ConsumerState(LIMITS, 500)
         self.now = 0.0
         self.epoch = 0
         self.position = dict.fromkeys(KEYS, 0)  # what the client fetches next
@@ -34,24 +40,26 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.expected = {}  # the next offset to be delivered, per (key, epoch)
         self.owned = {}
         self.delivered = {}
+        self.ended_at = {}  # when the broker said that there is nothing further, unless a record has come since
 
     # ── the model ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def deliver(self):
         for delivery in self.state.deliveries():
             owner = self.owned.get(delivery.key)
-            assert owner == (delivery.epoch, delivery.stage), "no record of a revoked partition is delivered"
-            assert delivery.key not in self.state.user_paused
+            assert owner == (delivery.epoch, delivery.feed), "no record of a revoked partition is delivered"
+            assert not self.state.pausing.waits(delivery.key)
             for record in delivery.records:
                 assert record.key == delivery.key, "each stage gets its own partitions only"
-                assert record.offset == self.expected[delivery.key], "no gap, nothing twice"
+                assert record.at == self.expected[delivery.key], "no gap, nothing twice"
                 self.expected[delivery.key] += 1
             assert delivery.end == self.expected[delivery.key]
-            self.delivered[delivery.stage] = self.delivered.get(delivery.stage, 0) + len(delivery.records)
+            self.delivered[delivery.feed] = self.delivered.get(delivery.feed, 0) + len(delivery.records)
 
     def fetch(self, key, n):
         start = self.position[key]
         self.position[key] = start + n
+        self.ended_at.pop(key, None)
         self.state.read(key, [Rec(key, start + i) for i in range(n)], n * RECORD_BYTES, start + n)
 
     def tell_client(self):
@@ -70,11 +78,10 @@ class ConsumerMachine(RuleBasedStateMachine):
     def assign(self, keys, stage):
         keys = {key for key in keys if key not in self.owned}
         self.epoch += 1
-        self.paused -= keys  # as the actor: every assignment starts unpaused
         for key in keys:
             self.owned[key] = (self.epoch, stage)
             self.expected[key] = self.position[key]
-        self.state.assigned(keys, self.epoch, stage, {})
+        self.state.assigned(dict.fromkeys(keys, stage), self.epoch, {})
 
     @rule(keys=st.sets(st.sampled_from(KEYS), min_size=1), committed=st.booleans())
     def revoke_or_lose(self, keys, committed):
@@ -82,6 +89,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.state.revoked(keys)
         for key in gone:
             del self.owned[key]
+            self.ended_at.pop(key, None)
             self.position[key] = self.expected[key] if committed else max(0, self.expected[key] - 7)
 
     @rule(key=st.sampled_from(KEYS), n=st.integers(1, 300))
@@ -109,12 +117,51 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     @rule(keys=st.sets(st.sampled_from(KEYS)))
     def user_pauses(self, keys):
-        self.state.pause(keys)
+        self.state.pausing.by_user.update(keys)
 
     @rule(keys=st.sets(st.sampled_from(KEYS)))
     def user_resumes(self, keys):
-        self.state.resume(keys)
+        self.state.pausing.by_user.difference_update(keys)
         self.deliver()
+
+    @rule(keys=st.sets(st.sampled_from(KEYS)))
+    def others_are_far_behind(self, keys):
+        self.state.pausing.held_back = frozenset(keys)
+        self.deliver()
+
+    @rule(keys=st.sets(st.sampled_from(KEYS)))
+    def too_much_is_acknowledged_above_a_gap(self, keys):
+        self.state.pausing.full = keys
+        self.deliver()
+
+    @rule(key=st.sampled_from(KEYS), offset=st.integers(0, 50))
+    def starts_elsewhere(self, key, offset):
+        """As the actor: the partition is withheld when it is assigned, and resumed in the client before it seeks."""
+        if key in self.owned:
+            self.state.pausing.withheld.add(key)
+            self.paused.discard(key)
+            self.state.partitions[key].paused = False
+            self.state.start_over(key)
+            self.position[key] = self.expected[key] = offset
+            self.ended_at.pop(key, None)
+
+    @rule(key=st.sampled_from(KEYS))
+    def end(self, key):
+        if key in self.owned and key not in self.paused:
+            self.state.end_reached(key, self.position[key])
+            self.ended_at.setdefault(key, self.now)
+
+    @rule()
+    def look_for_idle_ones(self):
+        for partition, silent_ms in self.state.idle(self.now, every_ms=1):
+            key = partition.key
+            assert self.owned[key][0] == partition.epoch
+            assert key in self.ended_at, "a record has come since the end was reached"
+            assert 0 <= silent_ms <= self.now - self.ended_at[key]
+            assert self.position[key] == self.expected[key], "a record waits for its delivery"
+            assert key not in self.paused
+            assert not self.state.pausing.silences(key)
+            assert self.state.demand[partition.feed] > 0
 
     # ── laws ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -132,12 +179,28 @@ class ConsumerMachine(RuleBasedStateMachine):
         for partition in self.state.partitions.values():
             assert partition.buffered == sum(len(chunk.records) for chunk in partition.chunks)
             assert partition.size == sum(chunk.size for chunk in partition.chunks)
+            assert partition.buffered == self.position[partition.key] - self.expected[partition.key]
+        assert self.state.buffered == sum(partition.buffered for partition in self.state.partitions.values())
+        assert self.state.size == sum(partition.size for partition in self.state.partitions.values())
+
+    @invariant()
+    def what_is_known_of_revoked_partitions_is_forgotten(self):
+        assert set(self.state.partitions) == set(self.owned)
+        assert self.state.pausing.withheld <= set(self.owned)
+
+    @invariant()
+    def a_feed_is_fed_when_something_may_be_delivered(self):
+        pausing = self.state.pausing
+        filled = {key for key, partition in self.state.partitions.items() if partition.chunks}
+        assert self.state.feeding == any(not pausing.silences(key) and key not in pausing.held_back for key in filled)
+        assert self.state.starving == any(self.state.demand.values())
 
     @precondition(lambda self: self.owned)
     @rule()
     def every_partition_with_demand_and_data_is_eventually_delivered(self):
         """None stays paused: with demand, a partition delivers again whatever happened before."""
-        self.state.resume(KEYS)
+        self.state.pausing.by_user.clear()
+        self.state.pausing.held_back, self.state.pausing.full = frozenset(), set()
         for stage in "ab":
             self.state.requested(stage, 20_000)
         self.deliver()
@@ -152,13 +215,13 @@ class ConsumerMachine(RuleBasedStateMachine):
 
 
 TestConsumerState = ConsumerMachine.TestCase
-TestConsumerState.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestConsumerState.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
 
 
 def test_a_partition_is_paused_above_high_for_the_dwell_time_and_resumed_below_low():
-    state = ConsumerState(LIMITS)
+    state = ConsumerState(LIMITS, 500)
     key = KEYS[0]
-    state.assigned([key], 1, "s", {})
+    state.assigned({key: "s"}, 1, {})
     state.read(key, [Rec(key, i) for i in range(500)], 500_000, 500)
     assert state.pauses(0) == ([], []), "not before the dwell time"
     assert state.pauses(100) == ([key], [])
@@ -173,9 +236,9 @@ def test_a_partition_is_paused_above_high_for_the_dwell_time_and_resumed_below_l
 
 def test_very_many_partitions_are_paused_when_together_they_are_too_much():
     # polls go on without demand, a record each: a thousand partitions below their own limits would fill the memory
-    state = ConsumerState(LIMITS)
+    state = ConsumerState(LIMITS, 500)
     keys = [TopicPartition("t", n) for n in range(1_000)]
-    state.assigned(keys, 1, "s", {})
+    state.assigned(dict.fromkeys(keys, "s"), 1, {})
     for n, key in enumerate(keys[:500]):
         state.read(key, [Rec(key, i) for i in range(3)], 3_000, 3)
         assert state.pauses(n * 200) == ([], []), "not yet"
@@ -190,10 +253,154 @@ def test_very_many_partitions_are_paused_when_together_they_are_too_much():
 
 
 def test_partitions_take_turns():
-    state = ConsumerState(LIMITS)
-    state.assigned(KEYS, 1, "s", {})
+    state = ConsumerState(LIMITS, 500)
+    state.assigned(dict.fromkeys(KEYS, "s"), 1, {})
     for key in KEYS:
         for chunk in range(3):
             state.read(key, [Rec(key, chunk)], 10, chunk + 1)
     state.requested("s", 4)
     assert {delivery.key for delivery in state.deliveries()} == set(KEYS)
+
+
+def test_records_of_a_revoked_partition_are_not_delivered_and_weigh_nothing():
+    state = ConsumerState(LIMITS, 500)
+    for epoch in range(1, 4):
+        state.assigned(dict.fromkeys(KEYS, "s"), epoch, {})
+        for key in KEYS:
+            state.read(key, [Rec(key, i) for i in range(10)], 1_000, 10)
+        assert [partition.key for partition in state.revoked(KEYS[:2])] == KEYS[:2]
+        assert (state.buffered, state.size) == (20, 2_000)
+        state.requested("s", 5)
+        assert {delivery.key for delivery in state.deliveries()} <= set(KEYS[2:])
+        assert len(state.revoked(KEYS)) == 2
+        assert (state.buffered, state.size) == (0, 0)
+        state.requested("s", 100)
+        assert list(state.deliveries()) == []
+        state.feed_gone("s")
+    assert state.counts.dropped_stale == 3 * 40 - state.counts.delivered
+    state.read(KEYS[0], [Rec(KEYS[0], 0)], 100, 1)
+    assert list(state.deliveries()) == []
+
+
+def test_a_partition_is_idle_from_its_end_until_a_record_comes():
+    state = ConsumerState(LIMITS, 500)
+    key = KEYS[0]
+    state.assigned({key: "s"}, 1, {})
+    state.end_reached(key, 0)
+    assert state.partitions[key].fetched == 0
+    assert state.idle(0, 500) == [], "nobody has asked"
+    state.requested("s", 10)
+    assert [(p.key, ms) for p, ms in state.idle(100, 500)] == [(key, 0)]
+    assert state.idle(599, 500) == [], "not too often"
+    assert [(p.key, ms) for p, ms in state.idle(600, 500)] == [(key, 500)]
+    state.read(key, [Rec(key, 0)], 100, 1)
+    assert state.idle(1_200, 500) == []
+    assert len(list(state.deliveries())) == 1
+    assert state.idle(1_800, 500) == [], "where records have come more may follow"
+    state.end_reached(key, 1)
+    assert [(p.key, ms) for p, ms in state.idle(2_000, 500)] == [(key, 0)], "silent anew"
+    state.pausing.by_user.add(key)
+    assert state.idle(9_000, 500) == []
+    state.pausing.by_user.clear()
+    state.revoked([key])
+    assert state.idle(20_000, 500) == []
+
+
+def test_a_poll_reads_ahead_until_one_more_would_only_grow_old():
+    state = ConsumerState(LIMITS, 10)
+    assert not state.hungry, "without partitions"
+    state.assigned(dict.fromkeys(KEYS[:2], "s"), 1, {})
+    assert state.hungry
+    state.end_reached(KEYS[0], 0)
+    assert state.hungry, "one partition may have more"
+    state.end_reached(KEYS[1], 0)
+    assert not state.hungry
+    state.read(KEYS[1], [Rec(KEYS[1], i) for i in range(9)], 9, 9)
+    assert state.hungry
+    state.read(KEYS[1], [Rec(KEYS[1], 9)], 1, 10)
+    assert not state.hungry, "as much as a poll brings"
+    state.revoked(KEYS[1:])
+    state.assigned({KEYS[1]: "s"}, 2, {})
+    state.read(KEYS[1], [Rec(KEYS[1], 0)], LIMITS.low, 1)
+    assert not state.hungry, "large records"
+
+
+def test_a_bounded_read_is_finished_when_its_last_record_is_delivered():
+    state = ConsumerState(LIMITS, 500)
+    one, two = KEYS[:2]
+    state.assigned({one: "s", two: "s"}, 1, {one: 2, two: 0})
+    assert [state.finished(state.partitions[key]) for key in (one, two)] == [False, True]
+    state.pausing.withheld.add(two)
+    assert not state.finished(state.partitions[two]), "where it begins is not known yet"
+    state.read(one, [Rec(one, 0)], 100, 1)
+    state.requested("s", 1)
+    list(state.deliveries())
+    assert not state.finished(state.partitions[one])
+    state.end_reached(one, 2)
+    assert state.finished(state.partitions[one]), "a transaction marker occupies the last offset"
+    state.assigned({one: "s"}, 2, {})
+    assert not state.finished(state.partitions[one]), "a read without an end"
+
+
+def test_a_partition_that_delivers_nothing_is_paused_once_it_holds_something():
+    state = ConsumerState(LIMITS, 500)
+    key = KEYS[0]
+    state.assigned({key: "s"}, 1, {})
+    state.pausing.by_user.add(key)
+    assert state.pauses(0) == ([], [])
+    state.read(key, [Rec(key, 0)], 100, 1)
+    assert state.pauses(0) == ([], [])
+    assert state.pauses(LIMITS.dwell_ms) == ([key], [])
+    state.pausing.by_user.clear()
+    assert state.pauses(LIMITS.dwell_ms) == ([], [key]), "little is buffered"
+    state.pausing.withheld.add(key)
+    assert state.pauses(300) == ([], [])
+    assert state.pauses(300 + LIMITS.dwell_ms) == ([key], [])
+
+
+def test_twice_the_limit_pauses_without_the_dwell_time():
+    state = ConsumerState(LIMITS, 500)
+    key = KEYS[0]
+    state.assigned({key: "s"}, 1, {})
+    state.read(key, [Rec(key, 0)], 2 * LIMITS.high, 1)
+    assert state.pauses(0) == ([], [])
+    state.read(key, [Rec(key, 1)], 1, 2)
+    assert state.pauses(0) == ([key], [])
+    assert (state.counts.pauses, state.counts.resumes) == (1, 0)
+    state.revoked([key])
+    state.assigned({key: "s"}, 2, {})
+    assert not state.partitions[key].paused, "every assignment begins unpaused"
+    assert state.pauses(10_000) == ([], [key]), "librdkafka keeps the pause of the assignment before"
+    assert state.pauses(10_000) == ([], [])
+
+
+def test_the_limits_of_a_partition_shrink_with_their_number():
+    limits = Limits(high=4_000_000, low=2_000_000, total=8_000_000, dwell_ms=0)
+    assert limits.per_partition(1) == limits.per_partition(2) == (4_000_000, 2_000_000)
+    assert limits.per_partition(4) == (2_000_000, 1_000_000)
+    assert limits.per_partition(1_000) == (SMALLEST_SHARE, SMALLEST_SHARE // 2)
+    assert limits.bound == 10_000_000
+
+
+def test_an_assignment_of_more_partitions_shrinks_the_limits_of_those_that_are_there():
+    state = ConsumerState(Limits(high=2_000_000, low=1_000_000, total=2_000_000, dwell_ms=0), 500)
+    one = KEYS[0]
+    state.assigned({one: "s"}, 1, {})
+    state.read(one, [Rec(one, 0)], 800_000, 1)
+    assert state.pauses(0) == ([], [])
+    state.assigned(dict.fromkeys(KEYS[1:], "s"), 2, {})
+    assert state.pauses(0) == ([one], []), "its share is 500,000 bytes now"
+
+
+def test_a_partition_that_was_held_back_delivers_when_it_is_assigned_again():
+    state = ConsumerState(LIMITS, 500)
+    one = KEYS[0]
+    state.assigned({one: "s"}, 1, {})
+    state.pausing.held_back = frozenset([one])
+    state.requested("s", 5)
+    state.read(one, [Rec(one, 0)], 100, 1)
+    assert list(state.deliveries()) == []
+    state.revoked([one])
+    state.assigned({one: "s"}, 2, {})
+    state.read(one, [Rec(one, 0)], 100, 1)
+    assert len(list(state.deliveries())) == 1

@@ -11,8 +11,8 @@ from streamactors import Keep, RestartSettings, RestartSource, Sink, Source
 from streamactors.actors.futures import StreamFuture
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, DrainingControl, NoopControl, RestartControl, Subscriptions
-from streamactors.kafka.consumer_messages import PausePartitions, ResumePartitions
 from streamactors.kafka.control import Control
+from streamactors.kafka.reading.messages import PausePartitions, ResumePartitions
 
 QUICK = RestartSettings("1ms", "2ms")
 UNHURRIED = 300_000
@@ -230,3 +230,12 @@ def test_a_pause_outlives_a_restart_and_stop_ends_the_restarts(settings, topic_w
     control.stop()
     done.result(60)
     control.is_shutdown.result(60)
+
+
+def test_pause_and_resume_take_pairs_and_say_so():
+    control = Control()
+    for wrong in ("flights", ("flights",), ("flights", 0, 1)):
+        with pytest.raises(BuildError, match=r"take partitions as \(topic, number\)"):
+            control.pause(wrong)
+        with pytest.raises(BuildError, match=r"take partitions as \(topic, number\)"):
+            control.resume(wrong)

@@ -79,7 +79,7 @@ class Trial:
             max_poll_records=self.dice.choice([1, 7, 500]),
             poll_interval_ms=5,
             revoke_timeout_ms=500,
-            close_timeout_ms=2_000,
+            close_timeout_ms=30_000,  # the first topic's tail may wait in a group until the second topic was read
             properties=self.properties,
         )
 

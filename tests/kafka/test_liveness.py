@@ -13,8 +13,8 @@ from streamactors import ActorSystem, Keep, Sink
 from streamactors.actors.futures import StreamFuture
 from streamactors.broker import Cluster
 from streamactors.kafka import Consumer, Subscriptions
-from streamactors.kafka.consumer_messages import TakeSnapshot
 from streamactors.kafka.errors import CommitFailed
+from streamactors.kafka.reading.messages import TakeSnapshot
 from streamactors.testing import TestSink
 from tests.broker.wire import WireClient
 

@@ -7,7 +7,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamactors.kafka.offsets import OffsetTracker
+from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.subscriptions import TopicPartition
 
 KEY = TopicPartition("t", 0)

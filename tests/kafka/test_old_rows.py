@@ -11,7 +11,8 @@ from confluent_kafka import TopicPartition
 from streamactors import Keep, Sink, Source
 from streamactors.broker import Cluster
 from streamactors.kafka import through_topic
-from streamactors.kafka.client import Admin
+from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.settings import ClientSettings
 from streamactors.windows import Record
 from tests.kafka._windows import produce
 from tests.kafka.test_repartition import PARTITIONS, by_first_letter, given
@@ -39,7 +40,7 @@ def wait_for_retention(cluster, wait_for):
 
 
 def test_rows_under_new_keys_are_kept_until_they_are_read(cluster, settings, system, read_all, wait_for_retention):
-    Admin(cluster.bootstrap_servers).create("old", PARTITIONS, 1, {"retention.ms": "-1"})
+    Admin(ClientSettings(cluster.bootstrap_servers)).create("old", PARTITIONS, 1, {"retention.ms": "-1"})
     produce(cluster, "old", given(), PARTITIONS)
     control, done = by_first_letter(settings, "old").to_mat(Sink.to_list(), Keep.both).run(system)
     assert {row.key: row.value for row in done.result(60)} == Counter(key[0] for _, key, _ in given())

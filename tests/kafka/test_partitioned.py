@@ -288,7 +288,7 @@ def test_K_13_a_flow_inside_that_hides_its_elements_is_an_error_that_names_it(se
 
     topic = topic_with("hidden", [b"x"], 1)
     source = Consumer.partitioned_source(settings, Subscriptions.topics(topic))
-    error = merged(source, through=Flow.rx(rx.buffer_with_count(3))).run_with(Sink.ignore(), system).exception(60)
+    error = merged(source, through=Flow.rx(rx.group_by(len))).run_with(Sink.ignore(), system).exception(60)
     assert isinstance(error, BuildError)
     assert "holds=False" in str(error)
 
@@ -296,7 +296,7 @@ def test_K_13_a_flow_inside_that_hides_its_elements_is_an_error_that_names_it(se
 def test_K_13_sources_sent_several_ways_before_they_are_opened_are_refused(settings):
     source = Consumer.partitioned_source(settings, Subscriptions.topics("x"))
     split = source.divert_to(Sink.ignore(), lambda pair: pair[0].partition > 3)
-    with pytest.raises(BuildError, match=r"'partition' sends these several ways.*behind flat_map_merge"):
+    with pytest.raises(BuildError, match=r"'divert_to' splits these sources.*behind flat_map_merge"):
         merged(split).run_with(Sink.ignore())
     tapped = source.wire_tap(Sink.ignore())
     assert merged(tapped).to(Sink.ignore()).to_mermaid(), "a tap is no way for marks"

@@ -13,7 +13,7 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
-from streamactors.kafka.client_consumer import StreamConsumer
+from streamactors.kafka.client.consumer import StreamConsumer
 from tests.kafka._partitioned import merged
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer as BareConsumer
 
+from streamactors.kafka.client.connection import Connection
 from streamactors.kafka.errors import NoBroker
-from streamactors.kafka.preflight import known_topics
 
 
 class SilentUntil:
@@ -55,19 +55,36 @@ class SilentUntil:
             each.close()
 
 
+class Watched(Connection):
+    """Calls `look` whenever the connection looks for a complaint of librdkafka."""
+
+    look = staticmethod(lambda complaint: complaint)
+    _said = ""
+
+    @property
+    def complaint(self):
+        return self.look(self._said)
+
+    @complaint.setter
+    def complaint(self, said):
+        self._said = said
+
+
 def test_a_broker_that_is_busy_for_longer_than_the_preflight_is_waited_for(cluster, settings):
     cluster.create_topic("there")
     silent = SilentUntil(cluster.bootstrap_servers)
-    client = BareConsumer({"bootstrap.servers": silent.address, "group.id": "preflight"})
+    connection = Watched(replace(settings, bootstrap_servers=silent.address, preflight_timeout_ms=100))
+    client = connection.make(BareConsumer, {"bootstrap.servers": silent.address, "group.id": "preflight"})
     looked = []
 
-    def complaint():
+    def look(_):
         looked.append(True)
         silent.go.set()  # the time for a refusal is over by now
         return ""
 
+    connection.look = look
     try:
-        assert "there" in known_topics(client, replace(settings, preflight_timeout_ms=100), complaint)
+        assert "there" in connection.known_topics(client)
         assert looked
     finally:
         client.close()
@@ -75,15 +92,16 @@ def test_a_broker_that_is_busy_for_longer_than_the_preflight_is_waited_for(clust
 
 
 def test_a_broker_that_refuses_has_the_preflight_and_no_more(settings):
-    client = BareConsumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "preflight", "log_level": 0})
+    connection = Watched(replace(settings, bootstrap_servers="127.0.0.1:1", preflight_timeout_ms=100))
+    client = connection.make(BareConsumer, {"bootstrap.servers": "127.0.0.1:1", "group.id": "preflight"})
     looked = []
 
-    def complaint():
+    def look(_):
         looked.append(True)
-        return "Connection refused"
+        return "Connect to 127.0.0.1:1 failed: Connection refused"
 
-    nobody = replace(settings, bootstrap_servers="127.0.0.1:1", preflight_timeout_ms=100)
-    with pytest.raises(NoBroker, match=r"no broker at 127.0.0.1:1 \(Connection refused\); start one with"):
-        known_topics(client, nobody, complaint)
+    connection.look = look
+    with pytest.raises(NoBroker, match=r"no broker at 127.0.0.1:1 \(connection refused for 0\.\d s\); start one with"):
+        connection.known_topics(client)
     assert len(looked) == 2, "once after the only wait, once for the sentence"
     client.close()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
+import confluent_kafka as ck
 import pytest
 
 from streamactors import FlowWithContext, Keep, Sink, Source
 from streamactors.engine.supervision import resuming
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Producer, ProducerMessage, ProducerRecord, ProducerSettings, Subscriptions
-from streamactors.kafka.errors import NoBroker, RecordError
+from streamactors.kafka.client.producer import StreamProducer
+from streamactors.kafka.errors import NoBroker, ProducerFailed, RecordError
 
 
 def test_a_plain_sink_is_done_when_everything_is_acknowledged(cluster, producer_settings, system, read_all):
@@ -219,3 +223,59 @@ def test_what_librdkafka_cannot_take_is_told_with_its_topic_and_type(cluster, sy
     ):
         with pytest.raises(RecordError, match=f"topic {record.topic}: .*{said}"):
             graph.run(system).result(60)
+
+
+# ── fatal errors: librdkafka raises them in whatever call serves callbacks at that moment ──────────────────────────────
+
+
+@pytest.mark.parametrize("serves", ["the stage", "a flush"])
+def test_a_fenced_producer_fails_in_the_terms_of_this_package_whoever_serves_its_reports(cluster, wait_for, serves):
+    """A second producer takes over -> the first one's next record is refused -> the stage, not the commit, serves the callback."""
+    topic = f"fenced-{serves.split()[-1]}"
+    cluster.create_topic(topic, partitions=1)
+    settings = ProducerSettings(cluster.bootstrap_servers, transactional_id=topic)
+    first, second = StreamProducer(settings), StreamProducer(settings)
+    try:
+        first.start().result(30)
+        first.call(first.begin).result(30)
+        second.start().result(30)
+        first.send(ProducerRecord(topic, b"v"), {}.setdefault)
+        with pytest.raises(ProducerFailed, match="fenced by a newer instance"):
+            if serves == "a flush":
+                first.call(first.flush).result(30)
+            else:
+                wait_for(lambda: first.serve(first.wake) and False, 30)
+    finally:
+        first.close(drop=True).result(30)
+        second.close(drop=True).result(30)
+
+
+class Fenced:
+    """A client whose first poll raises a fatal error, and whose second one delivers its record."""
+
+    def __init__(self):
+        self.polls = 0
+        self.delivered = threading.Event()
+
+    def __len__(self):
+        return 0 if self.delivered.is_set() else 1
+
+    def poll(self, _):
+        self.polls += 1
+        if self.polls == 1:
+            raise ck.KafkaException(ck.KafkaError(ck.KafkaError._FENCED, "fenced", fatal=True))
+        self.delivered.set()
+        return 1
+
+    def purge(self, blocking):
+        pass
+
+
+def test_the_thread_of_a_producer_serves_reports_on_after_a_fatal_error(producer_settings):
+    producer = StreamProducer(producer_settings)
+    real, producer._client = producer._client, Fenced()
+    fenced = producer._client
+    producer.wake()
+    assert fenced.delivered.wait(30)
+    producer.close(drop=True).result(30)
+    assert len(real) == 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamactors import Keep, Sink
-from streamactors.engine.marks import Assigned, EndOfInput, Idle
-from streamactors.engine.sink import SinkLogic
+from streamactors.engine.island.sink import SinkLogic
+from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle
 from streamactors.engine.stage import SINK, GraphStage
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Serde, Subscriptions

@@ -12,15 +12,10 @@ from confluent_kafka import TopicPartition
 
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.broker import Cluster
-from streamactors.kafka import (
-    Consumer,
-    ConsumerSettings,
-    MetadataClient,
-    ProducerSettings,
-    Subscriptions,
-    topic_upkeep,
-)
-from streamactors.kafka.client import Admin
+from streamactors.kafka import Consumer, ConsumerSettings, MetadataClient, ProducerSettings, Subscriptions
+from streamactors.kafka.between import topic_upkeep
+from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.settings import ClientSettings
 from tests.kafka._windows import CLOSED, SECOND, produce, read, written
 
 PARTITIONS = 3
@@ -55,7 +50,7 @@ def test_one_new_key_of_several_partitions_is_one_count(cluster, settings, syste
     found = {row.key: row.value for row in done.result(60)}
     control.is_shutdown.result(30)
     assert found == Counter(key[0] for _, key, _ in given())
-    topics = {topic.name: topic.partitions for topic in Admin(cluster.bootstrap_servers).topics()}
+    topics = {topic.name: topic.partitions for topic in Admin(ClientSettings(cluster.bootstrap_servers)).topics()}
     assert topics[f"{settings.group_id}-letters-repartition"] == PARTITIONS
     assert topics[f"{settings.group_id}-letters-store-changelog"] == PARTITIONS
 
@@ -141,7 +136,7 @@ def test_what_was_read_and_done_is_deleted_from_the_topic(
     produce(cluster, "purged", rows, PARTITIONS)
     source = by_first_letter(settings, "purged", until=None)
     control, done = written(source, "purged-out", transactional).run(system)
-    admin = Admin(cluster.bootstrap_servers)
+    admin = Admin(ClientSettings(cluster.bootstrap_servers))
 
     def left():
         return [p.latest - p.earliest for p in admin.describe(topic).partitions]

@@ -7,15 +7,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streamactors.kafka.consumer_state import Delivery
-from streamactors.kafka.replayed_range import ReplayedRange
+from streamactors.kafka.reading.delivery import Delivery
+from streamactors.kafka.sources.replayed_range import ReplayedRange
 from streamactors.kafka.subscriptions import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class At(NamedTuple):
-    offset: int
+    """A message of librdkafka's, as far as a range looks at it."""
+
+    at: int
+
+    def offset(self) -> int:
+        return self.at
 
 
 def delivery(key: TopicPartition, *offsets: int, end: int | None = None) -> Delivery:
@@ -23,7 +28,7 @@ def delivery(key: TopicPartition, *offsets: int, end: int | None = None) -> Deli
 
 
 def shown(deliveries: list[Delivery]) -> list[tuple[int, list[int], int]]:
-    return [(d.key.partition, [record.offset for record in d.records], d.end) for d in deliveries]
+    return [(d.key.partition, [record.offset() for record in d.records], d.end) for d in deliveries]
 
 
 def test_a_partition_waits_at_its_end_for_the_others() -> None:
@@ -81,10 +86,10 @@ def test_any_interleaving_gives_the_range_first_and_then_everything_once(seed: i
         else:
             passed = replayed.at_end(None, key, 1)
         within = [d for d in passed if d.end <= until[d.key]]
-        out += [(d.key, record.offset) for d in within for record in d.records]
+        out += [(d.key, record.offset()) for d in within for record in d.records]
         if replayed.complete:
             completed_at = len(out)
-            out += [(d.key, record.offset) for d in passed[len(within) :] for record in d.records]
+            out += [(d.key, record.offset()) for d in passed[len(within) :] for record in d.records]
             assert passed[: len(within)] == within
     expected = {(key, offset) for key in keys for offset in logs[key] if starts[key] <= offset < until[key]}
     assert set(out[:completed_at]) == expected or completed_at == 0 == len(expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streamactors.kafka import CommitterSettings, ConsumerSettings, ProducerSettings
 
 PRODUCER = ProducerSettings("localhost:1")
@@ -37,3 +39,33 @@ def test_other_clients_of_the_same_user_get_what_lets_them_in_also_from_the_envi
     monkeypatch.setenv("STREAMACTORS_KAFKA_BOOTSTRAP_SERVERS", "other:1")
     assert given.security() == {"sasl.username": "ann", "security.protocol": "SASL_SSL"}
     assert given.address() == {"bootstrap.servers": "other:1", **given.security()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "oauth_cb",
+        "enable.sasl.oauthbearer.unsecure.jwt",
+        "enable.ssl.certificate.verification",
+        "https.ca.location",
+        "client.dns.lookup",
+        "broker.address.family",
+    ],
+)
+def test_other_clients_of_the_same_user_get_its_callbacks_and_its_way_to_the_broker(name: str) -> None:
+    # a run with OAUTHBEARER logged in with its consumer, and its changelog's producer asked nobody for a token and failed
+    value = object()
+    assert ConsumerSettings("there:1", properties={name: value}).security() == {name: value}
+
+
+def test_a_client_beside_another_has_its_user_and_its_patience_and_nothing_else() -> None:
+    given = ConsumerSettings(
+        "there:1", "g", properties={"ssl.ca.location": "ca", "fetch.min.bytes": 5}, preflight_timeout_ms=7
+    )
+    producer, consumer = given.as_producer(), given.as_consumer("h")
+    assert producer == ProducerSettings("there:1", properties={"ssl.ca.location": "ca"}, preflight_timeout_ms=7)
+    assert (consumer.group_id, consumer.auto_offset_reset, dict(consumer.properties)) == (
+        "h",
+        "earliest",
+        {"ssl.ca.location": "ca"},
+    )

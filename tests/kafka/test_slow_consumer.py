@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from streamactors import ActorSystem, Sink
 from streamactors.broker import Cluster
 from streamactors.kafka import Consumer, ConsumerSettings, DrainingControl, Subscriptions
+from tests.own_process import own_process
 
 PARTITIONS = 100
 RECORD_BYTES = 5_000
@@ -66,6 +67,7 @@ def members(cluster) -> dict[str, int]:
     return {m.member_id: len(m.assignment.topic_partitions) for m in described.result(20).members}
 
 
+@own_process
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_slow_sink_behind_a_hundred_partitions(cluster, caplog):

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from streamactors import Keep, KillSwitches, Sink, Source
-from streamactors.engine.plan import plan_of
+from streamactors.engine.blueprint.plan import plan_of
 from streamactors.engine.supervision import Directive
 from streamactors.kafka import Committer, CommitterSettings, Consumer, ConsumerRecord, Subscriptions
-from streamactors.kafka.consumer_actor import _records_at_once
-from streamactors.kafka.source_stage import ConsumerSourceStage
+from streamactors.kafka.reading.polling import records_at_once
+from streamactors.kafka.sources.source_stage import ConsumerSourceStage
 
 VALUES = [b"%d" % i for i in range(2_000)]
 
@@ -121,12 +121,12 @@ def test_a_poll_makes_fewer_objects_than_bring_about_a_collection():
     before = gc.get_threshold()
     try:
         gc.set_threshold(700, 10, 10)
-        assert _records_at_once(500, 1) == 500
-        assert 2 * _records_at_once(500, 2) < 700
+        assert records_at_once(500, 1) == 500
+        assert 2 * records_at_once(500, 2) < 700
         gc.set_threshold(0)
-        assert _records_at_once(500, 2) == 500
+        assert records_at_once(500, 2) == 500
         gc.set_threshold(1)
-        assert _records_at_once(500, 2) == 1
+        assert records_at_once(500, 2) == 1
     finally:
         gc.set_threshold(*before)
 

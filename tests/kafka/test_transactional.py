@@ -21,8 +21,8 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
+from streamactors.kafka.between.repartition import ends_of
 from streamactors.kafka.errors import ProducerFailed
-from streamactors.kafka.repartition import ends_of
 from streamactors.kafka.subscriptions import TopicPartition
 
 

@@ -14,8 +14,8 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
-from streamactors.kafka.consumer_actor import ConsumerActor
 from streamactors.kafka.errors import ProducerFailed, RecordError
+from streamactors.kafka.reading.consumer_actor import ConsumerActor
 from tests.history import Outcome, Poll, Read, Send, Write, check
 from tests.kafka.test_rebalances import PARTITIONS, STRATEGIES
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamactors.spark.batch_state import BatchState, Phase
+from streamactors.spark.batch_state import PLENTY, BatchState, Phase
 from streamactors.spark.errors import CheckpointError
 
 
@@ -82,8 +82,8 @@ def test_a_batch_ends_only_where_the_other_sinks_of_the_run_have_been() -> None:
     for place in (1, 2):
         state.add(place, 1)
         state.mark(*mark_at(place))
-    assert state.cut(10, done_elsewhere=lambda mark: False) is None
-    assert (batch := state.cut(10, done_elsewhere=lambda mark: mark[1, "0/0"] <= (1, 1))) is not None
+    assert state.cut(10, others_behind=lambda mark: True) is None
+    assert (batch := state.cut(10, others_behind=lambda mark: mark[1, "0/0"] > (1, 1))) is not None
     assert batch.end == {"0/0": 1}
 
 
@@ -132,6 +132,114 @@ def test_a_mark_that_says_what_the_checkpoint_knows_is_done_at_once() -> None:
     assert state.mark(positions, mark) == mark
 
 
+def test_segments_that_fit_exactly_are_taken() -> None:
+    state = giving()
+    for place in (2, 4, 6):
+        state.add(place, 2)
+        state.mark(*mark_at(place))
+    assert (batch := state.cut(4)) is not None
+    assert (batch.rows, state.rows, state.retained_rows) == (4, 2, 6)
+
+
+def test_marks_with_no_row_between_them_end_one_segment() -> None:
+    state = giving()
+    state.add("a", 1)
+    state.mark({"0/0": 1}, {(1, "0/0"): (1, 1)})
+    state.mark({"0/0": 2, "0/1": 3}, {(1, "0/0"): (1, 2), (1, "0/1"): (1, 3)})
+    assert (batch := state.cut(10)) is not None
+    assert (batch.rows, batch.chunks, batch.end) == (1, ["a"], {"0/0": 2, "0/1": 3})
+    assert batch.mark == {(1, "0/0"): (1, 2), (1, "0/1"): (1, 3)}
+
+
+def test_a_mark_that_says_what_is_gathered_already_is_not_done_yet() -> None:
+    state = giving()
+    state.add("a", 1)
+    state.mark(*mark_at(1))
+    assert state.mark(*mark_at(1)) == {}, "a segment waits"
+    state.cut(10)
+    assert state.mark(*mark_at(1)) == {}, "Spark has the batch, its checkpoint does not"
+    state.acknowledge({"0/0": 1})
+    positions, mark = mark_at(1)
+    assert state.mark(positions, mark) == mark
+
+
+def test_an_empty_range_is_an_empty_batch_and_what_was_acknowledged_may_be_asked_again() -> None:
+    state = giving(start=3)
+    assert state.acknowledge({"0/0": 3}) == {}
+    empty = state.batch({"0/0": 3}, {"0/0": 3})
+    assert (empty.rows, empty.chunks, empty.start, empty.end) == (0, [], {"0/0": 3}, {"0/0": 3})
+
+
+def test_a_batch_of_another_range_is_an_error() -> None:
+    state = giving()
+    state.add("a", 1)
+    state.mark(*mark_at(1))
+    state.cut(10)
+    for start, end in (({"0/0": 0}, {"0/0": 2}), ({"0/0": 1}, {"0/0": 2})):
+        with pytest.raises(CheckpointError, match="not retained"):
+            state.batch(start, end)
+
+
+def test_room_is_what_is_missing_from_the_next_batch() -> None:
+    state = BatchState()
+    assert state.room(10) == 0, "Spark has not said where to begin"
+    state.begin({"0/0": 0})
+    assert state.room(10) == 10
+    state.add("a", 4)
+    assert state.room(10) == 6
+    state.mark(*mark_at(4))
+    state.add("b", 5)
+    assert state.room(10) == 1
+    state.add("c", 5)
+    assert state.room(10) == 0
+    state.cut(4)
+    state.mark(*mark_at(14))
+    assert state.room(10) == 0, "ten rows are gathered for the batch behind the one that Spark has"
+    assert state.room(11) == 1
+    state.end_of_input()
+    assert state.room(100) == 0
+
+
+def test_without_a_mark_to_cut_at_more_rows_may_come_than_a_batch_has() -> None:
+    state = giving()
+    state.add("a", 12)
+    assert state.room(10) == 12
+    state.mark(*mark_at(1))
+    assert state.room(10) == 0
+
+
+def test_a_repeated_batch_has_room_for_all_its_rows_and_nothing_more_comes_before_spark_has_it() -> None:
+    state = BatchState()
+    state.begin({"0/0": 0}, {"0/0": 5})
+    state.add("a", 3)
+    assert state.room(1) == PLENTY
+    state.mark(*mark_at(5))
+    assert state.room(10) == 10
+
+
+def test_a_repeated_batch_without_a_range_is_none() -> None:
+    state = BatchState()
+    state.begin({"0/0": 4}, {"0/0": 4})
+    assert state.phase is Phase.GIVING
+
+
+def test_the_sink_is_over_when_the_checkpoint_has_all_and_rows_behind_the_last_mark_are_dropped() -> None:
+    state = giving()
+    state.add("a", 2)
+    state.mark(*mark_at(2))
+    state.add("no mark covers it", 3)
+    assert state.retained_rows == 5
+    assert not state.over
+    state.end_of_input()
+    assert not state.over
+    state.cut(10)
+    assert state.retained_rows == 2
+    assert not state.over
+    state.acknowledge({"0/0": 2})
+    assert state.retained_rows == 0
+    assert state.over
+
+
 class Sink(RuleBasedStateMachine):
     """A stream of numbered rows against Spark: every row is in exactly one acknowledged batch, in order, whatever happens in between."""
 
@@ -141,7 +249,7 @@ class Sink(RuleBasedStateMachine):
         self.checkpoint = {"0/0": 0}
         self.written: list[int] = []
         self.sent = 0
-        self.marked = 0
+        self.marks = [0]
         self.max_rows = 5
 
     @initialize()
@@ -155,7 +263,7 @@ class Sink(RuleBasedStateMachine):
 
     @rule()
     def a_mark_comes(self) -> None:
-        self.marked = self.sent
+        self.marks.append(self.sent)
         self.state.mark(*mark_at(self.sent))
 
     @rule()
@@ -189,7 +297,8 @@ class Sink(RuleBasedStateMachine):
                 self.state.mark(*mark_at(row + 1))
             assert self.state.batch(self.checkpoint, end).rows == rows
             start = end["0/0"]
-        self.sent = self.marked = start
+        self.sent = start
+        self.marks = [start]
 
     @invariant()
     def every_row_once_in_order(self) -> None:
@@ -197,9 +306,14 @@ class Sink(RuleBasedStateMachine):
         assert self.checkpoint["0/0"] == len(self.written)
 
     @invariant()
-    def a_batch_is_no_larger_than_told(self) -> None:
+    def a_batch_is_no_larger_than_told_unless_no_mark_lies_within(self) -> None:
         given = self.state.given
-        assert given is None or given.rows <= self.max_rows or len(given.chunks) >= 1
+        if given is not None and given.rows > self.max_rows:
+            assert not any(given.start["0/0"] < mark < given.end["0/0"] for mark in self.marks)
+
+    @invariant()
+    def every_row_is_retained_until_it_is_acknowledged(self) -> None:
+        assert self.state.retained_rows == self.sent - self.state.position["0/0"]
 
 
 TestSink = Sink.TestCase

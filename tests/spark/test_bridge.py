@@ -222,4 +222,6 @@ def test_the_reader_needs_no_other_part_of_this_package() -> None:
         text=True,
         check=True,
     ).stdout
-    assert said.strip() == "['streamactors', 'streamactors.spark', 'streamactors.spark.reader'] False False"
+    assert said.strip() == (
+        "['streamactors', 'streamactors.lazy_names', 'streamactors.spark', 'streamactors.spark.reader'] False False"
+    )

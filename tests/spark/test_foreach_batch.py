@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamactors import Keep, Source
+from streamactors import Flow, Keep, Sink, Source
 from streamactors.spark import RowError, SparkSink, SparkStreamQuery
 from streamactors.spark.files import absolute
 
@@ -44,6 +44,44 @@ def test_a_second_run_of_the_same_snippet_goes_on_behind_the_checkpoint(spark: A
     assert snippet(130).await_termination(END_S)
     assert sorted(row[0] for _, rows in written[before:] for row in rows) == list(range(100, 130))
     assert [epoch for epoch, _ in written] == list(range(len(written)))
+
+
+def test_a_side_sink_that_fails_late_ends_the_query_and_its_element_comes_again(spark: Any, tmp_path: Path) -> None:
+    """The side's failure came when `also_to` had completed, and the query waited for ever for the side to be done."""
+    written: Written = []
+    seen: list[int] = []
+
+    def graph(fails: bool) -> SparkStreamQuery:
+        def see(row: Any) -> None:
+            if fails and row == (19,):
+                raise LookupError(row)
+            seen.append(row[0])
+
+        side = Flow.map(lambda row: row).async_boundary().map(see).to(Sink.ignore())
+        sink = SparkSink.foreach_batch(spark, collect(written), "n long", tmp_path / "ck")
+        return run(Source.range(0, 20).map(lambda n: (n,)).max_chunk(5).also_to(side), sink)
+
+    with pytest.raises(LookupError):
+        graph(fails=True).await_termination(END_S)
+    assert (19,) not in [row for _, rows in written for row in rows]
+    assert graph(fails=False).await_termination(END_S)
+    assert sorted(row[0] for _, rows in written for row in rows) == list(range(20))
+    assert set(seen) == set(range(20))
+
+
+def test_a_function_that_declares_query_id_gets_the_id_that_the_checkpoint_keeps(spark: Any, tmp_path: Path) -> None:
+    ids: list[str] = []
+
+    def write(df: Any, epoch: int, *, query_id: str) -> None:
+        ids.append(query_id)
+
+    sink = SparkSink.foreach_batch(spark, write, "n long", tmp_path / "ck")
+    for n in (3, 6):
+        query = run(Source.from_iterable([(i,) for i in range(n)]), sink)
+        assert query.await_termination(END_S)
+        assert query.exception() is None
+    assert len(ids) >= 2
+    assert set(ids) == {query.id}
 
 
 def test_the_users_error_is_the_querys_and_a_restart_resumes_at_that_batch(spark: Any, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_merge_is_refused(sink: Sink[Any, Any]) -> None:
     ids=["queue", "tick", "iterator", "repeat"],
 )
 def test_a_source_that_cannot_be_read_again_is_refused(sink: Sink[Any, Any], source: Source[Any, Any]) -> None:
-    with pytest.raises(BuildError, match="cannot be read again; write it to a topic"):
+    with pytest.raises(BuildError, match="cannot be replayed; write it to a topic"):
         source.to(sink).run()
 
 
@@ -66,7 +66,7 @@ def test_a_source_that_cannot_be_read_again_is_refused(sink: Sink[Any, Any], sou
 def test_a_source_that_is_made_anew_within_the_run_is_refused(sink: Sink[Any, Any], of: Source[Any, Any]) -> None:
     """Spark's checkpoint says where a run begins; elements of the first instance may still be on their way when the second begins."""
     source = RestartSource.on_failures_with_backoff(RestartSettings("1ms", "2ms"), lambda: of)
-    with pytest.raises(BuildError, match=r"'restart_source' makes its source anew .* run the whole graph again"):
+    with pytest.raises(BuildError, match=r"'restart_source' creates its source again .* run the whole graph again"):
         source.async_boundary().to(sink).run()
 
 
@@ -97,7 +97,8 @@ def test_a_source_whose_offsets_somebody_else_keeps_is_refused(sink: Sink[Any, A
     ("arguments", "said"),
     [
         ({"fn": 5}, "expects a function"),
-        ({"schema": "n lng"}, "schema 'n lng'"),
+        ({"schema": "n lng"}, r"schema 'n lng': \[UNSUPPORTED_DATATYPE\]"),
+        ({"schema": "n long,, k"}, r"schema 'n long,, k': \[PARSE_SYNTAX_ERROR\] \S+"),
         ({"schema": ""}, "schema"),
         ({"schema": "n long, n int"}, "twice"),
         ({"schema": 5}, "schema must be DDL"),

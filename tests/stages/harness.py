@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.attributes import NONE, Attributes
-from streamactors.engine.blueprint import Joined, Module, StageModule, keep_both, keep_left
-from streamactors.engine.causes import NO_MORE_ELEMENTS
-from streamactors.engine.connection import Connection
+from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_both, keep_left
+from streamactors.engine.island.causes import NO_MORE_ELEMENTS
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.materializer import materialize
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks import EXACT, Idle
-from streamactors.engine.run import materialize
+from streamactors.engine.marks.marks import EXACT, Idle
 from streamactors.engine.stage import NOT_USED, SINK, SOURCE, GraphStage
 from streamactors.errors import ProtocolError
 

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.attributes import NONE, Attributes
+from streamactors.engine.blueprint.attributes import NONE, Attributes
 from streamactors.engine.stage import GraphStage
 from streamactors.engine.supervision import resuming
 from streamactors.errors import NoSuchElement

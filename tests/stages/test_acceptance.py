@@ -10,22 +10,24 @@ from typing import Any
 import pytest
 
 from streamactors import Flow, Keep
-from streamactors.engine.attributes import Attributes
-from streamactors.engine.causes import NonFailureCancellation
-from streamactors.engine.run import materialize
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.island.causes import NonFailureCancellation
+from streamactors.engine.island.materializer import materialize
 from streamactors.engine.supervision import resuming
 from streamactors.errors import BufferOverflow, RateExceeded
-from streamactors.stages.async_ import MapAsync, MapAsyncPartitioned
-from streamactors.stages.buffer import Buffer
-from streamactors.stages.filter import TakeWhile
-from streamactors.stages.fold import Scan
-from streamactors.stages.iterables import Range
-from streamactors.stages.limit import Drop, Limit, ZipWithIndex
-from streamactors.stages.rate import Batch, Conflate, ConflateWithSeed
-from streamactors.stages.sinks import ToList
-from streamactors.stages.throttle import Throttle
-from streamactors.stages.transform import Filter, Map
-from streamactors.stages.watching import Log, WatchTermination
+from streamactors.stages.asynchronous.map_async import MapAsync
+from streamactors.stages.asynchronous.partitioned import MapAsyncPartitioned
+from streamactors.stages.fold.fold import Scan
+from streamactors.stages.limit.counting import Drop, Limit
+from streamactors.stages.limit.predicates import TakeWhile
+from streamactors.stages.rate.buffer import Buffer
+from streamactors.stages.rate.conflate import Batch, Conflate, ConflateWithSeed
+from streamactors.stages.rate.throttle import Throttle
+from streamactors.stages.sinks.values import ToList
+from streamactors.stages.sources.iterables import Range
+from streamactors.stages.transform.mapping import Filter, Map
+from streamactors.stages.transform.zip_with_index import ZipWithIndex
+from streamactors.stages.watching.watching import Log, WatchTermination
 from streamactors.testing import TestSink, TestSource
 from tests.engine.graphs import chain
 from tests.stages.harness import Bench

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from streamactors import Keep, Sink, Source
-from streamactors.actors.actor_cell import watch_actor
 from streamactors.actors.messages import Actor, ActorExitRequest
+from streamactors.actors.running_actor import watch_actor
 from streamactors.actors.supervision import ActorTerminated
 from streamactors.errors import ActorError, BufferOverflow, StreamError
-from streamactors.stages.actor_ref import StreamCompleted, StreamFailed
+from streamactors.stages.sources.actor_ref import StreamCompleted, StreamFailed
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 from tests.actors.eventually import eventually
 
@@ -21,7 +21,7 @@ def fed(system, source):
 
 
 class Listener(Actor):
-    """Writes down what it hears and answers when it is told to."""
+    """Records its messages, and answers on request."""
 
     def __init__(self, answer="ack", silent=False):
         super().__init__()

@@ -10,7 +10,7 @@ import pytest
 
 from streamactors import Keep, Sink, Source
 from streamactors.errors import AbruptTermination
-from streamactors.stages.tick import Cancellable
+from streamactors.stages.sources.tick import Cancellable
 from streamactors.testing import TestSink, assert_all_stages_stopped
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
@@ -105,7 +105,7 @@ def test_future_source_fails_with_its_future_or_with_what_is_no_source(actor_sys
 def test_a_source_that_never_comes_leaves_its_value_failed_when_cancelled(actor_system):
     value, sink = probe(actor_system, Source.future_source(concurrent.futures.Future()))
     sink.ensure_subscription().cancel()
-    with pytest.raises(AbruptTermination, match="before there was a source"):
+    with pytest.raises(AbruptTermination, match="before its inner source was known"):
         value.result(5)
 
 

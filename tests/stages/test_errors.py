@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.engine.blueprint import StageModule
-from streamactors.engine.run import materialize
+from streamactors.engine.blueprint.modules import StageModule
+from streamactors.engine.island.materializer import materialize
 from streamactors.errors import BuildError
-from streamactors.stages.errors import MapError, OnErrorComplete, Recover, RecoverWith, RecoverWithRetries
-from streamactors.stages.iterables import FromIterable
-from streamactors.stages.sinks import ToList
-from streamactors.stages.transform import Map
+from streamactors.stages.errors.recovering import MapError, OnErrorComplete, Recover, RecoverWith, RecoverWithRetries
+from streamactors.stages.sinks.values import ToList
+from streamactors.stages.sources.iterables import FromIterable
+from streamactors.stages.transform.mapping import Map
 from tests.engine.graphs import chain
 from tests.stages.harness import Bench
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamactors import Keep, Sink, Source
-from streamactors.engine.causes import NO_MORE_ELEMENTS
+from streamactors.engine.island.causes import NO_MORE_ELEMENTS
 from streamactors.errors import BuildError
 from streamactors.testing import TestSink, TestSource
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
@@ -169,6 +170,16 @@ def test_merge_that_completes_eagerly_ends_with_the_first_input(system):
     first.send_complete()
     sink.expect_complete()
     second.expect_cancellation()
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_merge_emits_what_waits_in_the_order_of_its_arrival(order, system):
+    *sources, sink = fan_in(Merge(3), system, inlets=3)
+    for i in order:
+        sources[i].send_next(i)
+    for element in order:
+        sink.request(1)
+        assert sink.expect_next() == element
 
 
 def test_merge_is_fair_to_an_input_beside_one_that_is_always_ready(system):

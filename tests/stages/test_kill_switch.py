@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamactors import Flow, GraphDSL, Keep, KillSwitches, Sink, Source
-from streamactors.engine.causes import NonFailureCancellation
+from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.errors import BuildError
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 

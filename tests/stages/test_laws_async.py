@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamactors.actors.messages import Actor
-from streamactors.stages.async_ import Ask, MapAsync, MapAsyncPartitioned, MapAsyncUnordered
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.supervision import resuming
+from streamactors.stages.asynchronous.asking import Ask
+from streamactors.stages.asynchronous.map_async import MapAsync, MapAsyncUnordered
+from streamactors.stages.asynchronous.partitioned import MapAsyncPartitioned
+from tests.stages.harness import Bench
 from tests.stages.laws import RUNS, Case, Hook, check_resume, check_run
 from tests.stages.test_laws_simple import SLOW_OK, tapped
 
@@ -109,3 +114,56 @@ def test_ask_keeps_the_laws(timeless, run):
         from streamactors.actors.messages import ActorExitRequest
 
         actor.tell(ActorExitRequest())
+
+
+@pytest.mark.parametrize("name", ["unordered_coroutine", "unordered_plain"])
+@settings(max_examples=15, deadline=None, suppress_health_check=SLOW_OK)
+@given(n=st.integers(1, 12), at=st.sets(st.integers(0, 11), max_size=12))
+def test_a_call_that_supervision_drops_leaves_no_result_in_any_order(timeless, name, n, at):
+    def hook(element: int) -> None:
+        if element in at:
+            raise ValueError(f"at {element}")
+
+    with Bench(timeless, CASES[name].make(hook), Attributes(decider=resuming)) as bench:
+        bench.request(n + 1)
+        for element in range(n):  # one call at a time could be dropped and never free its place
+            bench.send(element)
+            bench.mark()
+        bench.advance(100)
+        assert sorted(bench.received) == [(x,) for x in range(n) if x not in at]
+        assert bench.marks[-1] == n, "a dropped element is done: the mark behind it passes"
+        bench.complete()
+        assert bench.end == "completed"
+
+
+def test_an_element_whose_key_raises_is_dropped_without_a_result(timeless):
+    def key(x: int) -> int:
+        if x == 1:
+            raise ValueError("no key")
+        return x
+
+    with Bench(timeless, MapAsyncPartitioned(2, key, str), Attributes(decider=resuming)) as bench:
+        bench.request(10)
+        bench.send(0, 1, 2, 3)
+        bench.complete()
+        assert bench.received == ["0", "2", "3"]
+        assert bench.end == "completed"
+
+
+def test_a_key_that_raises_stops_the_stream_behind_the_results_before_it(timeless):
+    def key(x: int) -> Any:
+        return [] if x == 2 else x  # a list has no hash
+
+    with Bench(timeless, MapAsyncPartitioned(1, key, str)) as bench:
+        bench.request(10)
+        bench.send(0, 1, 2)
+        assert bench.received == ["0", "1"]
+        assert isinstance(bench.end, TypeError)
+
+
+def test_a_result_of_none_is_an_element(timeless):
+    for stage in (MapAsync(2, lambda x: None), MapAsyncUnordered(2, lambda x: None)):
+        with Bench(timeless, stage) as bench:
+            bench.request(5)
+            bench.send(1, 2)
+            assert bench.received == [None, None]

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamactors import Flow, RestartSettings
-from streamactors.stages.identity import Identity
-from streamactors.stages.kill_switch import KillSwitch, KillSwitchStage
-from streamactors.stages.restart import RestartingFlow
+from streamactors.stages.bases.passing import Identity
+from streamactors.stages.control.kill_switch import KillSwitch, KillSwitchStage
+from streamactors.stages.control.restart import RestartingFlow
 from tests.stages.harness import Bench
 from tests.stages.laws import RUNS, Case, check_run, perform
 

@@ -9,13 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamactors.stages.buffer import Buffer, Detach
-from streamactors.stages.delay import Delay
-from streamactors.stages.extrapolating import Expand, Extrapolate
-from streamactors.stages.rate import Batch, BatchWeighted, ConflateWithSeed
-from streamactors.stages.throttle import Throttle
-from streamactors.stages.timed import DropWithin, GroupedWithin, InitialDelay, TakeWithin
-from streamactors.stages.timeouts import BackpressureTimeout, CompletionTimeout, IdleTimeout, InitialTimeout, KeepAlive
+from streamactors.stages.fold.grouped_within import GroupedWithin
+from streamactors.stages.limit.within import DropWithin, TakeWithin
+from streamactors.stages.rate.buffer import Buffer, Detach
+from streamactors.stages.rate.conflate import Batch, BatchWeighted, ConflateWithSeed
+from streamactors.stages.rate.extrapolating import Expand, Extrapolate
+from streamactors.stages.rate.throttle import Throttle
+from streamactors.stages.timing.delay import Delay, InitialDelay
+from streamactors.stages.timing.timeouts import (
+    BackpressureTimeout,
+    CompletionTimeout,
+    IdleTimeout,
+    InitialTimeout,
+    KeepAlive,
+)
 from tests.stages.laws import RUNS, Case, Hook, check_run, check_user_error
 from tests.stages.test_laws_simple import SLOW_OK, tapped, windows
 

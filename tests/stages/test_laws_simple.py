@@ -8,17 +8,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamactors.engine.attributes import NONE
-from streamactors.engine.fusing import FusedFlow
-from streamactors.engine.marks import EXACT_MEMORY
-from streamactors.stages.errors import MapError, Recover
-from streamactors.stages.expanding import Intersperse, MapChunks, MapConcat
-from streamactors.stages.filter import DropRepeated, DropWhile, TakeUntil, TakeWhile
-from streamactors.stages.fold import Fold, Reduce, Scan, StatefulMap
-from streamactors.stages.grouping import Grouped, Sliding
-from streamactors.stages.limit import Drop, Limit, LimitWeighted, Take, ZipWithIndex
-from streamactors.stages.transform import Collect, Filter, FilterNot, Map
-from streamactors.stages.watching import Log, WatchTermination
+from streamactors.engine.blueprint.attributes import NONE
+from streamactors.engine.fusing.flow import FusedFlow
+from streamactors.engine.marks.marks import EXACT_MEMORY
+from streamactors.stages.errors.recovering import MapError, Recover
+from streamactors.stages.fold.fold import Fold, Reduce, Scan, StatefulMap
+from streamactors.stages.fold.grouping import Grouped, Sliding
+from streamactors.stages.limit.counting import Drop, Limit, LimitWeighted, Take
+from streamactors.stages.limit.predicates import DropRepeated, DropWhile, TakeUntil, TakeWhile
+from streamactors.stages.transform.expanding import Intersperse, MapChunks, MapConcat
+from streamactors.stages.transform.mapping import Collect, Filter, FilterNot, Map
+from streamactors.stages.transform.zip_with_index import ZipWithIndex
+from streamactors.stages.watching.watching import Log, WatchTermination
 from tests.stages.laws import Case, Hook, check_resume, check_run, check_user_error
 
 SLOW_OK = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

@@ -8,7 +8,15 @@ import pytest
 
 from streamactors import Flow, Keep, OverflowStrategy, Sink, Source
 from streamactors.errors import AbruptTermination, BufferOverflow, NoSuchElement
-from streamactors.stages.queue_results import DROPPED, ENQUEUED, QUEUE_CLOSED, Dropped, Enqueued, Failure, QueueClosed
+from streamactors.stages.sources.queue_results import (
+    DROPPED,
+    ENQUEUED,
+    QUEUE_CLOSED,
+    Dropped,
+    Enqueued,
+    Failure,
+    QueueClosed,
+)
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest

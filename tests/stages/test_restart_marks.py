@@ -15,7 +15,7 @@ from streamactors import (
     Source,
     Stage,
 )
-from streamactors.engine.marks import EndOfInput, Needs
+from streamactors.engine.marks.marks import EndOfInput, Needs
 from streamactors.engine.stage import SINK
 from streamactors.errors import BuildError
 from tests.stages.restarting import QUICK, Factory, start, virtual_time  # noqa: F401
@@ -31,7 +31,7 @@ from tests.stages.restarting import QUICK, Factory, start, virtual_time  # noqa:
 )
 def test_K_20_a_run_that_reads_marks_refuses_flows_and_sinks_that_restart(actor_system, graph):
     graph(Source.range(3)).run(actor_system)
-    with pytest.raises(BuildError, match=r"stage 'restart_(flow|sink)' loses what is inside.*RestartSource"):
+    with pytest.raises(BuildError, match=r"stage 'restart_(flow|sink)' loses the elements inside.*RestartSource"):
         graph(Source.range(3).with_replay(on_done=print)).run(actor_system)
 
 
@@ -154,4 +154,4 @@ def test_a_source_that_reads_marks_is_refused_where_nobody_can_follow_it(actor_s
         Source.lazy_source(lambda: inner),
     ):
         error = start(actor_system, source).expect_subscription_and_error(BuildError)
-        assert "put it into a RestartSource, or run it apart" in str(error)
+        assert "put it into a RestartSource, or run it in a graph of its own" in str(error)

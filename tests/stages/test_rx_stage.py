@@ -13,17 +13,17 @@ from reactivex.subject import Subject
 
 from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
-from streamactors.engine.blueprint import StageModule
-from streamactors.engine.element import GraphStageLogic
-from streamactors.engine.marks import EXACT, EXACT_MEMORY, OPAQUE
-from streamactors.engine.run import materialize
+from streamactors.engine.blueprint.modules import StageModule
+from streamactors.engine.element.graph_stage_logic import GraphStageLogic
+from streamactors.engine.island.materializer import materialize
+from streamactors.engine.marks.marks import EXACT, EXACT_MEMORY, OPAQUE
 from streamactors.engine.stage import Stage
 from streamactors.errors import BufferOverflow, BuildError, StageFailed
-from streamactors.stages.iterables import FromIterable, Range
 from streamactors.stages.rx.from_observable import FromObservable
 from streamactors.stages.rx.pipeline import Rx
 from streamactors.stages.rx.to_observer import ToObserver, as_observable
-from streamactors.stages.transform import Map
+from streamactors.stages.sources.iterables import FromIterable, Range
+from streamactors.stages.transform.mapping import Map
 from tests.engine.graphs import Collect, chain
 
 
@@ -232,8 +232,8 @@ def test_results_from_a_foreign_thread_are_brought_over_to_the_island(system):
 def test_marks_pass_pipelines_that_hold_nothing_and_stop_at_others():
     assert Rx(ops.map(str), ops.filter(bool)).handling == EXACT
     assert Rx(ops.pairwise(), ops.distinct_until_changed()).handling == EXACT_MEMORY
-    assert Rx(ops.flat_map(reactivex.of)).handling == OPAQUE
-    assert Rx(ops.buffer_with_count(3)).handling == OPAQUE
+    assert Rx(ops.group_by(abs)).handling == OPAQUE
+    assert Rx(ops.observe_on(NewThreadScheduler())).handling == OPAQUE
     assert Rx(ops.map(str), ops.flat_map(reactivex.of), holds=False).handling.passes
     assert Rx(ops.map(str), holds=True).handling == OPAQUE
     assert Rx(lambda source: source).handling == OPAQUE

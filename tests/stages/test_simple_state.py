@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.engine.attributes import Attributes
+from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.supervision import restarting, resuming
 from streamactors.errors import NoSuchElement, StreamLimitReached
-from streamactors.stages.buffer import Detach
-from streamactors.stages.extrapolating import Expand, Extrapolate
-from streamactors.stages.filter import DropRepeated, DropWhile
-from streamactors.stages.fold import Fold, Reduce, Scan, StatefulMap
-from streamactors.stages.limit import Limit, LimitWeighted
-from streamactors.stages.rate import Batch, BatchWeighted, Conflate
+from streamactors.stages.fold.fold import Fold, Reduce, Scan, StatefulMap
+from streamactors.stages.limit.counting import Limit, LimitWeighted
+from streamactors.stages.limit.predicates import DropRepeated, DropWhile
+from streamactors.stages.rate.buffer import Detach
+from streamactors.stages.rate.conflate import Batch, BatchWeighted, Conflate
+from streamactors.stages.rate.extrapolating import Expand, Extrapolate
 from tests.stages.harness import Bench
 
 RESUME = Attributes(decider=resuming)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamactors import ActorSystem, Balance, Keep, Sink, Source
-from streamactors.engine.causes import NonFailureCancellation
+from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.supervision import restarting, resuming
 from streamactors.errors import AbruptTermination, NoSuchElement
 from streamactors.testing import TestSource, assert_all_stages_stopped

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from streamactors import Flow, Sink, Source
 from streamactors.engine.supervision import Directive, restarting, resuming
+from streamactors.errors import FramingError
 from streamactors.testing import TestSink, assert_all_stages_stopped
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
@@ -97,7 +98,7 @@ def test_lines_of_a_file(actor_system, tmp_path):
     with pytest.raises(FileNotFoundError):
         elements(actor_system, Source.from_lines(tmp_path / "none"))
     path.write_bytes(b"ok\n\xff")
-    with pytest.raises(UnicodeDecodeError):
+    with pytest.raises(FramingError, match=r"lines\.txt, line 2: the bytes are no utf-8 text"):
         elements(actor_system, Source.from_lines(path))
 
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.engine.marks import EXACT, EXACT_MEMORY
-from streamactors.errors import StreamTimeout
-from streamactors.stages.buffer import Buffer
-from streamactors.stages.delay import Delay
-from streamactors.stages.throttle import Throttle
-from streamactors.stages.timed import DropWithin, GroupedWithin, InitialDelay, TakeWithin
-from streamactors.stages.timeouts import BackpressureTimeout, CompletionTimeout, IdleTimeout, InitialTimeout, KeepAlive
-from streamactors.stages.token_bucket import TokenBucket
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.marks.marks import BLURS_MEMORY, EXACT, EXACT_MEMORY
+from streamactors.engine.supervision import resuming
+from streamactors.errors import BuildError, RateExceeded, StreamTimeout
+from streamactors.stages.fold.grouped_within import GroupedWithin
+from streamactors.stages.limit.within import DropWithin, TakeWithin
+from streamactors.stages.rate.buffer import Buffer
+from streamactors.stages.rate.throttle import Throttle
+from streamactors.stages.rate.token_bucket import TokenBucket
+from streamactors.stages.timing.delay import Delay, InitialDelay
+from streamactors.stages.timing.timeouts import (
+    BackpressureTimeout,
+    CompletionTimeout,
+    IdleTimeout,
+    InitialTimeout,
+    KeepAlive,
+)
 from tests.stages.harness import Bench
 
 
@@ -140,7 +149,7 @@ def test_drop_within_passes_what_comes_once_the_time_is_over(timeless):
 
 
 def test_idle_timeout_counts_from_the_last_element(timeless):
-    with Bench(timeless, IdleTimeout(100)) as bench:
+    with Bench(timeless, IdleTimeout("100ms")) as bench:
         bench.request(10)
         bench.advance(90)
         bench.send(1)
@@ -155,19 +164,19 @@ def test_idle_timeout_counts_from_the_last_element(timeless):
 
 
 def test_initial_timeout_looks_at_the_first_element_only(timeless):
-    with Bench(timeless, InitialTimeout(100)) as bench:
+    with Bench(timeless, InitialTimeout("100ms")) as bench:
         bench.request(10)
         bench.send(1)
         bench.advance("1h")
         assert bench.end is None
-    with Bench(timeless, InitialTimeout(100)) as bench:
+    with Bench(timeless, InitialTimeout("100ms")) as bench:
         bench.request(1)
         bench.advance(100)
         assert isinstance(bench.end, StreamTimeout)
 
 
 def test_completion_timeout_does_not_care_for_elements(timeless):
-    with Bench(timeless, CompletionTimeout(100)) as bench:
+    with Bench(timeless, CompletionTimeout("100ms")) as bench:
         bench.request(10)
         bench.advance(99)
         bench.send(1)
@@ -177,7 +186,7 @@ def test_completion_timeout_does_not_care_for_elements(timeless):
 
 
 def test_backpressure_timeout_counts_from_the_element_that_used_up_the_demand(timeless):
-    with Bench(timeless, BackpressureTimeout(100)) as bench:
+    with Bench(timeless, BackpressureTimeout("100ms")) as bench:
         bench.advance(99)
         bench.request(1)
         bench.advance("1h")
@@ -187,7 +196,7 @@ def test_backpressure_timeout_counts_from_the_element_that_used_up_the_demand(ti
         assert bench.end is None
         bench.advance(1)
         assert isinstance(bench.end, StreamTimeout)
-    with Bench(timeless, BackpressureTimeout(100)) as bench:
+    with Bench(timeless, BackpressureTimeout("100ms")) as bench:
         bench.advance(100)
         assert isinstance(bench.end, StreamTimeout), "nobody ever asked"
 
@@ -265,6 +274,76 @@ def test_throttle_by_cost_waits_for_the_whole_cost_of_an_element(timeless):
         assert sorted(calls) == [1, 1, 5], "each element is asked for its cost once"
 
 
+def test_throttle_spends_the_tokens_of_costs_that_fit_and_saves_the_rest(timeless):
+    with Bench(timeless, Throttle(10, 100, burst=6, cost=lambda x: x)) as bench:
+        bench.request(10)
+        bench.send(2, 3, 2)
+        assert bench.received == [2, 3], "one of six tokens is left"
+        bench.advance(9)
+        assert bench.received == [2, 3]
+        bench.advance(1)
+        assert bench.received == [2, 3, 2], "one token was missing: 10 ms"
+        bench.advance(20)
+        bench.send(3)
+        assert bench.received == [2, 3, 2], "two tokens have come"
+        bench.advance(10)
+        assert bench.received == [2, 3, 2, 3]
+
+
+def test_an_element_without_cost_takes_no_token(timeless):
+    with Bench(timeless, Throttle(1, 100, burst=1, cost=lambda x: x)) as bench:
+        bench.request(10)
+        bench.send(0, 0, 1, 0, 1)
+        assert bench.received == [0, 0, 1, 0]
+        bench.advance(100)
+        assert bench.received == [0, 0, 1, 0, 1]
+
+
+def test_an_element_dearer_than_the_burst_waits_for_its_whole_cost_once(timeless):
+    calls = []
+    with Bench(timeless, Throttle(1, 10, burst=3, cost=lambda x: calls.append(x) or x)) as bench:
+        bench.request(10)
+        bench.send(10)
+        bench.advance(69)
+        assert bench.received == []
+        bench.advance(1)
+        assert bench.received == [10]
+        bench.send(1)
+        assert bench.received == [10], "no token is left of the ten"
+        bench.advance(10)
+        assert bench.received == [10, 1]
+        assert calls == [10, 1]
+
+
+def test_throttle_by_cost_in_enforcing_mode_fails_at_the_element_that_is_too_dear(timeless):
+    with Bench(timeless, Throttle(1, 100, burst=4, cost=lambda x: x, mode="enforcing")) as bench:
+        bench.request(10)
+        bench.send(1, 3)
+        bench.advance(200)
+        bench.send(2)
+        assert bench.received == [1, 3, 2]
+        bench.send(1)
+        assert isinstance(bench.end, RateExceeded)
+        assert "more than 1 per 100 ms (burst 4): the next element comes 100 ms too early" in str(bench.end)
+
+
+def test_a_negative_cost_is_an_error_of_its_element(timeless):
+    with Bench(timeless, Throttle(1, 100, cost=lambda x: x), Attributes(decider=resuming)) as bench:
+        bench.request(10)
+        bench.send(1, -1)
+        bench.advance(100)
+        bench.send(1)
+        assert bench.received == [1, 1]
+
+
+def test_the_automatic_burst_is_what_the_rate_gives_in_100_ms_and_at_least_one(timeless):
+    for stage, burst in ((Throttle(100, "1s"), 10), (Throttle(1, "1s"), 1), (Throttle(30, "1s"), 3)):
+        with Bench(timeless, stage) as bench:
+            bench.request(100)
+            bench.send(*range(50))
+            assert len(bench.received) == burst
+
+
 def test_a_failure_overtakes_what_throttle_and_delay_hold(timeless):
     for stage in (Throttle(1, "1s"), Delay("1s")):
         with Bench(timeless, stage) as bench:
@@ -300,3 +379,53 @@ def test_strategies_that_drop_say_that_they_remember():
     assert Buffer(1, "fail").handling == EXACT
     assert Buffer(1, "drop_head").handling == EXACT_MEMORY
     assert Delay(1, strategy="drop_new").handling == EXACT_MEMORY
+
+
+def test_operators_that_count_time_from_the_start_say_that_they_remember():
+    assert InitialDelay(1).handling == EXACT
+    assert TakeWithin(1).handling == DropWithin(1).handling == EXACT_MEMORY
+    assert GroupedWithin(1, 1).handling == BLURS_MEMORY
+
+
+def test_a_span_of_no_time_is_refused_and_an_initial_delay_of_none_is_not():
+    for make in (TakeWithin, DropWithin, lambda span: GroupedWithin(1, span)):
+        with pytest.raises(BuildError, match="span must be more than 0, got 0"):
+            make(0)
+    assert InitialDelay(0).label == "initial_delay"
+
+
+def test_an_initial_delay_of_none_asks_at_once(timeless):
+    with Bench(timeless, InitialDelay(0)) as bench:
+        bench.request(1)
+        bench.send(1)
+        assert bench.received == [1]
+
+
+def test_drop_within_goes_on_asking_while_it_drops_and_gives_each_later_element(timeless):
+    with Bench(timeless, DropWithin(100)) as bench:
+        bench.request(2)
+        for x in range(5):
+            bench.send(x)
+        assert bench.source.pushed == 5
+        bench.advance(100)
+        bench.send(5, 6, 7)
+        assert bench.received == [5, 6]
+
+
+def test_take_within_completes_by_itself_when_upstream_is_silent_and_there_is_no_demand(timeless):
+    with Bench(timeless, TakeWithin(50)) as bench:
+        bench.advance(50)
+        assert bench.end == "completed"
+
+
+def test_grouped_within_holds_the_marks_of_a_list_until_it_is_out(timeless):
+    with Bench(timeless, GroupedWithin(2, 100)) as bench:
+        bench.request(1)
+        bench.send(0)
+        bench.mark()
+        bench.advance(99)
+        assert bench.marks == []
+        bench.send(1)
+        bench.mark()
+        assert bench.received == [[0, 1]]
+        assert bench.marks == [1, 2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamactors import Broadcast, Flow, GraphDSL, Merge, Sink, Source
-from streamactors.stages import fan_out
+from streamactors.stages.junctions import fan_out
 
 
 class Looked(list):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamactors import ActorSystem, Flow, Keep, Sink, Source
-from streamactors.engine.causes import NonFailureCancellation
+from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.errors import ProtocolError
 from streamactors.testing import TestSink, TestSource, VirtualClock
 from streamactors.testing.signals import OnComplete

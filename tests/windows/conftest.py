@@ -8,7 +8,7 @@ import pytest
 
 from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
-from streamactors.engine.run import runs_of
+from streamactors.engine.island.run import runs_of
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.windows.aggregator import as_values, snapshot
+from streamactors.windows.definitions.aggregator import as_values, snapshot
 
 
 class Colour(Enum):

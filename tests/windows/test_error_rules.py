@@ -27,7 +27,7 @@ from streamactors.windows import (
     WindowedRecord,
     compile,
 )
-from streamactors.windows.duration import to_ms
+from streamactors.windows.definitions.duration import to_ms
 from tests.windows.words import CLOSED, UNBOUNDED, W, finals, limited, pipe_all
 
 TEN = TimeWindows.of_size(10).with_grace(0)
@@ -198,7 +198,7 @@ def test_suppress_wants_a_suppression_and_a_buffer() -> None:
 
 
 def test_names_must_differ_and_idle_timeouts_agree() -> None:
-    with pytest.raises(BuildError, match="taken"):
+    with pytest.raises(BuildError, match="is used by another step"):
         WindowTestDriver(lambda r: r.group_by_key().windowed_by(TEN).count(name="x").suppress(CLOSED.with_name("x")))
     with pytest.raises(BuildError, match="used by two steps"):
         WindowTestDriver(lambda r: r.to_table(name="x").to_stream().to_table(name="x"))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from streamactors.engine.marks import PositionMark
-from streamactors.windows.keeper import Keeper
+from streamactors.engine.marks.marks import PositionMark
+from streamactors.windows.stage.keeper import Keeper
 
 SOURCE = "s"
 
@@ -22,7 +22,7 @@ class Stage:
     def __init__(self) -> None:
         self.in_ = SimpleNamespace(carries=frozenset((SOURCE,)))
         self.turns = SimpleNamespace(stop_at=lambda _: False, go_on=lambda: None)
-        factory = SimpleNamespace(changelog_topics=lambda application: {}, restored=None)
+        self.factory = factory = SimpleNamespace(changelog_topics=lambda application: {}, restored=None)
         self.tasks = SimpleNamespace(factory=factory, tasks={}, changes=lambda partition: [])
         self.marks: list[PositionMark] = []
 
@@ -39,8 +39,7 @@ class Stage:
 class Log:
     """A changelog that writes down what it is to write, and answers when the test says so."""
 
-    def __init__(self, *, in_transaction: bool, marks_first: bool) -> None:
-        self.in_transaction = in_transaction
+    def __init__(self, *, marks_first: bool) -> None:
         self.marks_first = marks_first
         self.written: list[tuple[PositionMark, bool]] = []  # (mark, they are the last)
 
@@ -48,8 +47,8 @@ class Log:
         self.written.append((mark.copy(), ended))
 
 
-def kept(*, in_transaction: bool = False, marks_first: bool = True) -> tuple[Keeper, Stage, Log]:
-    log, stage = Log(in_transaction=in_transaction, marks_first=marks_first), Stage()
+def kept(*, marks_first: bool = True) -> tuple[Keeper, Stage, Log]:
+    log, stage = Log(marks_first=marks_first), Stage()
 
     def opened(keeper: Keeper, topics: Mapping[str, str], make_task: Any) -> Log:
         return log
@@ -86,7 +85,7 @@ def test_a_cut_asked_for_while_the_last_entries_are_written_does_not_keep_the_ru
 def test_where_marks_wait_for_the_entries_one_answer_lets_one_mark_through() -> None:
     """Behind other windows each mark is a cut; the commit interval asks for one besides."""
     keeper, stage, log = kept(marks_first=False)
-    keeper.follows = True
+    keeper.standing.follows = True
     keeper.position(at(1))
     keeper.cut({})
     keeper.position(at(2))
@@ -96,7 +95,7 @@ def test_where_marks_wait_for_the_entries_one_answer_lets_one_mark_through() -> 
 
 
 def test_in_a_transaction_a_cut_goes_on_to_a_further_mark_before_anything_is_committed() -> None:
-    keeper, stage, log = kept(in_transaction=True)
+    keeper, stage, log = kept()
     keeper.position(at(1))
     keeper.cut({})
     keeper.cut(at(5))

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from streamactors.windows import BufferFull, Record, RecordContext
-from streamactors.windows.changelog import META_KEY
+from streamactors.windows.state.store_log import META_KEY
 from tests.models.window_case import Case, add, cases, keeps, merge
 from tests.windows.run_case import definition, driver, plain, run
 

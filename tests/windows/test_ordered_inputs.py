@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.marks import Assigned, EndOfInput, Idle, Revoked
+from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Revoked
 from streamactors.errors import BuildError
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import Record, RecordContext, TimeWindows, compile
-from streamactors.windows.duration import Duration
-from streamactors.windows.head_time import FAR_AHEAD, NO_LIMIT, HeadTimeOrder
-from streamactors.windows.stage import WindowStage
+from streamactors.windows.definitions.duration import Duration
+from streamactors.windows.stage.head_time import FAR_AHEAD, NO_LIMIT, HeadTimeOrder
+from streamactors.windows.stage.stage import WindowStage
 from tests.stages.harness import Bench
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streamactors.codec import dumps, loads
 from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
 from streamactors.windows import (
     Change,
@@ -22,8 +23,7 @@ from streamactors.windows import (
     TimeWindows,
     compile,
 )
-from streamactors.windows.changelog import META_KEY
-from streamactors.windows.codec import dumps, loads
+from streamactors.windows.state.store_log import META_KEY
 from tests.windows.words import CLOSED, UNBOUNDED, R, W, finals, limited, pipe_all
 
 TEN = TimeWindows.of_size(10).with_grace(0)
@@ -187,7 +187,7 @@ def test_E_5_an_unknown_format_version_is_refused() -> None:
 def test_E_5_entries_of_an_unknown_store_or_without_meta_data_are_refused() -> None:
     with pytest.raises(RestoreError, match="'elsewhere'"):
         restore([Change("elsewhere", b"\x01x", b"\xc0")])
-    with pytest.raises(RestoreError, match="no meta data"):
+    with pytest.raises(RestoreError, match="no metadata"):
         restore([change for change in _written() if change.key != META_KEY])
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from streamactors import Flow, KillSwitches, Sink, Source
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.attributes import Attributes
-from streamactors.engine.marks import Assigned, EndOfInput, Idle, Revoked
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Revoked
 from streamactors.engine.supervision import resuming
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import (
@@ -28,7 +28,7 @@ from streamactors.windows import (
     WindowTask,
     compile,
 )
-from streamactors.windows.stage import WindowStage
+from streamactors.windows.stage.stage import WindowStage
 from tests.models.window_case import Case, cases
 from tests.stages.harness import KEY, Bench
 from tests.windows.run_case import build, plain
@@ -75,7 +75,7 @@ def test_two_sources_flush_when_both_have_ended(timeless: ActorSystem) -> None:
 
 
 def test_a_stage_that_lets_no_marks_pass_leaves_completion_to_tell_the_end() -> None:
-    opaque = Flow.rx(rx.flat_map(reactivex.just))
+    opaque = Flow.rx(rx.flat_map(reactivex.just), holds=True)
     got = Source.from_iterable([row("a", 5)]).via(opaque).via(stage(finals)).run_with(Sink.to_list())
     assert got.result(timeout=10) == [W("a", 0, 10, 1, 5)]
 

@@ -286,7 +286,7 @@ def test_S_11_of_an_open_window_it_shows_the_initial_value(build: Any) -> None:
 
 
 def test_S_14_names_of_node_store_and_changelog() -> None:
-    from streamactors.windows.blueprint import changelog_topic
+    from streamactors.windows.definitions.blueprint import changelog_topic
 
     driver = suppressed(TEN, Suppressed.until_window_closes(BufferConfig.max_records(0)).with_name("finals"))
     with pytest.raises(BufferFull) as full:

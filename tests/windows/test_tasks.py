@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import InvalidRecord, Record, RecordContext, RestoreError, TimeWindows, compile
-from streamactors.windows.head_time import HeadTimeOrder
-from streamactors.windows.tasks import ALONE, WindowTasks
+from streamactors.windows.stage.head_time import HeadTimeOrder
+from streamactors.windows.stage.partition_tasks import ALONE, PartitionTasks
 from tests.windows.words import CLOSED, W
 
 TEN = TimeWindows.of_size(10).with_grace(0)
 
 
-def tasks(**options: Any) -> WindowTasks:
+def tasks(**options: Any) -> PartitionTasks:
     table = RecordStream().group_by_key().windowed_by(TEN, idle_after="1s", late=True).count().suppress(CLOSED)
-    return WindowTasks(compile(table.to_stream().blueprint, changelog=True), **options)
+    return PartitionTasks(compile(table.to_stream().blueprint, changelog=True), **options)
 
 
 def row(key: str, timestamp: int, partition: int | None, offset: int = 0) -> Record:
     return Record(key, 1, timestamp, None if partition is None else RecordContext("input", partition, offset))
 
 
-def process(under_test: WindowTasks, *rows: Any) -> list[Any]:
+def process(under_test: PartitionTasks, *rows: Any) -> list[Any]:
     out: list[Any] = []
     under_test.process_into(rows, out)
     return out

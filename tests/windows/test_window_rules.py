@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamactors.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from streamactors.windows.definitions import FOREVER
+from streamactors.windows.definitions.windows import FOREVER
 from tests.windows.words import W, finals, joined, pipe_all, updates
 
 TEN = TimeWindows.of_size(10).with_grace(0)

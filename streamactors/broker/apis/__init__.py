@@ -1,2 +1,1 @@
-"""The APIs that this broker serves, one file each: `apiNN_name.py`, NN the API key. The route table is made of the file
-names."""
+"""The APIs of this broker, one file `apiNN_name.py` for each API key NN. The file names make the route table."""

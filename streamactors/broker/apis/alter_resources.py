@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: authorisation and the way to the controller and back."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs: rights, the command, and the answer."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import Any
 
 from streamactors.broker.api import LATER, Body, Later
 from streamactors.broker.controller.command import AlterConfigs, Outcome, ResourceChange
-from streamactors.broker.controller.metadata_record import TOPIC_RESOURCE
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.metadata_record import TOPIC_RESOURCE
 from streamactors.broker.request import Request
-from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType
+from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType
 
 
 def alter(request: Request, change: Callable[[Any], ResourceChange]) -> Later:
-    """Submit the changes of every resource that may be changed, and answer for all of them."""
+    """Submit the changes of the resources that the client may change, and answer for all resources."""
     resources = request.message.resources
     allowed = [_allowed(request, resource) for resource in resources]
     wanted = [resource for resource, code in zip(resources, allowed, strict=True) if code == ErrorCode.NONE]
 
-    def reply(outcomes: Sequence[Outcome]) -> None:
+    @request.answer_with
+    def reply(outcomes: Sequence[Outcome]) -> Body:
         done = iter(outcomes)
         results = [next(done) if code == ErrorCode.NONE else Outcome(code) for code in allowed]
-        request.answer({"responses": [_response(r, *o) for r, o in zip(resources, results, strict=True)]})
+        return {"responses": [_response(r, *o) for r, o in zip(resources, results, strict=True)]}
 
     command = AlterConfigs(tuple(change(resource) for resource in wanted), request.message.validate_only)
     request.node.controller.submit(command, reply)

@@ -1,16 +1,16 @@
-"""Produce: appends one batch per partition and answers when acks says so.
+"""Produce: appends one batch per partition, and answers as acks demands.
 
 Versions: 0-13 (0-2 for record batches only; 7 zstd KIP-110; 8 record errors KIP-467; 9 flexible; 10 current leader
-KIP-951; 13 topic ids KIP-516).   Authorised: WRITE TOPIC each, WRITE TRANSACTIONAL_ID where there is one. acks 0:
-no answer; an error closes the connection, for there is no other way to tell (not that of a flush, which comes
-later). acks 1: when the leader has it, and has flushed it where flush.messages asks for that. acks -1: when it is
-below the high watermark. Errors:
-UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (an internal topic, but for clients named
+KIP-951; 13 topic ids KIP-516).   Authorised: WRITE TOPIC each, WRITE TRANSACTIONAL_ID if there is one. acks 0:
+no answer; an error closes the connection, except the error of a later flush. acks 1: answered when the leader has
+appended the batch, and has flushed it if flush.messages demands a flush. acks -1: answered when the batch is below the
+high watermark. Errors:
+UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (an internal topic, except for clients named
 __admin_client), NOT_LEADER_OR_FOLLOWER, INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS,
 NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP,
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, OUT_OF_ORDER_SEQUENCE_NUMBER,
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE (TRANSACTION_ABORTABLE from 11), KAFKA_STORAGE_ERROR. Differs from Apache
-Kafka: up to 64 requests of a connection are in service at once, appended and answered in their order; messages of
+Kafka: up to 64 requests of a connection are in progress at once, and are appended and answered in their order; messages of
 formats 0 and 1 are refused."""
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import logging
 from typing import Final
 
 from streamactors.broker.api import LATER, NO_ANSWER, Api, Later
-from streamactors.broker.controller.topic_name import INTERNAL_TOPICS
+from streamactors.broker.apis.transaction_verification import check_transactional
 from streamactors.broker.errors import BrokerError, ErrorCode, InvalidRecord, NotOneBatch, UnsupportedCompressionType
+from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS
 from streamactors.broker.network.output import Part
 from streamactors.broker.protocol.produce import (
     PartitionProduced,
@@ -34,12 +35,10 @@ from streamactors.broker.protocol.produce import (
     succeeded,
 )
 from streamactors.broker.records.header import TRANSACTIONAL
-from streamactors.broker.replication.partition import Partition
+from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.pending_produce import Appended, PendingProduce
-from streamactors.broker.replication.reading import find_topic
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
-from streamactors.broker.transaction.verification import check_transactional
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _log = logging.getLogger("streamactors.broker.produce")
 
@@ -58,7 +57,7 @@ _FOUND_IN_LOG: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.NOT_ENOUGH_REPLICAS,
 )
-_WRITE: Final = Operation.WRITE  # asking an enum's class for its members costs a call each time
+_WRITE: Final = Operation.WRITE  # the look-up of a member in an enum's class costs a call
 _TOPIC: Final = ResourceType.TOPIC
 
 Answer = PartitionProduced | Appended
@@ -87,7 +86,7 @@ def handle(request: Request) -> ProduceResponse | Later:
             request.node,
             waiting,
             timeout_ms,
-            lambda: request.answer(_settled(answers)),
+            request.answer_with(lambda: _settled(answers)),
             all_replicas=acks == _ALL,
         )
         pending.wait()
@@ -107,13 +106,13 @@ def _refusal(request: Request, message: ProduceRequest) -> ErrorCode | None:
 def _append_topic(
     request: Request, topic: TopicRecords, acks: int, now_ms: int, waiting: list[Appended]
 ) -> list[Answer]:
-    """Append to each partition of a topic. What has to be waited for is in `waiting` too."""
+    """Append to each partition of a topic. `waiting` gets the appends that are not acknowledged yet."""
     name, topic_id, wanted = topic
-    name, hosted, error = find_topic(request.node, name, topic_id)
+    name, hosted, error = request.node.partitions.find(name, topic_id)
     if name and not request.allowed(_WRITE, _TOPIC, name):
         return [PartitionProduced(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for index, _ in wanted]
     if hosted and name in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT:
-        hosted, error = {}, ErrorCode.INVALID_TOPIC_EXCEPTION  # only coordinators write there
+        hosted, error = {}, ErrorCode.INVALID_TOPIC_EXCEPTION  # only coordinators write to internal topics
     version = request.version
     answers: list[Answer] = []
     for index, records in wanted:
@@ -132,7 +131,7 @@ def _append_topic(
         except BrokerError as cause:
             answers.append(_refused(index, partition, cause))
             continue
-        settled = partition.settled(result)
+        settled = partition.settled(result, acks)
         if settled or acks == 0:
             if not settled:
                 partition.flush_unasked(result)
@@ -149,7 +148,7 @@ def _check_codec(records: memoryview, version: int) -> None:
         raise UnsupportedCompressionType(f"Produce v{version} cannot carry zstd; it needs version {_FIRST_WITH_ZSTD}")
 
 
-def _refused(index: int, partition: Partition, cause: BrokerError) -> PartitionProduced:
+def _refused(index: int, partition: HostedPartition, cause: BrokerError) -> PartitionProduced:
     problems = cause.record_errors if isinstance(cause, InvalidRecord) else ()
     return PartitionProduced(
         index,
@@ -161,8 +160,7 @@ def _refused(index: int, partition: Partition, cause: BrokerError) -> PartitionP
 
 
 def _found_in_log(cause: BrokerError) -> bool:
-    """Whether the refusal tells where the log starts, as in Apache Kafka: not for what is wrong with the request or the
-    broker, but for what the log found wrong."""
+    """Whether the answer has the log's start offset: as in Apache Kafka, only if the log refused the batch."""
     return cause.code in _FOUND_IN_LOG and not isinstance(cause, NotOneBatch)
 
 
@@ -185,7 +183,7 @@ def _no_answer(request: Request, answers: Answers) -> Later:
     for name, _, parts in answers:
         for answer in parts:
             if isinstance(answer, PartitionProduced) and answer.error_code:
-                # No answer can say so; a closed connection makes the producer ask for the metadata again.
+                # A closed connection makes the producer request the metadata again.
                 error = ErrorCode(answer.error_code).name
                 request.connection.close(f"produce to {name}-{answer.partition} with acks=0 failed: {error}")
                 return LATER
@@ -193,8 +191,8 @@ def _no_answer(request: Request, answers: Answers) -> Later:
 
 
 def _refuse(request: Request, code: ErrorCode) -> ProduceResponse:
-    message: ProduceRequest | None = request.message
-    topics = message.topics if message is not None else ()
+    # After `handle` the message is gone: this raises, the connection is closed, and the producer sends again.
+    topics = request.message.topics
     return ProduceResponse(
         [(name, topic_id, [PartitionProduced(index, code) for index, _ in wanted]) for name, topic_id, wanted in topics]
     )

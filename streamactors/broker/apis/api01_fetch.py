@@ -1,13 +1,13 @@
-"""Fetch: gives records from an offset on, waiting for enough of them.
+"""Fetch: returns records from an offset, and waits until there are enough.
 
 Versions: 4-18 (7 sessions KIP-227; 9 leader epoch KIP-320; 11 rack KIP-392; 12 flexible, diverging epoch KIP-595; 13
-topic ids KIP-516; 15 replica state KIP-903).   Authorised: READ TOPIC each. Answers at once with an error, with
-min.bytes, or with max.wait 0; else waits. The first non-empty partition gives its first batch even if that is larger
-than the limits (KIP-74). A fetch inside a batch gets the whole batch. Errors: UNKNOWN_TOPIC_OR_PARTITION,
+topic ids KIP-516; 15 replica state KIP-903).   Authorised: READ TOPIC each. Answers at once if a partition has an error, if there are min.bytes, or if max.wait is 0; otherwise
+waits. The first non-empty partition returns its first batch even if the batch is larger than the limits (KIP-74). A fetch offset
+inside a batch returns the whole batch. Errors: UNKNOWN_TOPIC_OR_PARTITION,
 UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
 TOPIC_AUTHORIZATION_FAILED, FETCH_SESSION_ID_NOT_FOUND. Differs from Apache Kafka: no sessions (session id 0 in every
-answer, which is legal for every client); replicas are not served; a response that asks for cold pages is read ahead by
-a helper thread, so that other clients do not wait for the disk."""
+answer, which is legal for every client and follower); a helper thread reads records that are not
+in the page cache, so that other clients do not wait for the disk."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ from streamactors.broker.protocol.fetch import (
     encode_fetch_response,
 )
 from streamactors.broker.replication.delayed_fetch import DelayedFetch
-from streamactors.broker.replication.reading import Reading, ReadLimits, Wanted, WantedTopic, find_topic, read_all
+from streamactors.broker.replication.follower_reads import note_follower
+from streamactors.broker.replication.reading import Reading, ReadLimits, Wanted, WantedTopic, read_all
 from streamactors.broker.replication.warming import is_cold, warm
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _log = logging.getLogger("streamactors.broker.fetch")
 
-# Epochs of a fetch that names all it wants, to open a session or without one. The session it names beside is to be
-# closed, so it does not matter which: some clients say -1. Other epochs change a session, and there are none.
+# Session epochs of a fetch that names all its partitions: 0 opens a session, -1 has none. The session id does not matter: some
+# clients send -1. Other epochs change a session, and this broker has no sessions.
 _WHOLE: Final = (0, -1)
 
 
@@ -46,7 +47,9 @@ def handle(request: Request) -> Any:
         return FetchResponse([], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     topics = _wanted(request, message)
     max_bytes = min(message.max_bytes, request.node.config.fetch_max_bytes)
-    limits = ReadLimits(min(message.min_bytes, max_bytes), max_bytes, message.isolation_level)
+    limits = ReadLimits(min(message.min_bytes, max_bytes), max_bytes, message.isolation_level, message.replica_id)
+    if message.replica_id >= 0:
+        note_follower(request.node, topics, message.replica_id, message.replica_epoch)
     reading = read_all(topics, limits)
     if reading.size >= limits.min_bytes or reading.failed or message.max_wait_ms <= 0 or not topics:
         return _answer(request, reading)
@@ -58,17 +61,13 @@ def handle(request: Request) -> Any:
 def _wait(request: Request, topics: list[WantedTopic], limits: ReadLimits, max_wait_ms: int) -> None:
     unfinished = request.connection.unfinished
 
-    def done() -> None:
+    @request.answer_with
+    def done() -> FetchResponse[LogSlice] | None:
         unfinished.discard(delayed)
         if request.connection.closed:
-            return
-        try:
-            answer = _answer(request, read_all(topics, limits))
-        except Exception:  # noqa: BLE001 - a bug must not leave the client waiting
-            _log.exception("%r failed after its wait", request)
-            answer = _refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-        if answer is not LATER:
-            request.answer(answer)
+            return None
+        answer = _answer(request, read_all(topics, limits))
+        return answer if isinstance(answer, FetchResponse) else None
 
     delayed = DelayedFetch(topics, limits, max_wait_ms, done)
     unfinished.add(delayed)
@@ -78,11 +77,9 @@ def _wait(request: Request, topics: list[WantedTopic], limits: ReadLimits, max_w
 def _wanted(request: Request, message: FetchRequest) -> list[WantedTopic]:
     topics = []
     for topic in message.topics:
-        name, hosted, error = find_topic(request.node, topic.name, topic.topic_id)
+        name, hosted, error = request.node.partitions.find(topic.name, topic.topic_id)
         if name and not request.allowed(Operation.READ, ResourceType.TOPIC, name):
             hosted, error = {}, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif message.replica_id >= 0 and hosted:
-            hosted, error = {}, ErrorCode.NOT_LEADER_OR_FOLLOWER  # nobody is a replica of ours
         wanted = WantedTopic(topic.name, topic.topic_id)
         for asked in topic.partitions:
             partition = hosted.get(asked.partition)
@@ -96,12 +93,12 @@ def _answer(request: Request, reading: Reading) -> FetchResponse[LogSlice] | Lat
     if not cold:
         return reading.response
 
-    def warmed(outcome: Outcome[None]) -> None:
+    @request.answer_with
+    def warmed(outcome: Outcome[None]) -> FetchResponse[LogSlice]:
         if outcome.error is None:
-            request.answer(reading.response)
-        else:
-            _log.error("%r: reading %d slices failed: %s", request, len(cold), outcome.error)
-            request.answer(reading.without(cold))
+            return reading.response
+        _log.error("%r: reading %d slices failed: %s", request, len(cold), outcome.error)
+        return reading.without(cold)
 
     request.node.helpers.run(lambda: warm(cold), warmed)
     return LATER

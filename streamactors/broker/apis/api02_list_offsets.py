@@ -1,9 +1,9 @@
-"""ListOffsets: the offset that belongs to a time, or the first, the last, the one with the largest timestamp.
+"""ListOffsets: the offset of a timestamp, the first or last offset, or the offset with the largest timestamp.
 
 Versions: 1-11 (2 isolation level; 4 leader epoch KIP-320; 6 flexible; 7 max timestamp KIP-734; 8 earliest local, 9
 latest tiered KIP-405; 11 earliest pending upload).   Authorised: DESCRIBE TOPIC each. Errors:
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, INVALID_REQUEST (a
-partition asked twice), UNSUPPORTED_VERSION (a special timestamp that the version does not have), CORRUPT_MESSAGE,
+partition named twice), UNSUPPORTED_VERSION (a special timestamp of a newer version), CORRUPT_MESSAGE,
 KAFKA_STORAGE_ERROR. Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.helpers import Outcome
 from streamactors.broker.log.log_read import ListedOffset
 from streamactors.broker.protocol.fetch import READ_COMMITTED
-from streamactors.broker.replication.partition import Partition
+from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _log = logging.getLogger("streamactors.broker.list_offsets")
 
@@ -29,7 +29,7 @@ _EARLIEST: Final = -2
 _EARLIEST_PENDING_UPLOAD: Final = -6
 _NOTHING: Final = ListedOffset(-1, -1, -1)
 _FIRST_VERSION: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
-"""The first version of each special timestamp that not every version has."""
+"""The first version of each special timestamp that older versions lack."""
 
 
 def handle(request: Request) -> Body | Later:
@@ -37,7 +37,7 @@ def handle(request: Request) -> Body | Later:
         (topic.name, partition.partition_index) for topic in request.message.topics for partition in topic.partitions
     )
     topics: list[Body] = []
-    searches: list[tuple[dict[str, Any], Partition, int, int]] = []
+    searches: list[tuple[dict[str, Any], HostedPartition, int, int]] = []
     for topic in request.message.topics:
         answers = []
         for wanted in topic.partitions:
@@ -47,7 +47,7 @@ def handle(request: Request) -> Body | Later:
             if partition is not None and not error:
                 bound = _bound(request, partition)
                 if wanted.timestamp in (_LATEST, _EARLIEST):
-                    _fill(answer, partition.log.list_offset(wanted.timestamp, bound), wanted.timestamp)
+                    _fill(answer, partition.log.reader.list_offset(wanted.timestamp, bound), wanted.timestamp)
                 else:
                     searches.append((answer, partition, wanted.timestamp, bound))
             answers.append(answer)
@@ -55,12 +55,18 @@ def handle(request: Request) -> Body | Later:
     body: Body = {"topics": topics}
     if not searches:
         return body
-    # Looking for a time reads indexes and batches, which may be on a cold disk.
-    request.node.helpers.run(partial(_search, searches), lambda outcome: _answer(request, body, outcome))
+
+    @request.answer_with
+    def found(outcome: Outcome[None]) -> Body:
+        outcome.get()  # raises what the search raised
+        return body
+
+    # A search by time reads indexes and batches, perhaps from a cold disk.
+    request.node.helpers.run(partial(_search, searches), found)
     return LATER
 
 
-def _find(request: Request, name: str, wanted: Any, times: int) -> tuple[Partition | None, ErrorCode]:
+def _find(request: Request, name: str, wanted: Any, times: int) -> tuple[HostedPartition | None, ErrorCode]:
     if not request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
         return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if times > 1:
@@ -74,20 +80,26 @@ def _find(request: Request, name: str, wanted: Any, times: int) -> tuple[Partiti
     return partition, partition.epoch_error(wanted.current_leader_epoch)
 
 
-def _bound(request: Request, partition: Partition) -> int:
+def _bound(request: Request, partition: HostedPartition) -> int:
+    if request.message.replica_id >= 0:
+        return partition.log_end_offset  # a follower compares whole logs
     if request.message.isolation_level == READ_COMMITTED:
         return partition.last_stable_offset
     return partition.high_watermark
 
 
-def _search(searches: list[tuple[dict[str, Any], Partition, int, int]]) -> None:
+def _search(searches: list[tuple[dict[str, Any], HostedPartition, int, int]]) -> None:
     for answer, partition, timestamp, bound in searches:
         try:
-            listed = _NOTHING if timestamp == _EARLIEST_PENDING_UPLOAD else partition.log.list_offset(timestamp, bound)
+            listed = (
+                _NOTHING
+                if timestamp == _EARLIEST_PENDING_UPLOAD
+                else partition.log.reader.list_offset(timestamp, bound)
+            )
         except BrokerError as error:
             answer["error_code"] = error.code
         except OSError as error:
-            _log.error("%s: cannot look for timestamp %d: %s", partition, timestamp, error)
+            _log.error("%s: the search for timestamp %d failed: %s", partition, timestamp, error)
             answer["error_code"] = ErrorCode.KAFKA_STORAGE_ERROR
         else:
             _fill(answer, listed, timestamp)
@@ -97,13 +109,6 @@ def _fill(answer: dict[str, Any], listed: ListedOffset, timestamp: int) -> None:
     answer["offset"] = listed.offset
     answer["leader_epoch"] = listed.leader_epoch
     answer["timestamp"] = listed.timestamp_ms
-
-
-def _answer(request: Request, body: Body, outcome: Outcome[None]) -> None:
-    if outcome.error is None:
-        request.answer(body)
-    else:
-        request.answer(_refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def _refuse(request: Request, code: ErrorCode) -> Body:

@@ -1,7 +1,7 @@
-"""OffsetCommit: writes down how far a group has come.
+"""OffsetCommit: commits offsets of a group.
 
-Versions: 2-10 (2-4 a retention of the client's own, 6 leader epochs KIP-320, 7 group.instance.id KIP-345, 8
-flexible, 9 the epoch of a KIP-848 member in the place of the generation, 10 topic ids).   Authorised: READ GROUP,
+Versions: 2-10 (2-4 a retention of the client, 6 leader epochs KIP-320, 7 group.instance.id KIP-345, 8
+flexible, 9 the epoch of a KIP-848 member in place of the generation, 10 topic ids).   Authorised: READ GROUP,
 READ each TOPIC.
 Errors: by partition: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, OFFSET_METADATA_TOO_LARGE, ILLEGAL_GENERATION,
 UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, GROUP_ID_NOT_FOUND (v9+),
@@ -15,11 +15,11 @@ from typing import Final
 
 from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.group_requests import Asked, asked_partitions, by_topic, one_error
-from streamactors.broker.coordinator.record_codec import too_long
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import CommitOffsets, NewOffset
+from streamactors.broker.protocol.record_schema import too_long
 from streamactors.broker.request import Request
-from streamactors.broker.security import read_group
+from streamactors.broker.security.rights import read_group
 
 
 def handle(request: Request) -> Body | Later:
@@ -29,16 +29,12 @@ def handle(request: Request) -> Body | Later:
     asked = asked_partitions(request, message.topics)
     wanted = [each for each in asked if each.error is ErrorCode.NONE]
     if not wanted:
-        return {"topics": by_topic(asked, [each.error for each in asked])}
-
-    def reply(errors: Sequence[ErrorCode]) -> None:
-        done = iter(errors)
-        request.answer({"topics": by_topic(asked, [each.error or next(done) for each in asked])})
+        return {"topics": by_topic(asked)}
 
     request.node.groups.tell(
         message.group_id,
         CommitOffsets(
-            reply,
+            request.answer_with(lambda errors: {"topics": by_topic(asked, errors)}),
             message.group_id,
             message.member_id,
             message.group_instance_id,
@@ -52,7 +48,7 @@ def handle(request: Request) -> Body | Later:
 
 
 def new_offsets(asked: Sequence[Asked]) -> list[NewOffset]:
-    """Return what is to be committed, as the coordinator takes it."""
+    """Return the offsets of a commit, for the coordinator."""
     return [
         NewOffset(
             each.topic,

@@ -1,41 +1,50 @@
-"""OffsetFetch: how far a group has come, for some partitions or for all.
+"""OffsetFetch: the committed offsets of a group, for some partitions or for all.
 
 Versions: 1-10 (2 all partitions, 5 leader epochs KIP-320, 6 flexible, 7 require_stable KIP-447, 8 several groups
 KIP-709, 9 the KIP-848 member, 10 topic ids).   Authorised: DESCRIBE GROUP, DESCRIBE each TOPIC.
 Errors: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR; by partition:
-UNSTABLE_OFFSET_COMMIT, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID. A group nobody knows has offset -1 everywhere
-and no error.
+UNSTABLE_OFFSET_COMMIT, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID. An unknown group has offset -1 for every
+partition, without an error.
 Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from streamactors.broker.api import LATER, Api, Body, Later
-from streamactors.broker.coordinator.record_codec import too_long
+from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import FetchedOffset, FetchedOffsets, FetchOffsets
+from streamactors.broker.group.offset_record import CommittedOffset
+from streamactors.broker.protocol.record_schema import too_long
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _SEVERAL_GROUPS: Final = 8
 _TOPIC_IDS: Final = 10
 
 
-def handle(request: Request) -> Body | Later:
-    asked = _groups(request)
-    answers: list[dict[str, Any] | None] = [None] * len(asked)
-    if not asked:
-        return {"groups": []}
+class Asked(NamedTuple):
+    """One group of a request, with its partitions by the client's rights."""
 
-    def answered(at: int, answer: dict[str, Any]) -> None:
-        answers[at] = answer
-        if all(each is not None for each in answers):
-            request.answer(_body(request, answers))
+    group_id: str
+    topics: Sequence[Any] | None  # as the client named them; None for all
+    error: ErrorCode
+    partitions: list[tuple[str, int]] | None = None
+    denied: Sequence[FetchedOffset] = ()
+    unknown: Sequence[dict[str, Any]] = ()
 
-    for at, (group_id, topics) in enumerate(asked):
-        _fetch(request, group_id, topics, lambda answer, at=at: answered(at, answer))
+
+def handle(request: Request) -> Later:
+    asked = [_asked(request, *group) for group in _groups(request)]
+
+    @request.answer_with
+    def reply(found: list[FetchedOffsets]) -> Body:
+        return _body(request, [_group(request, *each) for each in zip(asked, found, strict=True)])
+
+    gather([partial(_fetch, request, group) for group in asked], reply)
     return LATER
 
 
@@ -46,65 +55,60 @@ def _groups(request: Request) -> list[tuple[str, Sequence[Any] | None]]:
     return [(message.group_id, message.topics)]
 
 
-def _fetch(request: Request, group_id: str, topics: Sequence[Any] | None, then: Any) -> None:
+def _asked(request: Request, group_id: str, topics: Sequence[Any] | None) -> Asked:
     if not request.allowed(Operation.DESCRIBE, ResourceType.GROUP, group_id):
-        then(_failed(group_id, topics, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-        return
+        return Asked(group_id, topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if too_long(group_id):
-        then(_failed(group_id, topics, ErrorCode.INVALID_GROUP_ID))
-        return
-    image = request.node.controller.image
-    refused: list[FetchedOffset] = []
+        return Asked(group_id, topics, ErrorCode.INVALID_GROUP_ID)
+    if topics is None:
+        return Asked(group_id, None, ErrorCode.NONE)
+    image = request.node.metadata.image
+    denied: list[FetchedOffset] = []
     unknown: list[dict[str, Any]] = []
-    partitions: list[tuple[str, int]] | None = None
-    if topics is not None:
-        partitions = []
-        for topic in topics:
-            name = topic.name
-            if request.version >= _TOPIC_IDS:
-                found = image.topics_by_id.get(topic.topic_id)
-                if found is None:
-                    unknown.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
-                    continue
-                name = found.name
-            if request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
-                partitions.extend((name, index) for index in topic.partition_indexes)
-            else:
-                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                refused.extend(FetchedOffset(name, index, None, error) for index in topic.partition_indexes)
+    partitions: list[tuple[str, int]] = []
+    for topic in topics:
+        name = topic.name
+        if request.version >= _TOPIC_IDS:
+            found = image.topics_by_id.get(topic.topic_id)
+            if found is None:
+                unknown.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+                continue
+            name = found.name
+        if request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            partitions.extend((name, index) for index in topic.partition_indexes)
+        else:
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            denied.extend(FetchedOffset(name, index, None, error) for index in topic.partition_indexes)
+    return Asked(group_id, topics, ErrorCode.NONE, partitions, denied, unknown)
 
-    def reply(fetched: FetchedOffsets) -> None:
-        if fetched.error is not ErrorCode.NONE:
-            then(_failed(group_id, topics, fetched.error))
-            return
-        seen = [
-            offset
-            for offset in fetched.offsets
-            if topics is not None or request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, offset.topic)
-        ]
-        then({"group_id": group_id, "topics": _by_topic(request, [*seen, *refused]) + unknown})
 
-    require_stable = request.message.require_stable
-    request.node.groups.tell(group_id, FetchOffsets(reply, group_id, partitions, require_stable))
+def _fetch(request: Request, asked: Asked, then: Callable[[FetchedOffsets], object]) -> None:
+    if asked.error is not ErrorCode.NONE:
+        then(FetchedOffsets(asked.error))
+        return
+    fetch = FetchOffsets(then, asked.group_id, asked.partitions, request.message.require_stable)
+    request.node.groups.tell(asked.group_id, fetch)
+
+
+def _group(request: Request, asked: Asked, fetched: FetchedOffsets) -> dict[str, Any]:
+    if fetched.error is not ErrorCode.NONE:
+        return _failed(asked.group_id, asked.topics, fetched.error)
+    seen = [
+        offset
+        for offset in fetched.offsets
+        if asked.topics is not None or request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, offset.topic)
+    ]
+    return {"group_id": asked.group_id, "topics": [*_by_topic(request, [*seen, *asked.denied]), *asked.unknown]}
 
 
 def _by_topic(request: Request, offsets: Sequence[FetchedOffset]) -> list[dict[str, Any]]:
     topics: dict[str, list[dict[str, Any]]] = {}
     for topic, partition, committed, error in offsets:
-        answer: dict[str, Any] = {"partition_index": partition, "error_code": error}
-        if committed is None:
-            answer |= {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": ""}
-        else:
-            answer |= {
-                "committed_offset": committed.offset,
-                "committed_leader_epoch": committed.leader_epoch,
-                "metadata": committed.metadata,
-            }
-        topics.setdefault(topic, []).append(answer)
+        topics.setdefault(topic, []).append(_partition(partition, committed, error))
     if request.version < _TOPIC_IDS:
         return [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
-    known = request.node.controller.image.topics
-    # Offsets of a topic deleted this moment have no id to be answered under.
+    known = request.node.metadata.image.topics
+    # Offsets of a topic that was just deleted are left out, because its id is unknown.
     return [
         {"topic_id": known[name].topic_id, "partitions": partitions}
         for name, partitions in topics.items()
@@ -118,19 +122,21 @@ def _failed(group_id: str, topics: Sequence[Any] | None, error: ErrorCode) -> di
 
 
 def _refused(topic: Any, error: ErrorCode) -> dict[str, Any]:
-    partitions = [
-        {
-            "partition_index": index,
-            "committed_offset": -1,
-            "committed_leader_epoch": -1,
-            "metadata": "",
-            "error_code": error,
-        }
-        for index in topic.partition_indexes
-    ]
+    partitions = [_partition(index, None, error) for index in topic.partition_indexes]
     topic_id = getattr(topic, "topic_id", None)
     known = {"name": topic.name} if topic_id is None else {"topic_id": topic_id}
     return {**known, "partitions": partitions}
+
+
+def _partition(index: int, committed: CommittedOffset | None, error: ErrorCode) -> dict[str, Any]:
+    offset, leader_epoch, metadata = (-1, -1, "") if committed is None else committed[:3]
+    return {
+        "partition_index": index,
+        "committed_offset": offset,
+        "committed_leader_epoch": leader_epoch,
+        "metadata": metadata,
+        "error_code": error,
+    }
 
 
 def _body(request: Request, groups: Sequence[Any]) -> Body:
@@ -138,7 +144,7 @@ def _body(request: Request, groups: Sequence[Any]) -> Body:
         return {"groups": [{name: group[name] for name in group if name != "refused"} for group in groups]}
     (group,) = groups
     error = group.get("error_code", ErrorCode.NONE)
-    # Version 1 has no error of its own: each partition says it.
+    # Version 1 has no error of the group: each partition has the error.
     topics = group["refused"] if error is not ErrorCode.NONE and request.version < 2 else group["topics"]
     return {"error_code": error, "topics": topics}
 

@@ -1,27 +1,27 @@
-"""FindCoordinator: which broker coordinates a group or a transactional id.
+"""FindCoordinator: the broker that coordinates a group or a transactional id.
 
 Versions: 0-6 (1 transactional ids, 3 flexible, 4 several keys KIP-699, 5 newer errors, 6 share groups).
 Authorised: DESCRIBE of each GROUP or TRANSACTIONAL_ID.   Errors: COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST (an
 unknown kind of key), GROUP_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
-Differs from Apache Kafka: the first question, which creates the internal topic, is answered when that is done;
-Kafka answers COORDINATOR_NOT_AVAILABLE and lets the client ask again."""
+Differs from Apache Kafka: the first request, which creates the internal topic, is answered when the topic exists; Kafka
+answers COORDINATOR_NOT_AVAILABLE, and the client retries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, ApiError, Body, Later
+from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.command import AutoCreate
-from streamactors.broker.controller.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from streamactors.broker.coordinator.partitioning import partition_for
-from streamactors.broker.errors import ErrorCode
+from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _SEVERAL_KEYS: Final = 4
 _KINDS: Final = {
-    # key type: (internal topic, resource, what whoever may not describe it hears)
+    # key type: (internal topic, resource, error without the right to describe it)
     0: (OFFSETS_TOPIC, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     1: (TRANSACTION_TOPIC, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
 }
@@ -31,12 +31,12 @@ def handle(request: Request) -> Body | Later:
     message = request.message
     kind = _KINDS.get(message.key_type)
     if kind is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST)
+        raise Refusal(ErrorCode.INVALID_REQUEST)
     topic = kind[0]
     node = request.node
-    if topic in node.controller.image.topics:
+    if topic in node.metadata.image.topics:
         return _answer(request)
-    node.controller.submit(AutoCreate((topic,)), lambda _: request.answer(_answer(request)))
+    node.controller.submit(AutoCreate((topic,)), request.answer_with(lambda _: _answer(request)))
     return LATER
 
 
@@ -53,7 +53,7 @@ def _coordinator(request: Request, key: str) -> dict[str, Any]:
     topic, resource, refused = _KINDS[request.message.key_type]
     if not request.allowed(Operation.DESCRIBE, resource, key):
         return _nobody(key, refused)
-    image = request.node.controller.image
+    image = request.node.metadata.image
     found = image.topics.get(topic)
     if found is None:
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -1,4 +1,4 @@
-"""JoinGroup: asks to be a member of a classic group; answered when the next generation is made.
+"""JoinGroup: joins a classic group; answered when the next generation is made.
 
 Versions: 0-9 (1 rebalance timeout, 4 required member ids KIP-394, 5 group.instance.id KIP-345, 6 flexible, 7
 protocol type KIP-559, 8 a reason KIP-800, 9 skipped assignments KIP-814).   Authorised: READ GROUP.
@@ -17,7 +17,7 @@ from streamactors.broker.apis.group_requests import with_group_id
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_events import JoinAnswer, JoinGroup
 from streamactors.broker.request import Request
-from streamactors.broker.security import read_group
+from streamactors.broker.security.rights import read_group
 
 _NEEDS_KNOWN_ID: Final = 4
 _NULL_PROTOCOL: Final = 7
@@ -32,7 +32,7 @@ def handle(request: Request) -> Later:
     request.node.groups.to_group(
         message.group_id,
         JoinGroup(
-            lambda answer: request.answer(_body(request.version, answer)),
+            request.answer_with(lambda answer: _body(request.version, answer)),
             message.member_id,
             message.group_instance_id,
             client_id,

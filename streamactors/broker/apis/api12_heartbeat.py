@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Later
+from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.group_requests import with_group_id
-from streamactors.broker.group.classic_events import Heartbeat
+from streamactors.broker.group.classic_events import Heartbeat, HeartbeatAnswer
 from streamactors.broker.request import Request
-from streamactors.broker.security import read_group
+from streamactors.broker.security.rights import read_group
 
 
 def handle(request: Request) -> Later:
@@ -20,13 +20,17 @@ def handle(request: Request) -> Later:
     request.node.groups.to_group(
         message.group_id,
         Heartbeat(
-            lambda answer: request.answer({"error_code": answer.error}),
+            request.answer_with(_body),
             message.member_id,
             message.group_instance_id,
             message.generation_id,
         ),
     )
     return LATER
+
+
+def _body(answer: HeartbeatAnswer) -> Body:
+    return {"error_code": answer.error}
 
 
 API: Final = Api(key=12, versions=(0, 4), authorise=with_group_id(read_group), handle=handle)

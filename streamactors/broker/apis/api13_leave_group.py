@@ -1,9 +1,9 @@
-"""LeaveGroup: takes members out of a classic group: one by its own wish, or several by an administrator's.
+"""LeaveGroup: removes members from a classic group: one that leaves, or several named by an administrator.
 
 Versions: 0-5 (1 throttle_time_ms, 3 several members KIP-345, 4 flexible, 5 a reason KIP-800).   Authorised: READ
 GROUP.
 Errors: INVALID_GROUP_ID, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE; by member:
-UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID (before version 3 these are the request's own).   Differs from Apache Kafka:
+UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID (before version 3 they are the error of the request).   Differs from Apache Kafka:
 nothing."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from streamactors.broker.apis.group_requests import with_group_id
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_events import LeaveAnswer, LeaveGroup, Leaving
 from streamactors.broker.request import Request
-from streamactors.broker.security import read_group
+from streamactors.broker.security.rights import read_group
 
 _SEVERAL_MEMBERS: Final = 3
 
@@ -27,7 +27,7 @@ def handle(request: Request) -> Later:
     else:
         leaving = (Leaving(message.member_id),)
     request.node.groups.to_group(
-        message.group_id, LeaveGroup(lambda answer: request.answer(_body(request.version, answer)), leaving)
+        message.group_id, LeaveGroup(request.answer_with(lambda answer: _body(request.version, answer)), leaving)
     )
     return LATER
 

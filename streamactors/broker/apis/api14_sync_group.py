@@ -1,7 +1,7 @@
-"""SyncGroup: the leader brings everybody's assignment, every member gets its own.
+"""SyncGroup: the leader sends the assignments of all members, and every member gets its own.
 
-Versions: 0-5 (1 throttle_time_ms, 3 group.instance.id KIP-345, 4 flexible, 5 protocol type and name KIP-559, from
-there on required).   Authorised: READ GROUP.   Errors: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION,
+Versions: 0-5 (1 throttle_time_ms, 3 group.instance.id KIP-345, 4 flexible, 5 protocol type and name KIP-559,
+required from there on).   Authorised: READ GROUP.   Errors: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION,
 REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID, INCONSISTENT_GROUP_PROTOCOL, INVALID_GROUP_ID,
 COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR (the assignment is
 too large for the log).
@@ -16,7 +16,7 @@ from streamactors.broker.apis.group_requests import with_group_id
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_events import SyncAnswer, SyncGroup
 from streamactors.broker.request import Request
-from streamactors.broker.security import read_group
+from streamactors.broker.security.rights import read_group
 
 _NAMES_PROTOCOL: Final = 5
 
@@ -28,7 +28,7 @@ def handle(request: Request) -> Body | Later:
     request.node.groups.to_group(
         message.group_id,
         SyncGroup(
-            lambda answer: request.answer(_body(answer)),
+            request.answer_with(_body),
             message.member_id,
             message.group_instance_id,
             message.generation_id,

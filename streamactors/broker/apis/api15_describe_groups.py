@@ -15,7 +15,7 @@ from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_group
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_group import Group, GroupState
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _NAMES_MISSING: Final = 6
 
@@ -24,9 +24,10 @@ def handle(request: Request) -> Later:
     asked = request.message.groups
     allowed = [name for name in asked if request.allowed(Operation.DESCRIBE, ResourceType.GROUP, name)]
 
-    def reply(found: Sequence[tuple[ErrorCode, Group | None]]) -> None:
+    @request.answer_with
+    def reply(found: Sequence[tuple[ErrorCode, Group | None]]) -> Body:
         described = dict(zip(allowed, found, strict=True))
-        request.answer({"groups": [_describe(request, name, described.get(name)) for name in asked]})
+        return {"groups": [_describe(request, name, described.get(name)) for name in asked]}
 
     request.node.groups.describe_groups(allowed, reply)
     return LATER
@@ -53,7 +54,7 @@ def _describe(request: Request, group_id: str, found: tuple[ErrorCode, Group | N
 
 
 def _of_group(group: Group) -> dict[str, Any]:
-    # What members subscribe to is only settled in a stable group; until the next assignment they own what they owned.
+    # Subscriptions are complete only in a stable group. During a rebalance the members keep their old assignments.
     stable = group.state is GroupState.STABLE
     return {
         "group_id": group.group_id,

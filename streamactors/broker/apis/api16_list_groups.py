@@ -1,7 +1,7 @@
 """ListGroups: the groups that this broker coordinates.
 
 Versions: 0-5 (1 throttle_time_ms, 3 flexible, 4 by state KIP-518, 5 by type KIP-848).   Authorised: DESCRIBE
-CLUSTER for all, else DESCRIBE of each GROUP.   Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE.
+CLUSTER for all groups, otherwise DESCRIBE of each GROUP.   Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE.
 Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Later
+from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_group import Group
 from streamactors.broker.request import Request
-from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType, anyone
+from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType, anyone
 
 CLASSIC: Final = "classic"
 
@@ -24,7 +24,8 @@ def handle(request: Request) -> Later:
     types = {kind.lower() for kind in message.types_filter}
     all_groups = request.allowed(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
 
-    def reply(error: ErrorCode, groups: Sequence[Group]) -> None:
+    @request.answer_with
+    def reply(error: ErrorCode, groups: Sequence[Group]) -> Body:
         listed = [
             {
                 "group_id": group.group_id,
@@ -37,7 +38,7 @@ def handle(request: Request) -> Later:
             and (not types or CLASSIC in types)
             and (all_groups or request.allowed(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
         ]
-        request.answer({"error_code": error, "groups": listed})
+        return {"error_code": error, "groups": listed}
 
     request.node.groups.list_groups(reply)
     return LATER

@@ -1,9 +1,10 @@
-"""ApiVersions: what this broker serves, in which versions.
+"""ApiVersions: the APIs of this broker, with their versions and features.
 
 Versions: 0-4 (1 throttle_time_ms; 3 flexible, client software KIP-511, features KIP-584; 4 feature range from 0).
 Authorised: anyone.   Errors: UNSUPPORTED_VERSION, answered in version 0 with the range of ApiVersions itself, so that
-every client can read it (KIP-511); INVALID_REQUEST for a client software name that is none. Differs from Apache Kafka:
-the list is made of the routes that exist, and there are no features."""
+every client can read it (KIP-511); INVALID_REQUEST for an illegal client software name. Before version 4 a supported feature whose lowest
+level is 0 is left out, because older clients would refuse the whole answer.
+Differs from Apache Kafka: the list has the APIs that this broker serves."""
 
 from __future__ import annotations
 
@@ -12,11 +13,20 @@ from typing import Final
 
 from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.metadata_record import Feature
 from streamactors.broker.request import Request
-from streamactors.broker.security import anyone
+from streamactors.broker.security.rights import anyone
 
 _VERSIONS: Final = (0, 4)
 _FIRST_WITH_SOFTWARE: Final = 3
+_FIRST_WITH_LEVEL_0: Final = 4
+# A level is offered only if all of it is implemented. transaction.version and group.version stay at 0, because level 1 changes
+# the coordinators' records. metadata.version is from 3.3-IV3, the lowest of Apache Kafka 4, to 3.7-IV4, whose records are written.
+_SUPPORTED: Final = (
+    Feature("metadata.version", 7, 19),
+    Feature("transaction.version", 0, 0),
+    Feature("group.version", 0, 0),
+)
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -27,10 +37,21 @@ def handle(request: Request) -> Body:
         if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
             return {"error_code": ErrorCode.INVALID_REQUEST}
         request.connection.client_software = f"{name} {version}"
+    image = request.node.metadata.image
     return {
         "api_keys": [
-            {"api_key": key, "min_version": low, "max_version": high} for key, low, high in request.node.routes.ranges
-        ]
+            {"api_key": key, "min_version": low, "max_version": high} for key, low, high in request.node.served.ranges
+        ],
+        "supported_features": [
+            {"name": name, "min_version": low, "max_version": high}
+            for name, low, high in _SUPPORTED
+            if low or request.version >= _FIRST_WITH_LEVEL_0
+        ],
+        "finalized_features_epoch": image.offset,
+        "finalized_features": [
+            {"name": name, "min_version_level": level, "max_version_level": level}
+            for name, level in image.features.items()
+        ],
     }
 
 

@@ -1,11 +1,10 @@
-"""CreateTopics: creates topics, each on its own.
+"""CreateTopics: creates topics, each independently of the others.
 
-Versions: 2-7 (4 partition and replica counts of -1 are the broker's, 5 flexible, answers counts and settings,
+Versions: 2-7 (4 partition and replica counts of -1 stand for the broker's defaults, 5 flexible, answers counts and settings,
 7 topic ids).   Authorised: CREATE CLUSTER, or CREATE of each TOPIC.
 Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
 INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION (more than 10,000 partitions), INVALID_REQUEST.
-Differs from Apache Kafka: the answer comes when the partitions can be written to, whatever the timeout; compression.type
-other than `producer` is refused."""
+Differs from Apache Kafka: answered when the partitions accept records, regardless of the timeout."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from streamactors.broker.config.describe import describe_topic
 from streamactors.broker.controller.command import CreateTopics, NewTopic, TopicCreated
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType, each
+from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType, each
 
 
 def handle(request: Request) -> Later:
@@ -29,9 +28,10 @@ def handle(request: Request) -> Later:
         if everywhere or request.allowed(Operation.CREATE, ResourceType.TOPIC, topic.name)
     ]
 
-    def reply(created: Mapping[str, TopicCreated]) -> None:
+    @request.answer_with
+    def reply(created: Mapping[str, TopicCreated]) -> Body:
         names = dict.fromkeys(topic.name for topic in message.topics)
-        request.answer({"topics": [_result(request, name, created.get(name)) for name in names]})
+        return {"topics": [_result(request, name, created.get(name)) for name in names]}
 
     command = CreateTopics(tuple(_new_topic(topic) for topic in allowed), message.validate_only)
     request.node.controller.submit(command, reply)
@@ -73,7 +73,7 @@ def _configs(request: Request, created: TopicCreated) -> list[dict[str, Any]]:
     return [
         {
             "name": entry.name,
-            "value": created.configs.get(entry.name, entry.value),  # its own as the client wrote them
+            "value": created.configs.get(entry.name, entry.value),  # the client's own text if it set one
             "read_only": entry.read_only,
             "config_source": entry.source,
         }

@@ -1,8 +1,8 @@
-"""DeleteTopics: deletes topics by name or by id, each on its own.
+"""DeleteTopics: deletes topics by name or by id, each independently of the others.
 
 Versions: 1-6 (4 flexible, 5 error messages, 6 topic ids).   Authorised: DELETE of each TOPIC.
 Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, INVALID_REQUEST.
-Differs from Apache Kafka: the answer comes when the partitions are gone, whatever the timeout."""
+Differs from Apache Kafka: answered when the partitions are deleted, regardless of the timeout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.command import DeleteTopics, TopicDeleted
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 Asked = tuple[str | None, uuid.UUID | None]
 
@@ -26,11 +26,12 @@ def handle(request: Request) -> Later:
     results = [_refused(request, *topic, count=count) for topic, count in counts.items()]
     wanted = [topic for topic, refused in zip(asked, results, strict=True) if refused is None]
 
-    def reply(deleted: Sequence[TopicDeleted]) -> None:
+    @request.answer_with
+    def reply(deleted: Sequence[TopicDeleted]) -> Body:
         done = iter(deleted)
-        request.answer({"responses": [_result(next(done)) if refused is None else refused for refused in results]})
+        return {"responses": [_result(next(done)) if refused is None else refused for refused in results]}
 
-    # one of the two is given: _refused has seen to it
+    # _refused has checked that exactly one of the two is given
     command = DeleteTopics(tuple(topic_id if name is None else name for name, topic_id in wanted))  # type: ignore[misc]
     request.node.controller.submit(command, reply)
     return LATER
@@ -49,7 +50,7 @@ def _asked(request: Request) -> list[Asked]:
 
 
 def _refused(request: Request, name: str | None, topic_id: uuid.UUID | None, *, count: int) -> dict[str, Any] | None:
-    """Return the result of a topic that is not even looked for, or None."""
+    """Return the result of a topic that is refused here, or None."""
     code, message = ErrorCode.INVALID_REQUEST, None
     if name is not None and topic_id is not None:
         message = "You may not specify both topic name and topic id."
@@ -67,8 +68,8 @@ def _refused(request: Request, name: str | None, topic_id: uuid.UUID | None, *, 
 def _name(request: Request, name: str | None, topic_id: uuid.UUID | None) -> str:
     if name is not None:
         return name
-    topic = request.node.controller.image.topics_by_id.get(topic_id)
-    return topic.name if topic is not None else ""
+    topic = None if topic_id is None else request.node.metadata.image.topics_by_id.get(topic_id)
+    return "" if topic is None else topic.name
 
 
 def _result(deleted: TopicDeleted) -> dict[str, Any]:

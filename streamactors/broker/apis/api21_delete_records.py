@@ -1,4 +1,4 @@
-"""DeleteRecords: moves the start of partitions forward, so that the records before it are gone.
+"""DeleteRecords: moves the start of partitions forward and deletes the records before it.
 
 Versions: 0-2 (2 flexible).   Authorised: DELETE of each TOPIC.
 Errors: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE (beyond the high watermark), POLICY_VIOLATION (a topic that is only
@@ -6,32 +6,31 @@ compacted), INVALID_TOPIC_EXCEPTION (an internal topic).   Differs from Apache K
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from streamactors.broker.api import Api, Body
-from streamactors.broker.controller.topic_name import INTERNAL_TOPICS
 from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _NO_WATERMARK: Final = -1
 
 
 def handle(request: Request) -> Body:
-    return {
-        "topics": [
-            {"name": topic.name, "partitions": [_delete(request, topic.name, each) for each in topic.partitions]}
-            for topic in request.message.topics
-        ]
-    }
+    return _answer(request, partial(_delete, request))
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:
+    return _answer(request, lambda _, asked: _refused(asked.partition_index, code))
+
+
+def _answer(request: Request, partition: Callable[[str, Any], dict[str, Any]]) -> Body:
+    topics = request.message.topics
     return {
-        "topics": [
-            {"name": topic.name, "partitions": [_refused(p.partition_index, code) for p in topic.partitions]}
-            for topic in request.message.topics
-        ]
+        "topics": [{"name": t.name, "partitions": [partition(t.name, asked) for asked in t.partitions]} for t in topics]
     }
 
 
@@ -48,7 +47,7 @@ def _delete(request: Request, topic: str, asked: Any) -> dict[str, Any]:
     if config.compacts and not config.deletes:
         return _refused(index, ErrorCode.POLICY_VIOLATION)
     try:
-        low_watermark = partition.log.delete_records(asked.offset)
+        low_watermark = partition.log.trim.delete_records(asked.offset, request.node.clock.wall_ms())
     except BrokerError as error:
         return _refused(index, error.code)
     return {"partition_index": index, "low_watermark": low_watermark, "error_code": ErrorCode.NONE}

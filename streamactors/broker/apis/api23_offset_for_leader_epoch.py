@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ended, for who has to find out whether its records still stand.
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, from which a client detects truncated records.
 
 Versions: 2-4 (3 replica id; 4 flexible).   Authorised: DESCRIBE TOPIC each. Errors: UNKNOWN_TOPIC_OR_PARTITION,
 NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, TOPIC_AUTHORIZATION_FAILED. Differs from Apache
@@ -6,19 +6,25 @@ Kafka: nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 
 def handle(request: Request) -> Body:
+    return _answer(request, partial(_end_of, request))
+
+
+def _answer(request: Request, partition: Callable[[str, Any], Body]) -> Body:
+    topics = request.message.topics
     return {
         "topics": [
-            {"topic": topic.topic, "partitions": [_end_of(request, topic.topic, asked) for asked in topic.partitions]}
-            for topic in request.message.topics
+            {"topic": t.topic, "partitions": [partition(t.topic, asked) for asked in t.partitions]} for t in topics
         ]
     }
 
@@ -41,12 +47,7 @@ def _error(asked: Any, code: ErrorCode) -> Body:
 
 
 def _refuse(request: Request, code: ErrorCode) -> Body:
-    return {
-        "topics": [
-            {"topic": topic.topic, "partitions": [_error(asked, code) for asked in topic.partitions]}
-            for topic in request.message.topics
-        ]
-    }
+    return _answer(request, lambda _, asked: _error(asked, code))
 
 
 API: Final = Api(key=23, versions=(2, 4), authorise=each, handle=handle, refuse=_refuse)

@@ -1,9 +1,9 @@
-"""AddPartitionsToTxn: makes partitions part of a producer's transaction, before it writes to them.
+"""AddPartitionsToTxn: adds partitions to a producer's transaction, before the producer writes to them.
 
-Versions: 0-5 (2 PRODUCER_FENCED KIP-588, 3 flexible; 4 several transactions, and asking instead of adding,
+Versions: 0-5 (2 PRODUCER_FENCED KIP-588, 3 flexible; 4 several transactions, and verify_only,
 KIP-890: for brokers; 5 TRANSACTION_ABORTABLE).   Authorised: to version 3 WRITE TRANSACTIONAL_ID and WRITE each
 TOPIC, from 4 CLUSTER_ACTION.
-Errors: UNKNOWN_TOPIC_OR_PARTITION and OPERATION_NOT_ATTEMPTED for the others then, INVALID_PRODUCER_ID_MAPPING,
+Errors: UNKNOWN_TOPIC_OR_PARTITION (all other partitions then have OPERATION_NOT_ATTEMPTED), INVALID_PRODUCER_ID_MAPPING,
 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before 2), CONCURRENT_TRANSACTIONS, INVALID_REQUEST, TRANSACTION_ABORTABLE
 (from 4 on), COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE.   Differs from Apache Kafka:
 nothing."""
@@ -16,9 +16,10 @@ from typing import Any, Final, NamedTuple
 
 from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.transaction_requests import for_old_clients, transactional_id_error
+from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, cluster_action
+from streamactors.broker.security.rights import Operation, ResourceType, cluster_action
 from streamactors.broker.transaction.transaction import TopicPartition
 from streamactors.broker.transaction.transaction_events import (
     AddPartitions,
@@ -44,7 +45,7 @@ class Asked(NamedTuple):
 
 
 def authorise(request: Request) -> ErrorCode:
-    """A client needs the right to its transactional id; several transactions at once are a broker's business."""
+    """Require WRITE on the transactional id of a client, or CLUSTER_ACTION of a broker."""
     if request.version >= _OF_BROKERS:
         return cluster_action(request)
     name = request.message.v3_and_below_transactional_id
@@ -52,49 +53,40 @@ def authorise(request: Request) -> ErrorCode:
     return ErrorCode.NONE if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def handle(request: Request) -> Body | Later:
+def handle(request: Request) -> Later:
     asked = _asked(request)
-    results: list[Errors | None] = [None] * len(asked)
-    if not asked:
-        return {"error_code": ErrorCode.NONE}
 
-    def answered(at: int, errors: Errors) -> None:
-        results[at] = errors
-        if all(result is not None for result in results):
-            request.answer(_body(request, asked, [result or {} for result in results]))
+    @request.answer_with
+    def reply(answers: list[ErrorAnswer | VerifyAnswer]) -> Body:
+        results = [_errors(request, *each) for each in zip(asked, answers, strict=True)]
+        return _body(request, asked, results)
 
-    for at, transaction in enumerate(asked):
-        _add(request, transaction, partial(answered, at))
+    gather([partial(_add, request, transaction) for transaction in asked], reply)
     return LATER
 
 
-def _add(request: Request, asked: Asked, then: Callable[[Errors], object]) -> None:
-    def all_of(error: ErrorCode) -> None:
-        heard = for_old_clients(error, request.version, _KNOWS_FENCED)
-        then(dict.fromkeys(asked.partitions, heard))
-
+def _add(request: Request, asked: Asked, then: Callable[[ErrorAnswer | VerifyAnswer], object]) -> None:
     error = transactional_id_error(asked.transactional_id)
     if error is not ErrorCode.NONE:
-        all_of(error)
+        then(ErrorAnswer(error))
         return
     refused = {partition: _why_not(request, partition) for partition in asked.partitions}
     if any(refused.values()):
-        then({p: error or ErrorCode.OPERATION_NOT_ATTEMPTED for p, error in refused.items()})
+        then(VerifyAnswer(tuple((p, error or ErrorCode.OPERATION_NOT_ATTEMPTED) for p, error in refused.items())))
         return
-
-    def added(answer: ErrorAnswer) -> None:
-        all_of(answer.error)
-
-    def verified(answer: VerifyAnswer) -> None:
-        then(dict(answer.errors))
-
-    producer = (asked.producer_id, asked.producer_epoch, frozenset(asked.partitions))
-    event = VerifyPartitions(verified, *producer) if asked.verify_only else AddPartitions(added, *producer)
+    request_type = VerifyPartitions if asked.verify_only else AddPartitions
+    event = request_type(then, asked.producer_id, asked.producer_epoch, frozenset(asked.partitions))
     request.node.transactions.tell(asked.transactional_id, event)
 
 
+def _errors(request: Request, asked: Asked, answer: ErrorAnswer | VerifyAnswer) -> Errors:
+    if isinstance(answer, VerifyAnswer):
+        return dict(answer.errors)
+    return dict.fromkeys(asked.partitions, for_old_clients(answer.error, request.version, _KNOWS_FENCED))
+
+
 def _why_not(request: Request, where: TopicPartition) -> ErrorCode:
-    topic = request.node.controller.image.topics.get(where.topic)
+    topic = request.node.metadata.image.topics.get(where.topic)
     if request.version < _OF_BROKERS and not request.allowed(Operation.WRITE, ResourceType.TOPIC, where.topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or not 0 <= where.partition < len(topic.partitions):

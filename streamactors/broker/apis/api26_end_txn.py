@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Later
+from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.transaction_requests import for_old_clients, with_transactional_id
 from streamactors.broker.request import Request
-from streamactors.broker.security import write_transactional_id
+from streamactors.broker.security.rights import write_transactional_id
 from streamactors.broker.transaction.transaction_events import EndTransaction, ErrorAnswer
 
 _KNOWS_FENCED: Final = 2
@@ -23,8 +23,9 @@ _KNOWS_FENCED: Final = 2
 def handle(request: Request) -> Later:
     message = request.message
 
-    def reply(answer: ErrorAnswer) -> None:
-        request.answer({"error_code": for_old_clients(answer.error, request.version, _KNOWS_FENCED)})
+    @request.answer_with
+    def reply(answer: ErrorAnswer) -> Body:
+        return {"error_code": for_old_clients(answer.error, request.version, _KNOWS_FENCED)}
 
     end = EndTransaction(reply, message.producer_id, message.producer_epoch, message.committed)
     request.node.transactions.tell(message.transactional_id, end)

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: commits a group's offsets with a producer's transaction; they count when it commits.
+"""TxnOffsetCommit: commits a group's offsets in a producer's transaction; they are valid when the transaction commits.
 
 Versions: 0-4 (2 leader epochs KIP-320, 3 flexible and the member's generation KIP-447, 4 TRANSACTION_ABORTABLE; 5
 belongs to transaction.version 2, which is not offered).   Authorised: WRITE TRANSACTIONAL_ID, READ GROUP, READ
@@ -16,21 +16,15 @@ from typing import Final
 
 from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.api08_offset_commit import new_offsets
-from streamactors.broker.apis.group_requests import asked_partitions, by_topic, group_id_error, one_error
-from streamactors.broker.apis.transaction_requests import with_transactional_id
+from streamactors.broker.apis.group_requests import asked_partitions, by_topic, one_error
+from streamactors.broker.apis.transaction_requests import offsets_in_transaction
+from streamactors.broker.apis.transaction_verification import offset_commit_error
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import CommitOffsets
 from streamactors.broker.request import Request
-from streamactors.broker.security import read_group, write_transactional_id
 
 _KNOWS_LOADING: Final = 2
 _KNOWS_ABORTABLE: Final = 4
-
-
-def authorise(request: Request) -> ErrorCode:
-    """WRITE on the transactional id and READ on the group, both of which must be possible names."""
-    error = with_transactional_id(write_transactional_id)(request) or read_group(request)
-    return error or group_id_error(request.message.group_id)
 
 
 def handle(request: Request) -> Body | Later:
@@ -38,11 +32,11 @@ def handle(request: Request) -> Body | Later:
     asked = asked_partitions(request, message.topics)
     wanted = [each for each in asked if each.error is ErrorCode.NONE]
     if not wanted:
-        return {"topics": by_topic(asked, [each.error for each in asked])}
+        return {"topics": by_topic(asked)}
 
-    def reply(errors: Sequence[ErrorCode]) -> None:
-        done = (_of_version(error, request.version) for error in errors)
-        request.answer({"topics": by_topic(asked, [each.error or next(done) for each in asked])})
+    @request.answer_with
+    def reply(errors: Sequence[ErrorCode]) -> Body:
+        return {"topics": by_topic(asked, [_of_version(error, request.version) for error in errors])}
 
     commit = CommitOffsets(
         reply,
@@ -54,10 +48,11 @@ def handle(request: Request) -> Body | Later:
         producer_id=message.producer_id,
         producer_epoch=message.producer_epoch,
     )
-    if message.producer_id < 0:
-        reply([ErrorCode.INVALID_PRODUCER_ID_MAPPING] * len(wanted))
+    error = offset_commit_error(request.node, message.transactional_id, commit)
+    if error is ErrorCode.NONE:
+        request.node.groups.tell(message.group_id, commit)
     else:
-        request.node.groups.commit_in_transaction(message.transactional_id, commit)
+        reply([error] * len(wanted))
     return LATER
 
 
@@ -75,4 +70,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"topics": one_error(request.message.topics, code)}
 
 
-API: Final = Api(key=28, versions=(0, 4), authorise=authorise, handle=handle, refuse=refuse)
+API: Final = Api(key=28, versions=(0, 4), authorise=offsets_in_transaction, handle=handle, refuse=refuse)

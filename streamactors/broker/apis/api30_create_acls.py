@@ -1,22 +1,47 @@
-"""CreateAcls: answered as Apache Kafka does without an authoriser.
+"""CreateAcls: adds access control entries, each independently of the others.
 
 Versions: 1-3 (2 flexible, 3 user resources).   Authorised: ALTER CLUSTER.
-Errors: SECURITY_DISABLED, always.   Differs from Apache Kafka: there is no authoriser to configure yet."""
+Errors: SECURITY_DISABLED without an authoriser, INVALID_REQUEST for an entry that cannot be.   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
-from typing import Final
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
+from streamactors.broker.api import LATER, Api, Body, Later
+from streamactors.broker.apis.acl_requests import NO_AUTHORISER
+from streamactors.broker.controller.command import CreateAcls, Outcome
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.security_record import AccessControlEntry
 from streamactors.broker.request import Request
-from streamactors.broker.security import alter_cluster
-
-_MESSAGE: Final = "No Authorizer is configured."
+from streamactors.broker.security.rights import alter_cluster
 
 
-def handle(request: Request) -> Body:
-    return refuse(request, ErrorCode.SECURITY_DISABLED, _MESSAGE)
+def handle(request: Request) -> Body | Later:
+    if request.node.acls is None:
+        return refuse(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORISER)
+
+    @request.answer_with
+    def reply(outcomes: Sequence[Outcome]) -> Body:
+        return {"results": [{"error_code": code, "error_message": message} for code, message in outcomes]}
+
+    command = CreateAcls(tuple(_entry(creation) for creation in request.message.creations))
+    request.node.controller.submit(command, reply)
+    return LATER
+
+
+def _entry(creation: Any) -> AccessControlEntry:
+    return AccessControlEntry(
+        uuid.uuid4(),
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
 
 
 def refuse(request: Request, code: ErrorCode, message: str | None = None) -> Body:

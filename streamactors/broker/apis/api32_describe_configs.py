@@ -1,9 +1,9 @@
-"""DescribeConfigs: the settings of topics and of this broker, where each value comes from and what lies under it.
+"""DescribeConfigs: the settings of topics and of this broker, with the source and the synonyms of each value.
 
 Versions: 1-4 (1 sources and synonyms, 3 types and documentation, 4 flexible).
 Authorised: DESCRIBE_CONFIGS of each TOPIC, DESCRIBE_CONFIGS CLUSTER for brokers.
 Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
-Differs from Apache Kafka: lists the settings that this broker honours, in order of name; no loggers, groups or client
+Differs from Apache Kafka: lists only the settings that this broker implements, by name; no loggers, groups or client
 metrics."""
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from streamactors.broker.api import Api, ApiError, Body
+from streamactors.broker.api import Api, Body
 from streamactors.broker.config.describe import (
     ConfigEntry,
     describe_broker,
     describe_cluster_defaults,
     describe_topic,
 )
-from streamactors.broker.controller.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
-from streamactors.broker.controller.topic_name import check_topic_name
-from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.config.setting import SettingType
+from streamactors.broker.errors import BrokerError, ErrorCode, Refusal
+from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
+from streamactors.broker.metadata.topic_name import check_topic_name
 from streamactors.broker.request import Request
-from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType, each
+from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType, each
 
 
 def handle(request: Request) -> Body:
@@ -56,26 +57,26 @@ def _entries(request: Request, resource: Any) -> Iterator[ConfigEntry]:
     name = resource.resource_name
     if resource.resource_type == TOPIC_RESOURCE:
         if not request.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
+            raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
         check_topic_name(name)
-        image = node.controller.image
+        image = node.metadata.image
         if name not in image.topics:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return describe_topic(node.config, image.topic_overrides(name))
     if resource.resource_type != BROKER_RESOURCE:
-        raise ApiError(
+        raise Refusal(
             ErrorCode.INVALID_REQUEST,
             f"Resource type {resource.resource_type} cannot be described: only topics ({TOPIC_RESOURCE}) and brokers "
             f"({BROKER_RESOURCE})",
         )
     if not request.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+        raise Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
     if not name:
         return describe_cluster_defaults(node.config)
     if not name.removeprefix("-").isdecimal():
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if int(name) != node.node_id:
-        raise ApiError(
+        raise Refusal(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
         )
@@ -87,6 +88,7 @@ def _config(entry: ConfigEntry, with_synonyms: bool, documented: bool) -> dict[s
         "name": entry.name,
         "value": entry.value,
         "read_only": entry.read_only,
+        "is_sensitive": entry.kind is SettingType.PASSWORD,
         "config_source": entry.source,
         "synonyms": [synonym._asdict() for synonym in entry.synonyms] if with_synonyms else (),
         "config_type": entry.kind,

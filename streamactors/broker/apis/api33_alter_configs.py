@@ -1,8 +1,8 @@
-"""AlterConfigs: replaces all settings of topics and brokers; what is not named falls back to its default.
+"""AlterConfigs: replaces all settings of topics and brokers; settings that are not named return to their defaults.
 
 Versions: 0-2 (2 flexible).   Authorised: ALTER_CONFIGS of each TOPIC, ALTER_CONFIGS CLUSTER for brokers.
 Errors: INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION.
-Differs from Apache Kafka: an unknown broker setting is refused; no loggers."""
+Differs from Apache Kafka: settings of features that this broker does not have are refused; no loggers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamactors.broker.api import Api, Later
 from streamactors.broker.apis.alter_resources import alter, refuse
 from streamactors.broker.controller.command import ConfigChange, ResourceChange
 from streamactors.broker.request import Request
-from streamactors.broker.security import each
+from streamactors.broker.security.rights import each
 
 
 def handle(request: Request) -> Later:

@@ -1,8 +1,8 @@
-"""AlterReplicaLogDirs: says in which folder a replica should lie, of which there is one.
+"""AlterReplicaLogDirs: moves a replica to a data folder, of which this broker has one.
 
 Versions: 1-2 (2 flexible).   Authorised: ALTER CLUSTER.
 Errors: LOG_DIR_NOT_FOUND (any other folder), UNKNOWN_TOPIC_OR_PARTITION.
-Differs from Apache Kafka: there is one folder, so nothing ever moves."""
+Differs from Apache Kafka: there is one folder, so no replica moves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import alter_cluster
+from streamactors.broker.security.rights import alter_cluster
 
 
 def handle(request: Request) -> Body:

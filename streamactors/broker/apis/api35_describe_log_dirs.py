@@ -1,7 +1,7 @@
 """DescribeLogDirs: the data folder, its free space and the size of every partition in it.
 
 Versions: 1-4 (2 flexible, 3 error code, 4 total and usable bytes).   Authorised: DESCRIBE CLUSTER.
-Errors: KAFKA_STORAGE_ERROR (the folder cannot be read).   Differs from Apache Kafka: there is one folder, always."""
+Errors: KAFKA_STORAGE_ERROR (the folder cannot be read).   Differs from Apache Kafka: there is always one folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import describe_cluster
+from streamactors.broker.security.rights import describe_cluster
 
 
 def handle(request: Request) -> Body:
@@ -38,8 +38,8 @@ def refuse(request: Request, code: ErrorCode) -> Body:
 
 
 def _topics(request: Request) -> list[dict[str, Any]]:
-    asked = request.message.topics  # None asks for all of them, an empty list for none
-    image = request.node.controller.image
+    asked = request.message.topics  # None stands for all topics, an empty list for none
+    image = request.node.metadata.image
     if asked is None:
         wanted = {name: range(len(topic.partitions)) for name, topic in image.topics.items()}
     else:

@@ -1,8 +1,8 @@
-"""CreatePartitions: grows topics to a number of partitions, each on its own.
+"""CreatePartitions: grows topics to a number of partitions, each independently of the others.
 
 Versions: 0-3 (2 flexible).   Authorised: ALTER of each TOPIC.
 Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, POLICY_VIOLATION, INVALID_REQUEST.
-Differs from Apache Kafka: the answer comes when the partitions can be written to, whatever the timeout; far too many
+Differs from Apache Kafka: answered when the partitions accept records, regardless of the timeout; more than 10,000 new
 partitions are a POLICY_VIOLATION, as in CreateTopics, instead of an unknown server error."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.command import CreatePartitions, MorePartitions, Outcome
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _DENIED: Final = Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 
@@ -23,9 +23,10 @@ def handle(request: Request) -> Later:
     message = request.message
     allowed = [t for t in message.topics if request.allowed(Operation.ALTER, ResourceType.TOPIC, t.name)]
 
-    def reply(outcomes: Mapping[str, Outcome]) -> None:
+    @request.answer_with
+    def reply(outcomes: Mapping[str, Outcome]) -> Body:
         names = dict.fromkeys(topic.name for topic in message.topics)
-        request.answer({"results": [_result(name, *outcomes.get(name, _DENIED)) for name in names]})
+        return {"results": [_result(name, *outcomes.get(name, _DENIED)) for name in names]}
 
     command = CreatePartitions(tuple(_more(topic) for topic in allowed), message.validate_only)
     request.node.controller.submit(command, reply)

@@ -1,4 +1,4 @@
-"""DeleteGroups: deletes empty groups and all they have committed.
+"""DeleteGroups: deletes empty groups with their committed offsets.
 
 Versions: 0-2 (1 throttle_time_ms, 2 flexible).   Authorised: DELETE each GROUP.   Errors: by group:
 NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR,
@@ -13,16 +13,17 @@ from typing import Final
 from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 
 def handle(request: Request) -> Later:
     names = list(dict.fromkeys(request.message.groups_names))
     allowed = [name for name in names if request.allowed(Operation.DELETE, ResourceType.GROUP, name)]
 
-    def reply(errors: Sequence[ErrorCode]) -> None:
+    @request.answer_with
+    def reply(errors: Sequence[ErrorCode]) -> Body:
         found = dict(zip(allowed, errors, strict=True))
-        request.answer(_body([(name, found.get(name, ErrorCode.GROUP_AUTHORIZATION_FAILED)) for name in names]))
+        return _body([(name, found.get(name, ErrorCode.GROUP_AUTHORIZATION_FAILED)) for name in names])
 
     request.node.groups.delete_groups(allowed, reply)
     return LATER

@@ -1,4 +1,4 @@
-"""ElectLeaders: makes the preferred replica, or with unclean any, the leader where it is not.
+"""ElectLeaders: elects the preferred replica, or with an unclean election any replica.
 
 Versions: 0-2 (1 unclean elections KIP-460, 2 flexible).   Authorised: ALTER CLUSTER.
 Errors: ELECTION_NOT_NEEDED, UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST (an unknown kind of election).
@@ -11,7 +11,7 @@ from typing import Any, Final
 from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import alter_cluster
+from streamactors.broker.security.rights import alter_cluster
 
 _KINDS: Final = (0, 1)  # preferred, unclean
 
@@ -21,8 +21,8 @@ def handle(request: Request) -> Body:
     if message.election_type not in _KINDS:
         unknown = f"Unknown election type {message.election_type}"
         return refuse(request, ErrorCode.INVALID_REQUEST, unknown)
-    image = request.node.controller.image
-    if message.topic_partitions is None:  # all of them: only those where there is something to tell are told
+    image = request.node.metadata.image
+    if message.topic_partitions is None:  # all partitions: only those with a result are listed, and there are none
         return _answer(ErrorCode.NONE, [(name, []) for name in image.topics])
     return _answer(
         ErrorCode.NONE,
@@ -36,7 +36,7 @@ def refuse(request: Request, code: ErrorCode, message: str | None = None) -> Bod
 
 
 def _elect(request: Request, name: str, number: int) -> dict[str, Any]:
-    topic = request.node.controller.image.topics.get(name)
+    topic = request.node.metadata.image.topics.get(name)
     if topic is None:
         return _result(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
     if not 0 <= number < len(topic.partitions):

@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs: sets, removes, appends to and takes from single settings of topics and brokers.
+"""IncrementalAlterConfigs: sets, deletes, appends to and subtracts from single settings of topics and brokers.
 
 Versions: 0-1 (1 flexible).   Authorised: ALTER_CONFIGS of each TOPIC, ALTER_CONFIGS CLUSTER for brokers.
 Errors: INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION.
-Differs from Apache Kafka: an unknown broker setting is refused; no loggers."""
+Differs from Apache Kafka: settings of features that this broker does not have are refused; no loggers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamactors.broker.api import Api, Later
 from streamactors.broker.apis.alter_resources import alter, refuse
 from streamactors.broker.controller.command import ConfigChange, ResourceChange
 from streamactors.broker.request import Request
-from streamactors.broker.security import each
+from streamactors.broker.security.rights import each
 
 
 def handle(request: Request) -> Later:

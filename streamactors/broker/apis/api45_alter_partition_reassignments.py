@@ -1,19 +1,18 @@
-"""AlterPartitionReassignments: moves replicas to other brokers, of which there are none.
+"""AlterPartitionReassignments: moves replicas to other brokers; there are none yet.
 
 Versions: 0-1 (1 may forbid another replication factor).   Authorised: ALTER CLUSTER.
 Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS.
-Differs from Apache Kafka: nothing; with one broker the only legal target is where the replica is."""
+Differs from Apache Kafka: nothing; with one broker the only legal target is the current one."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from streamactors.broker.api import Api, Body
-from streamactors.broker.controller.command import Refusal
-from streamactors.broker.controller.topic_rules import check_replicas
-from streamactors.broker.errors import ErrorCode
+from streamactors.broker.controller.plan_topics import check_replicas
+from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.request import Request
-from streamactors.broker.security import alter_cluster
+from streamactors.broker.security.rights import alter_cluster
 
 
 def handle(request: Request) -> Body:
@@ -38,7 +37,7 @@ def _reassign(request: Request, name: str, asked: Any) -> dict[str, Any]:
 
 
 def _check(request: Request, name: str, number: int, replicas: tuple[int, ...] | None) -> None:
-    image = request.node.controller.image
+    image = request.node.metadata.image
     topic = image.topics.get(name)
     if topic is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")

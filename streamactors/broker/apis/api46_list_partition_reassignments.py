@@ -1,7 +1,7 @@
-"""ListPartitionReassignments: the moves of replicas that are under way, which are none.
+"""ListPartitionReassignments: the moves of replicas in progress; there are none.
 
 Versions: 0.   Authorised: DESCRIBE CLUSTER.   Errors: none.
-Differs from Apache Kafka: nothing; with one broker there is nowhere to move to."""
+Differs from Apache Kafka: nothing; with one broker no replica can move."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from streamactors.broker.api import Api, Body
 from streamactors.broker.request import Request
-from streamactors.broker.security import describe_cluster
+from streamactors.broker.security.rights import describe_cluster
 
 
 def handle(request: Request) -> Body:

@@ -1,7 +1,7 @@
 """OffsetDelete: deletes single committed offsets of topics that a group no longer subscribes to.
 
 Versions: 0.   Authorised: DELETE GROUP, READ each TOPIC.   Errors: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND,
-NON_EMPTY_GROUP (members that are no consumers), COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR; by partition:
+NON_EMPTY_GROUP (with members of another protocol than the consumer's), COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR; by partition:
 GROUP_SUBSCRIBED_TO_TOPIC, UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED.   Differs from Apache Kafka:
 nothing."""
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Later
+from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.group_requests import asked_partitions, by_topic, with_group_id
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import DeleteOffsets
 from streamactors.broker.request import Request
-from streamactors.broker.security import delete_group
+from streamactors.broker.security.rights import delete_group
 
 
 def handle(request: Request) -> Later:
@@ -23,12 +23,9 @@ def handle(request: Request) -> Later:
     asked = asked_partitions(request, message.topics)
     wanted = [(each.topic, each.partition) for each in asked if each.error is ErrorCode.NONE]
 
-    def reply(error: ErrorCode, errors: Sequence[ErrorCode]) -> None:
-        if error is not ErrorCode.NONE:
-            request.answer({"error_code": error})
-            return
-        done = iter(errors)
-        request.answer({"topics": by_topic(asked, [each.error or next(done) for each in asked])})
+    @request.answer_with
+    def reply(error: ErrorCode, errors: Sequence[ErrorCode]) -> Body:
+        return {"error_code": error} if error else {"topics": by_topic(asked, errors)}
 
     request.node.groups.tell(message.group_id, DeleteOffsets(reply, message.group_id, wanted))
     return LATER

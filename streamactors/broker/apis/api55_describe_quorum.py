@@ -1,7 +1,7 @@
-"""DescribeQuorum: who votes on the metadata log, and how far each has come.
+"""DescribeQuorum: the voters of the metadata log, with their offsets.
 
 Versions: 0-2 (1 times of the last fetch, 2 folder ids and nodes KIP-853).   Authorised: DESCRIBE CLUSTER.
-Errors: UNKNOWN_TOPIC_OR_PARTITION (there is one metadata log).
+Errors: UNKNOWN_TOPIC_OR_PARTITION (any other partition than that of the metadata log).
 Differs from Apache Kafka: nothing; this node is the only voter, and has no listener for other controllers."""
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from streamactors.broker.api import Api, Body
 from streamactors.broker.controller.metadata_log import EPOCH
-from streamactors.broker.controller.topic_name import METADATA_TOPIC
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.request import Request
-from streamactors.broker.security import describe_cluster
+from streamactors.broker.security.rights import describe_cluster
 
 _NOT_HERE: Final = {
     "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -36,7 +36,7 @@ def _partition(request: Request, topic: str, asked: Any) -> dict[str, Any]:
     if (topic, number) != (METADATA_TOPIC, 0):
         return {"partition_index": number, **_NOT_HERE}
     node = request.node
-    end_offset = node.controller.image.offset + 1
+    end_offset = node.metadata.image.offset + 1
     now_ms = node.clock.wall_ms()
     voter = {
         "replica_id": node.node_id,

@@ -1,7 +1,7 @@
 """DescribeCluster: the cluster's id, its controller and its brokers.
 
-Versions: 0-2 (1 endpoint type, 2 fenced brokers).   Authorised: everyone; the operations told are those allowed.
-Errors: MISMATCHED_ENDPOINT_TYPE (this listener is no controller's), UNSUPPORTED_ENDPOINT_TYPE.
+Versions: 0-2 (1 endpoint type, 2 fenced brokers).   Authorised: everyone; the answer lists the client's authorised operations.
+Errors: MISMATCHED_ENDPOINT_TYPE (this listener is not a controller's), UNSUPPORTED_ENDPOINT_TYPE.
 Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from streamactors.broker.api import Api, Body
 from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_cluster
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import anyone
+from streamactors.broker.security.rights import anyone
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
@@ -34,7 +34,7 @@ def handle(request: Request) -> Body:
         }
     node = request.node
     brokers = []
-    for broker in node.controller.image.brokers.values():
+    for broker in node.metadata.image.brokers.values():
         endpoint = broker.endpoint(request.listener.name)
         if endpoint is None or (broker.fenced and not message.include_fenced_brokers):
             continue

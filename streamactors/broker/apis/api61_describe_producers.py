@@ -1,36 +1,35 @@
-"""DescribeProducers: the idempotent and transactional producers that partitions remember.
+"""DescribeProducers: the active idempotent and transactional producers of partitions.
 
 Versions: 0.   Authorised: READ of each TOPIC.
 Errors: INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from streamactors.broker.api import Api, Body
-from streamactors.broker.controller.topic_name import topic_name_complaint
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.topic_name import topic_name_complaint
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _UNKNOWN: Final = "This server does not host this topic-partition."
 
 
 def handle(request: Request) -> Body:
-    return {
-        "topics": [
-            {"name": topic.name, "partitions": [_partition(request, topic.name, n) for n in topic.partition_indexes]}
-            for topic in request.message.topics
-        ]
-    }
+    return _answer(request, partial(_partition, request))
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:
+    return _answer(request, lambda _, number: _refused(number, code))
+
+
+def _answer(request: Request, partition: Callable[[str, int], dict[str, Any]]) -> Body:
+    topics = request.message.topics
     return {
-        "topics": [
-            {"name": topic.name, "partitions": [_refused(n, code) for n in topic.partition_indexes]}
-            for topic in request.message.topics
-        ]
+        "topics": [{"name": t.name, "partitions": [partition(t.name, n) for n in t.partition_indexes]} for t in topics]
     }
 
 
@@ -41,7 +40,7 @@ def _partition(request: Request, topic: str, number: int) -> dict[str, Any]:
     complaint = topic_name_complaint(topic)
     if complaint is not None:
         return _refused(number, ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {complaint}")
-    if topic not in node.controller.image.topics:
+    if topic not in node.metadata.image.topics:
         return _refused(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN)
     partition = node.partitions.get(topic, number)
     if partition is None:
@@ -51,7 +50,7 @@ def _partition(request: Request, topic: str, number: int) -> dict[str, Any]:
     return {
         "partition_index": number,
         "error_code": ErrorCode.NONE,
-        "active_producers": [_producer(entry) for entry in partition.log.producers(node.clock.wall_ms())],
+        "active_producers": [_producer(entry) for entry in partition.log.producers()],
     }
 
 

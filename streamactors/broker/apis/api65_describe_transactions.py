@@ -1,4 +1,4 @@
-"""DescribeTransactions: what is known of transactional ids.
+"""DescribeTransactions: the state of transactional ids.
 
 Versions: 0.   Authorised: DESCRIBE each TRANSACTIONAL_ID, DESCRIBE each TOPIC (others are left out).
 Errors: by id: TRANSACTIONAL_ID_NOT_FOUND, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_REQUEST,
@@ -6,37 +6,40 @@ COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.   Differs from Apache Kafka: noth
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.transaction_requests import partitions_by_topic, transactional_id_error
+from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 from streamactors.broker.transaction.transaction import Transaction
 
 
-def handle(request: Request) -> Body | Later:
+def handle(request: Request) -> Later:
     asked = request.message.transactional_ids
-    answers: list[dict[str, Any] | None] = [None] * len(asked)
-    if not asked:
-        return {"transaction_states": []}
 
-    def answered(at: int, error: ErrorCode, txn: Transaction | None) -> None:
-        answers[at] = _describe(request, asked[at], error, txn)
-        if all(answer is not None for answer in answers):
-            request.answer({"transaction_states": answers})
+    @request.answer_with
+    def reply(found: list[tuple[ErrorCode, Transaction | None]]) -> Body:
+        return {
+            "transaction_states": [_describe(request, name, *each) for name, each in zip(asked, found, strict=True)]
+        }
 
-    for at, name in enumerate(asked):
-        error = transactional_id_error(name)
-        if not request.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name):
-            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        if error is not ErrorCode.NONE:
-            answered(at, error, None)
-        else:
-            request.node.transactions.describe(name, partial(answered, at))
+    gather([partial(_find, request, name) for name in asked], reply)
     return LATER
+
+
+def _find(request: Request, name: str, then: Callable[[ErrorCode, Transaction | None], object]) -> None:
+    error = transactional_id_error(name)
+    if not request.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name):
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if error is not ErrorCode.NONE:
+        then(error, None)
+    else:
+        request.node.transactions.describe(name, then)
 
 
 def _describe(request: Request, name: str, error: ErrorCode, txn: Transaction | None) -> dict[str, Any]:

@@ -2,18 +2,18 @@
 
 Versions: 0-1 (1 by duration KIP-994).   Authorised: DESCRIBE each TRANSACTIONAL_ID (others are left out).
 Errors: COORDINATOR_LOAD_IN_PROGRESS.
-Differs from Apache Kafka: version 2, which filters by a regular expression, is not offered: an expression out of a
-request can make Python's matcher run for ever."""
+Differs from Apache Kafka: version 2, which filters by a regular expression, is not offered: an expression from a
+request could block Python's matcher without end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Later
+from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, anyone
+from streamactors.broker.security.rights import Operation, ResourceType, anyone
 from streamactors.broker.transaction.transaction import Transaction, TransactionState
 
 
@@ -34,22 +34,21 @@ def handle(request: Request) -> Later:
             return False
         return request.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, txn.transactional_id)
 
-    def reply(error: ErrorCode, transactions: Sequence[Transaction]) -> None:
-        request.answer(
-            {
-                "error_code": error,
-                "unknown_state_filters": [name for name, state in wanted.items() if state is None],
-                "transaction_states": [
-                    {
-                        "transactional_id": txn.transactional_id,
-                        "producer_id": txn.producer_id,
-                        "transaction_state": txn.state.label,
-                    }
-                    for txn in sorted(transactions, key=lambda txn: txn.transactional_id)
-                    if matches(txn)
-                ],
-            }
-        )
+    @request.answer_with
+    def reply(error: ErrorCode, transactions: Sequence[Transaction]) -> Body:
+        return {
+            "error_code": error,
+            "unknown_state_filters": [name for name, state in wanted.items() if state is None],
+            "transaction_states": [
+                {
+                    "transactional_id": txn.transactional_id,
+                    "producer_id": txn.producer_id,
+                    "transaction_state": txn.state.label,
+                }
+                for txn in sorted(transactions, key=lambda txn: txn.transactional_id)
+                if matches(txn)
+            ],
+        }
 
     request.node.transactions.list_transactions(reply)
     return LATER

@@ -1,7 +1,7 @@
-"""ListConfigResources: what DescribeConfigs can be asked about.
+"""ListConfigResources: the resources of DescribeConfigs.
 
-Versions: 0-1 (0 knows client metrics alone, 1 any type KIP-1142).   Authorised: DESCRIBE_CONFIGS CLUSTER.
-Errors: UNSUPPORTED_VERSION (a type that is none).
+Versions: 0-1 (0 only client metrics, 1 any type KIP-1142).   Authorised: DESCRIBE_CONFIGS CLUSTER.
+Errors: UNSUPPORTED_VERSION (an unknown type).
 Differs from Apache Kafka: no loggers, groups or client metrics."""
 
 from __future__ import annotations
@@ -9,17 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from streamactors.broker.api import Api, Body
-from streamactors.broker.controller.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
 from streamactors.broker.request import Request
-from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType
+from streamactors.broker.security.rights import describe_cluster_configs
 
 _TYPES: Final = frozenset({TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, 32})  # loggers, client metrics and groups: none here
-
-
-def describe_configs(request: Request) -> ErrorCode:
-    allowed = request.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
-    return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def handle(request: Request) -> Body:
@@ -28,7 +23,7 @@ def handle(request: Request) -> Body:
     asked = frozenset(request.message.resource_types) or _TYPES
     if not asked <= _TYPES:
         return {"error_code": ErrorCode.UNSUPPORTED_VERSION}
-    image = request.node.controller.image
+    image = request.node.metadata.image
     found: list[tuple[int, str]] = []
     if BROKER_RESOURCE in asked:
         found += [(BROKER_RESOURCE, str(broker_id)) for broker_id in image.brokers]
@@ -37,4 +32,4 @@ def handle(request: Request) -> Body:
     return {"config_resources": [{"resource_type": kind, "resource_name": name} for kind, name in found]}
 
 
-API: Final = Api(key=74, versions=(0, 1), authorise=describe_configs, handle=handle)
+API: Final = Api(key=74, versions=(0, 1), authorise=describe_cluster_configs, handle=handle)

@@ -11,17 +11,17 @@ from typing import Any, Final
 from streamactors.broker.api import Api, Body
 from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_topic
 from streamactors.broker.apis.partition_view import partition_view
-from streamactors.broker.controller.image import MetadataImage
-from streamactors.broker.controller.topic_name import INTERNAL_TOPICS, topic_name_complaint
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.protocol.metadata import Partition
+from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS, topic_name_complaint
+from streamactors.broker.protocol.metadata import PartitionMetadata
 from streamactors.broker.request import Request
-from streamactors.broker.security import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
 
 def handle(request: Request) -> Body:
     message, node = request.message, request.node
-    image = node.controller.image
+    image = node.metadata.image
     cursor = message.cursor
     asked = {topic.name for topic in message.topics} or set(image.topics)
     names = sorted(name for name in asked if cursor is None or name >= cursor.topic_name)
@@ -35,7 +35,7 @@ def handle(request: Request) -> Body:
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         described = _topic(request, image, name, first, room)
         if not message.topics and described["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            continue  # not asked for by name: do not even say that it is there
+            continue  # the client did not name the topic, so the answer must not reveal it
         topics.append(described)
         taken = len(described["partitions"])
         room -= taken
@@ -75,7 +75,7 @@ def _topic(request: Request, image: MetadataImage, name: str, first: int, room: 
     }
 
 
-def _partition(view: Partition) -> dict[str, Any]:
+def _partition(view: PartitionMetadata) -> dict[str, Any]:
     return {
         "error_code": view.error_code,
         "partition_index": view.partition,

@@ -1,15 +1,15 @@
-"""The operations that whoever asks may do on a resource, as the bit field of Metadata and the describe APIs."""
+"""The client's authorised operations on a resource, as the bit field of Metadata and the describe APIs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from streamactors.broker.security import CLUSTER_NAME, Operation, ResourceType
+from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from streamactors.broker.request import Request
 
-NOT_ASKED: Final = -(2**31)  # what Kafka answers when the client did not ask for them
+NOT_ASKED: Final = -(2**31)  # Kafka's value if the client did not request them
 _TOPIC: Final = (
     Operation.READ,
     Operation.WRITE,
@@ -49,7 +49,9 @@ def on_group(request: Request, name: str) -> int:
 
 
 def on_cluster(request: Request) -> int:
-    """Return the bit field for the cluster."""
+    """Return the bit field for the cluster; as in Apache Kafka nothing without the right to describe it."""
+    if not request.allowed(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
     return sum(
         1 << operation for operation in _CLUSTER if request.allowed(operation, ResourceType.CLUSTER, CLUSTER_NAME)
     )

@@ -1,36 +1,35 @@
-"""What the files of the group APIs share: which group ids there can be, and which of a request's offsets have a
-partition."""
+"""Common parts of the group APIs: checks of group ids, and the partitions of a request."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from streamactors.broker.coordinator.record_codec import too_long
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.security import Authorise, Operation, ResourceType
+from streamactors.broker.protocol.record_schema import too_long
+from streamactors.broker.security.rights import Asking, Authorise, Operation, ResourceType
 
 if TYPE_CHECKING:
     from streamactors.broker.request import Request
 
 
 def group_id_error(group_id: str) -> ErrorCode:
-    """Return INVALID_GROUP_ID for an empty id, or one too long to be stored."""
+    """Return INVALID_GROUP_ID for an empty id, or one that is too long to be stored."""
     return ErrorCode.INVALID_GROUP_ID if not group_id or too_long(group_id) else ErrorCode.NONE
 
 
 def with_group_id(authorise: Authorise) -> Authorise:
-    """Check the group id before the right to it."""
+    """Return a check of the right to a group and of its id."""
 
-    def check(request: Request) -> ErrorCode:
+    def check(request: Asking) -> ErrorCode:
         return authorise(request) or group_id_error(request.message.group_id)
 
     return check
 
 
 class Asked(NamedTuple):
-    """One partition of a request: the error it is answered with, NONE if it exists and may be touched."""
+    """One partition of a request. `error` is NONE if the partition exists and the client has the right to it."""
 
     error: ErrorCode
     topic: str
@@ -40,8 +39,8 @@ class Asked(NamedTuple):
 
 
 def asked_partitions(request: Request, topics: Sequence[Any], operation: Operation = Operation.READ) -> list[Asked]:
-    """Return every partition a request names, by topic name or (OffsetCommit v10) by topic id, in order."""
-    image = request.node.controller.image
+    """Return every partition of a request, by topic name or (OffsetCommit v10) topic id, in order."""
+    image = request.node.metadata.image
     asked: list[Asked] = []
     for topic in topics:
         topic_id = getattr(topic, "topic_id", None)
@@ -65,18 +64,21 @@ def asked_partitions(request: Request, topics: Sequence[Any], operation: Operati
     return asked
 
 
-def by_topic(asked: Sequence[Asked], errors: Sequence[ErrorCode]) -> list[dict[str, Any]]:
-    """Return the `topics` of a response: one error per partition, under its topic, in the order of the request."""
+def by_topic(asked: Sequence[Asked], errors: Iterable[ErrorCode] = ()) -> list[dict[str, Any]]:
+    """Return the `topics` of a response: one error per partition, under its topic, in the order of the request.
+
+    `errors` are the coordinator's, one for each partition that it was asked about, in order."""
     topics: dict[tuple[str, uuid.UUID | None], list[dict[str, int]]] = {}
-    for each, error in zip(asked, errors, strict=True):
+    answers = iter(errors)
+    for each in asked:
         topics.setdefault((each.topic, each.topic_id), []).append(
-            {"partition_index": each.partition, "error_code": error}
+            {"partition_index": each.partition, "error_code": each.error or next(answers)}
         )
     return [_topic(name, topic_id, partitions) for (name, topic_id), partitions in topics.items()]
 
 
 def one_error(topics: Sequence[Any], error: ErrorCode) -> list[dict[str, Any]]:
-    """Return the `topics` of a response that says one error for everything asked."""
+    """Return the `topics` of a response with one error for everything asked."""
     return [
         _topic(
             topic.name,

@@ -1,14 +1,15 @@
-"""A partition as clients of one listener see it, for Metadata and DescribeTopicPartitions."""
+"""A partition for clients of one listener, in Metadata and DescribeTopicPartitions."""
 
 from __future__ import annotations
 
-from streamactors.broker.controller.image import NO_LEADER, MetadataImage, PartitionImage
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.protocol.metadata import Partition
+from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
+from streamactors.broker.metadata.metadata_record import PartitionRecord
+from streamactors.broker.protocol.metadata import PartitionMetadata
 
 
-def partition_view(image: MetadataImage, partition: PartitionImage, listener: str) -> Partition:
-    """Return what clients are told. A leader that this listener does not reach is none, and the error says why."""
+def partition_view(image: MetadataImage, partition: PartitionRecord, listener: str) -> PartitionMetadata:
+    """Return a partition. A leader without an address on this listener is left out, with an error."""
     leader, code = partition.leader, ErrorCode.NONE
     brokers = image.brokers
     registration = brokers.get(leader)
@@ -16,7 +17,7 @@ def partition_view(image: MetadataImage, partition: PartitionImage, listener: st
         leader, code = NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
     elif registration.endpoint(listener) is None:
         leader, code = NO_LEADER, ErrorCode.LISTENER_NOT_FOUND
-    return Partition(
+    return PartitionMetadata(
         code,
         partition.partition,
         leader,

@@ -1,1 +1,1 @@
-"""What a broker and a topic can be told: names, types, defaults, limits and where a value came from."""
+"""Settings of brokers and topics: names, types, defaults, limits, and the source of each value."""

@@ -1,7 +1,7 @@
-"""The broker's configuration: every setting it honours, typed, immutable, with where each value came from.
+"""The broker's configuration: every supported setting, typed, immutable, with the source of each value.
 
-Owner: the server, which replaces it whole when a dynamic setting changes. Layers, highest first, as in Apache Kafka:
-this broker's dynamic settings, the cluster's dynamic defaults, what it was started with, the defaults.
+Owner: the server, which replaces the whole object when a dynamic setting changes. Layers, highest first, as in Apache Kafka:
+this broker's dynamic settings, the cluster's dynamic defaults, the static settings of the start, the defaults.
 """
 
 from __future__ import annotations
@@ -9,25 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamactors.broker.config.foreign import WITHOUT_EFFECT, why_refused
-from streamactors.broker.config.group_settings import GroupSettings, TransactionSettings
+from streamactors.broker.config.client_settings import GroupSettings, NetworkSettings, TransactionSettings
+from streamactors.broker.config.cluster_settings import ClusterSettings
 from streamactors.broker.config.log_settings import LogSettings
-from streamactors.broker.config.network_settings import NetworkSettings
 from streamactors.broker.config.node_settings import NodeSettings
+from streamactors.broker.config.security_settings import LISTENER_PREFIX, PER_LISTENER, SecuritySettings
 from streamactors.broker.config.setting import InvalidSetting, Setting
+from streamactors.broker.config.unsupported import WITHOUT_EFFECT, why_refused
 
 Plain = str | int | float | bool | None
 
 
-class BrokerConfig(NodeSettings, NetworkSettings, LogSettings, GroupSettings, TransactionSettings):
+class BrokerConfig(
+    NodeSettings, NetworkSettings, SecuritySettings, LogSettings, GroupSettings, TransactionSettings, ClusterSettings
+):
     """All settings of a broker. Read them as attributes named as in Kafka with `_` for `.`: `config.num_partitions`."""
 
     __slots__ = ("cluster_dynamic", "node_dynamic", "static", "without_effect")
 
-    static: Mapping[str, str]  # as started, by Kafka's name
+    static: Mapping[str, str]  # given at the start, by Kafka's name
     cluster_dynamic: Mapping[str, str]  # defaults for all brokers, from the metadata log
     node_dynamic: Mapping[str, str]  # this broker's own, from the metadata log
-    without_effect: Mapping[str, str]  # accepted but not honoured, with the reason
+    without_effect: Mapping[str, str]  # accepted settings without effect, unknown names included, with the reason
 
     def __init__(
         self,
@@ -48,7 +51,8 @@ class BrokerConfig(NodeSettings, NetworkSettings, LogSettings, GroupSettings, Tr
     def of(cls, settings: Mapping[str, Plain] | None = None) -> BrokerConfig:
         """Return the configuration of a broker started with `settings`, by Kafka's names.
 
-        Raises InvalidSetting: an unknown name, a value out of its limits, a setting whose feature is not there.
+        An unknown name is accepted without effect, as in Apache Kafka. Raises InvalidSetting for a value outside its limits
+        and for a setting of a missing feature.
         """
         static: dict[str, str] = {}
         without_effect: dict[str, str] = {}
@@ -56,18 +60,20 @@ class BrokerConfig(NodeSettings, NetworkSettings, LogSettings, GroupSettings, Tr
             if value is None:
                 continue
             text = str(value).lower() if isinstance(value, bool) else str(value)
-            if name in cls.declared():
+            if name in cls.declared() or _is_of_listener(name):
                 static[name] = text
             elif name in WITHOUT_EFFECT:
                 without_effect[name] = WITHOUT_EFFECT[name]
+            elif (refused := why_refused(name)) is not None:
+                raise InvalidSetting(f"{name}: {refused}", name=name, value=text)
             else:
-                raise unknown_setting(name, text)
+                without_effect[name] = _unknown(name)
         config = cls(static, {}, {}, without_effect)
         _check_identity(config)
         return config
 
     def with_dynamic(self, cluster: Mapping[str, str], node: Mapping[str, str]) -> BrokerConfig:
-        """Return the configuration under other dynamic settings; those without effect here are kept out of the way."""
+        """Return the configuration with other dynamic settings. Dynamic settings without effect are ignored."""
         declared = self.declared()
         known_cluster = {name: text for name, text in cluster.items() if name in declared}
         known_node = {name: text for name, text in node.items() if name in declared}
@@ -75,39 +81,74 @@ class BrokerConfig(NodeSettings, NetworkSettings, LogSettings, GroupSettings, Tr
 
     @property
     def effective_node_id(self) -> int:
-        """Return node.id, or broker.id where only the old name is given."""
+        """Return node.id, or broker.id if only the old name is given."""
         return self.broker_id if "node.id" not in self.values and self.broker_id >= 0 else self.node_id
 
     @property
     def data_folder(self) -> str | None:
-        """Return log.dirs, or log.dir, or None where neither is given."""
+        """Return log.dirs, else log.dir, else None."""
         return self.log_dirs or self.log_dir
+
+    def of_listener(self, listener: str, name: str) -> str | None:
+        """Return the text of a static setting for a listener: its own `listener.name.…`, else the general one; None if unset."""
+        own = self.static.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}")
+        return own if own is not None else self.static.get(name)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the controllers of this broker are other processes."""
+        return "controller" not in self.process_roles
+
+    @property
+    def controllers(self) -> tuple[tuple[str, int], ...]:
+        """Return (host, port) of the controllers that are asked first. Raises InvalidSetting."""
+        found = []
+        for name, given in (
+            ("controller.quorum.bootstrap.servers", self.controller_quorum_bootstrap_servers),
+            ("controller.quorum.voters", tuple(each.partition("@")[2] for each in self.controller_quorum_voters)),
+        ):
+            for each in given:
+                host, colon, port = each.strip().rpartition(":")
+                if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+                    raise InvalidSetting(f"{name}={each}: its form is host:port", name=name, value=each)
+                found.append((host.strip("[]"), int(port)))
+        return tuple(dict.fromkeys(found))
 
     def setting(self, name: str) -> Setting[Any]:
         """Return the declaration of a setting. Raises InvalidSetting for an unknown name."""
         found = self.declared().get(name)
         if found is None:
-            raise unknown_setting(name)
+            raise InvalidSetting(f"{name}: {_unknown(name)}", name=name)
         return found
 
 
-def unknown_setting(name: str, value: str | None = None) -> InvalidSetting:
-    """Return the error for a name that is no setting of this broker, with the nearest one that is."""
-    refused = why_refused(name)
-    if refused is not None:
-        return InvalidSetting(f"{name}: {refused}", name=name, value=value)
-    import difflib  # only for a mistake: it costs a start 3 ms
+def _is_of_listener(name: str) -> bool:
+    """Whether the name is one of a listener's own settings of TLS or logins."""
+    if not name.startswith(LISTENER_PREFIX):
+        return False
+    return name.removeprefix(LISTENER_PREFIX).partition(".")[2].startswith(PER_LISTENER)
+
+
+def _unknown(name: str) -> str:
+    """Return the error text for an unknown setting, with the most similar known name."""
+    import difflib  # Imported here because it takes 3 ms and is needed only for a mistake.
 
     near = difflib.get_close_matches(name, BrokerConfig.declared(), n=1, cutoff=0.8)
-    hint = f"did you mean {near[0]}?" if near else "docs/broker.md lists them all"
-    return InvalidSetting(f"unknown setting {name}: {hint}", name=name, value=value)
+    return (
+        f"no such setting; did you mean {near[0]}?"
+        if near
+        else "no such setting; streamactors docs broker-reference lists them all"
+    )
 
 
-_ONE_ONLY: Final = "this node is its own controller, there is no quorum to join yet"
+_NOT_A_VOTER: Final = (
+    "a node that is its own controller cannot be one of several controllers; name this node alone, or join the cluster "
+    "of other controllers with process.roles=broker"
+)
 
 
 def _check_identity(config: BrokerConfig) -> None:
-    """Refuse settings that each are legal and together describe what this broker cannot be."""
+    """Refuse combinations of settings that this broker does not support."""
 
     def refuse(name: str, text: str, way_out: str) -> InvalidSetting:
         return InvalidSetting(f"{name}={text}: {way_out}", name=name, value=text)
@@ -116,14 +157,33 @@ def _check_identity(config: BrokerConfig) -> None:
     if config.broker_id >= 0 and "node.id" in values and config.broker_id != config.node_id:
         raise refuse("broker.id", str(config.broker_id), f"node.id is {config.node_id}; give one of the two")
     if "broker" not in config.process_roles:
-        raise refuse("process.roles", ",".join(config.process_roles), "a controller without a broker is not there yet")
-    node_id = config.effective_node_id
-    for voter in config.controller_quorum_voters:
-        if len(config.controller_quorum_voters) > 1 or not voter.startswith(f"{node_id}@"):
-            raise refuse("controller.quorum.voters", ",".join(config.controller_quorum_voters), _ONE_ONLY)
-    if len(config.controller_quorum_bootstrap_servers) > 1:
         raise refuse(
-            "controller.quorum.bootstrap.servers", ",".join(config.controller_quorum_bootstrap_servers), _ONE_ONLY
+            "process.roles", ",".join(config.process_roles), "a controller without a broker is not supported yet"
         )
+    node_id = config.effective_node_id
+    voters, bootstrap = config.controller_quorum_voters, config.controller_quorum_bootstrap_servers
+    if config.is_member:
+        if not voters and not bootstrap:
+            raise refuse(
+                "process.roles", "broker", "name the controllers with controller.quorum.bootstrap.servers=host:port"
+            )
+        for voter in voters:
+            if voter.startswith(f"{node_id}@"):
+                raise refuse(
+                    "node.id", str(node_id), f"it is the id of the controller {voter}; give the broker another"
+                )
+        _ = config.controllers  # each has the form host:port
+        if config.authorizer_class_name:
+            raise refuse(
+                "authorizer.class.name",
+                config.authorizer_class_name,
+                "a member of a cluster does not check rights yet; remove it, and listen on an interface you trust",
+            )
+    else:
+        for voter in voters:
+            if len(voters) > 1 or not voter.startswith(f"{node_id}@"):
+                raise refuse("controller.quorum.voters", ",".join(voters), _NOT_A_VOTER)
+        if len(bootstrap) > 1:
+            raise refuse("controller.quorum.bootstrap.servers", ",".join(bootstrap), _NOT_A_VOTER)
     if "," in (config.data_folder or ""):
-        raise refuse("log.dirs", str(config.data_folder), "give one folder; several are not there yet")
+        raise refuse("log.dirs", str(config.data_folder), "give one folder; several are not supported yet")

@@ -1,4 +1,4 @@
-"""What a setting's value must satisfy. A check has its complaint in Kafka's words, and its limits for the docs."""
+"""Checks of setting values. A check has an error text in Kafka's words, and its limits for the docs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ANYTHING: Final = Check("", lambda value: None)
 
 
 def only(accepted: Any, because: str, known: Check = ANYTHING) -> Check:
-    """Accept one value; the others that Kafka knows are refused with the reason why this broker cannot."""
+    """Accept one value. Other values that Kafka accepts are refused with the reason."""
 
     def complaint(value: Any) -> str | None:
         return known.complaint(value) or (None if value == accepted else because)

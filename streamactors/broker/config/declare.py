@@ -1,6 +1,6 @@
-"""The short forms in which settings are declared.
+"""Functions that declare settings.
 
-Each returns a `Setting` typed by what reading it gives, so that `config.num_partitions` is an int to a type checker.
+Each returns a `Setting` typed by its value, so `config.num_partitions` is an int for a type checker.
 """
 
 from __future__ import annotations
@@ -54,6 +54,11 @@ def optional_integer(doc: str, check: Check = ANYTHING, *, dynamic: bool = False
 def optional_long(doc: str, check: Check = ANYTHING, *, dynamic: bool = False) -> Setting[int | None]:
     """Declare a 64-bit number that may stay unset."""
     return Setting(SettingType.LONG, None, doc, check, dynamic=dynamic)
+
+
+def secret(doc: str) -> Setting[str | None]:
+    """Declare a text that is never shown: a password or a private key."""
+    return Setting(SettingType.PASSWORD, None, doc)
 
 
 def optional_text(doc: str, check: Check = ANYTHING) -> Setting[str | None]:

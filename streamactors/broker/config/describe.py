@@ -1,7 +1,7 @@
-"""What DescribeConfigs says about a setting: its value, where the value came from, and what it would fall back to.
+"""The entries of DescribeConfigs: the value of a setting, its source, and the layers below it.
 
-Owner: the DescribeConfigs and CreateTopics handlers. Rules: Apache Kafka's ConfigHelper; the first synonym is the one
-in force, a setting with no synonyms at all has its default.
+Owner: the DescribeConfigs and CreateTopics handlers. Rules: Apache Kafka's ConfigHelper; the first synonym is in
+effect, and a setting without synonyms has its default.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SynonymEntry(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A setting as it stands."""
+    """A setting with its current value."""
 
     name: str
     kind: SettingType
@@ -46,7 +46,7 @@ class ConfigEntry(NamedTuple):
     synonyms: tuple[SynonymEntry, ...]
 
 
-# broker settings that say the same in coarser units: Kafka lists them behind the finest one
+# broker settings for the same value in coarser units: Kafka lists them after the finest one
 _COARSER: Final[dict[str, tuple[str, ...]]] = {
     fallbacks[0].name: tuple(synonym.name for synonym in fallbacks[1:]) for fallbacks in BROKER_SYNONYMS.values()
 }
@@ -84,7 +84,7 @@ def describe_broker(config: BrokerConfig) -> Iterator[ConfigEntry]:
 
 
 def describe_cluster_defaults(config: BrokerConfig) -> Iterator[ConfigEntry]:
-    """Yield the dynamic settings that hold for all brokers, and no others."""
+    """Yield the dynamic defaults of the cluster."""
     for name, text in config.cluster_dynamic.items():
         setting = config.setting(name)
         value = setting.format(setting.parse(text))
@@ -97,7 +97,7 @@ def resolve_topic_setting(config: BrokerConfig, overrides: Mapping[str, str], se
     if setting.name in overrides:
         return setting.parse(overrides[setting.name])
     fallbacks = BROKER_SYNONYMS.get(setting.name, ())
-    for given in (True, False):  # what someone set comes before any default
+    for given in (True, False):  # A given value precedes every default.
         for synonym in fallbacks:
             value = config.values.get(synonym.name) if given else config.setting(synonym.name).default
             if value is not None:
@@ -127,5 +127,5 @@ def _layers(config: BrokerConfig, name: str) -> list[SynonymEntry]:
         default = declared[n].format(declared[n].default)
         if default is not None:
             layers.append(SynonymEntry(n, default, ConfigSource.DEFAULT))
-    # as Kafka tells it: what a coarser unit says is only told behind something that the finest one says
+    # As in Kafka: coarser units are listed only after a layer of the finest one.
     return list(dropwhile(lambda layer: layer.name != name, layers))

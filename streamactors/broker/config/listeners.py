@@ -1,4 +1,4 @@
-"""Listeners: where the broker listens and what it tells clients to connect to.
+"""Listeners: the addresses that the broker listens on and advertises to clients.
 
 Owner: the server. Syntax: Apache Kafka's `listeners` and `advertised.listeners`, `NAME://host:port` by comma; the name
 may be left out for PLAINTEXT.
@@ -12,23 +12,24 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.config.node_settings import NO_TLS
 from streamactors.broker.config.setting import InvalidSetting
 
 _ADDRESS: Final = re.compile(
     r"(?:(?P<name>[A-Za-z][A-Za-z0-9_.-]*)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:/\[\]\s*]*)):(?P<port>[0-9]+)"
 )
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, never a default
 
 
 class ListenerSpec(NamedTuple):
-    """One listener as configured. Port 0 asks for a free one; an advertised port of 0 means the one that was bound."""
+    """One listener as configured. Port 0 means a free port; advertised port 0 means the bound port."""
 
     name: str
     host: str  # "" means every interface
     port: int
     advertised_host: str
     advertised_port: int
+    protocol: str = "PLAINTEXT"
 
 
 class _Address(NamedTuple):
@@ -38,9 +39,9 @@ class _Address(NamedTuple):
 
 
 def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
-    """Return the listeners to open, in the order given; the controller's own are left out.
+    """Return the listeners to open, in the given order, without the controller's own.
 
-    Raises InvalidSetting: an address that is none, a name given twice, an advertised name that does not listen.
+    Raises InvalidSetting for an invalid address, a duplicate name, or an advertised name that is not a listener.
     """
     protocols = _protocols(config)
     controllers = {name.strip().upper() for name in (config.controller_listener_names or "").split(",")} - {""}
@@ -56,7 +57,8 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
             raise _refuse(
                 "listeners",
                 config.listeners,
-                f"{address.name} has no protocol; add {address.name}:PLAINTEXT to listener.security.protocol.map",
+                f"{address.name} has no protocol; add {address.name}:PROTOCOL to listener.security.protocol.map, with one of "
+                f"{', '.join(_PROTOCOLS)}",
             )
     for one, other in combinations(listening, 2):
         same_host = one.host.lower() == other.host.lower() or {one.host, other.host} & set(_WILDCARDS)
@@ -72,7 +74,9 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
     inter_broker = config.inter_broker_listener_name
     if inter_broker is not None and inter_broker.upper() not in {a.name for a in listening}:
         raise _refuse("inter.broker.listener.name", inter_broker, "it is not among the listeners")
-    return tuple(_spec(address, advertised.get(address.name)) for address in listening)
+    return tuple(
+        _spec(address, advertised.get(address.name))._replace(protocol=protocols[address.name]) for address in listening
+    )
 
 
 def parse_address(setting: str, text: str) -> tuple[str, str, int]:
@@ -91,25 +95,22 @@ def _addresses(setting: str, text: str) -> list[_Address]:
     names = [address.name for address in found]
     for name in names:
         if names.count(name) > 1:
-            raise _refuse(setting, text, f"listener {name} is there twice; give each a name of its own")
+            raise _refuse(setting, text, f"listener {name} is given twice; use different names")
     return found
 
 
 def _protocols(config: BrokerConfig) -> dict[str, str]:
-    protocols = {"PLAINTEXT": "PLAINTEXT"}
+    protocols = {name: name for name in _PROTOCOLS}
     text = config.listener_security_protocol_map
     for part in text.split(","):
         name, _, protocol = part.strip().upper().partition(":")
-        if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-            raise _refuse("listener.security.protocol.map", text, "its form is NAME:PLAINTEXT by comma")
+        if protocol not in _PROTOCOLS:
+            raise _refuse(
+                "listener.security.protocol.map",
+                text,
+                f"its form is NAME:PROTOCOL by comma, with a protocol of {', '.join(_PROTOCOLS)}",
+            )
         protocols[name] = protocol
-    for address in _addresses("listeners", config.listeners):
-        if protocols.get(address.name, "PLAINTEXT") != "PLAINTEXT" or address.name in (
-            "SSL",
-            "SASL_PLAINTEXT",
-            "SASL_SSL",
-        ):
-            raise _refuse("listeners", config.listeners, NO_TLS)
     return protocols
 
 
@@ -123,9 +124,9 @@ def _spec(listening: _Address, advertised: _Address | None) -> ListenerSpec:
                 "clients cannot connect to every interface; name one host",
             )
         return ListenerSpec(name, host, port, advertised.host, advertised.port)
-    # as Kafka: a wildcard listener is told to clients by the name of this machine
-    told = socket.gethostname() if host in _WILDCARDS else host
-    return ListenerSpec(name, host, port, told, port)
+    # As in Kafka, a wildcard listener is advertised with the host name.
+    advertised_host = socket.gethostname() if host in _WILDCARDS else host
+    return ListenerSpec(name, host, port, advertised_host, port)
 
 
 def _refuse(setting: str, text: str, way_out: str) -> InvalidSetting:

@@ -1,7 +1,7 @@
-"""Who this broker is, where it listens and where it keeps its files.
+"""Identity, addresses and folders of this broker.
 
-Owner: the server. Names and defaults: Apache Kafka's broker configs for KRaft. Until there is a quorum, the settings of
-one accept what describes a single node that is its own controller.
+Owner: the server. Names and defaults: Apache Kafka's broker configs for KRaft. The quorum settings accept
+only a single node that is its own controller.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from streamactors.broker.config.checks import at_least, each_of, only
 from streamactors.broker.config.declare import boolean, integer, long, optional_text, short, text, words
 from streamactors.broker.config.setting import Settings
 
-ONE_NODE = "brokers form no quorum yet, this node is its own controller"
-NO_TLS = "TLS and SASL are not there yet, use PLAINTEXT on an interface you trust"
+ONE_NODE = "there is one broker; it opens no connection to another"
 
 
 class NodeSettings(Settings):
@@ -20,25 +19,32 @@ class NodeSettings(Settings):
     __slots__ = ()
 
     advertised_listeners = optional_text(
-        "Addresses that clients are told to use, as NAME://host:port by comma; unset: the addresses of `listeners`. "
+        "Addresses advertised to clients, as NAME://host:port by comma; unset: the addresses of `listeners`. "
         "Needed when clients reach the broker by another name: containers, WSL, port forwarding."
     )
     auto_create_topics_enable = boolean(
         True, "Create a topic when a producer or consumer asks for one that does not exist."
     )
     broker_id = integer(-1, "Old name of node.id; -1 means unset.", at_least(-1))
-    broker_rack = optional_text("Rack (availability zone) of this broker, told to clients.")
+    broker_rack = optional_text("Rack (availability zone) of this broker, sent to clients.")
     controller_listener_names = optional_text(
         "Names of listeners that are the controller's; they are not opened, since this node is its own controller."
     )
-    controller_quorum_bootstrap_servers = words((), "Controllers to join; at most one, this node.")
-    controller_quorum_voters = words((), "Voters of the metadata quorum as id@host:port; at most one, this node.")
+    controller_quorum_bootstrap_servers = words(
+        (),
+        "With process.roles=broker: controllers of the cluster to join, as host:port. Otherwise at most one, this node.",
+    )
+    controller_quorum_voters = words(
+        (),
+        "With process.roles=broker: the voters of the cluster to join, as id@host:port. Otherwise at most one, this node.",
+    )
     default_replication_factor = integer(1, "Replicas of a topic that is created without saying how many.")
     delete_topic_enable = boolean(True, "Allow topics to be deleted.")
     inter_broker_listener_name = optional_text("Name of the listener that brokers use among themselves.")
     listener_security_protocol_map = text(
         "PLAINTEXT:PLAINTEXT",
-        "Security protocol of each listener name, as NAME:PROTOCOL by comma. PLAINTEXT is the only protocol for now.",
+        "Security protocol of each listener name, as NAME:PROTOCOL by comma: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. "
+        "A listener of such a name needs no entry.",
     )
     listeners = text(
         "PLAINTEXT://localhost:9092",
@@ -52,7 +58,7 @@ class NodeSettings(Settings):
     )
     metadata_log_max_record_bytes_between_snapshots = long(
         20_971_520,
-        "Write a snapshot of the metadata when its log has grown by so much, and drop the log before it.",
+        "Write a snapshot of the metadata when its log has grown by this much, and drop the log before it.",
         at_least(1),
     )
     metadata_log_dir = optional_text("Folder of the metadata log.", only(None, "metadata lives in the data folder"))
@@ -64,11 +70,9 @@ class NodeSettings(Settings):
     )
     offsets_topic_segment_bytes = integer(104_857_600, "Segment size of __consumer_offsets.", at_least(1))
     process_roles = words(
-        ("broker", "controller"),
-        "Roles of this node. Apache Kafka has no default.",
-        each_of("broker", "controller"),
+        ("broker", "controller"), "Roles of this node. Apache Kafka has no default.", each_of("broker", "controller")
     )
-    security_inter_broker_protocol = text("PLAINTEXT", "Protocol between brokers.", only("PLAINTEXT", NO_TLS))
+    security_inter_broker_protocol = text("PLAINTEXT", "Protocol between brokers.", only("PLAINTEXT", ONE_NODE))
     transaction_state_log_min_isr = integer(
         2, "min.insync.replicas of __transaction_state; never more than its replicas.", at_least(1)
     )

@@ -1,4 +1,4 @@
-"""Reading of `.properties` files, the format of server.properties.
+"""Reads `.properties` files, the format of server.properties.
 
 Rules of java.util.Properties: `#` and `!` begin comments, `=`, `:` or white space ends the name, a backslash escapes
 and joins lines, later lines win.
@@ -22,12 +22,12 @@ MAX_BYTES: Final = 1 << 20
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return the settings in a file. Raises InvalidSetting when it cannot be read as one, naming the file."""
+    """Return the settings in a file. Raises InvalidSetting, which names the file, if it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise InvalidSetting(f"{path}: larger than {MAX_BYTES} bytes, this is no settings file", name="config")
+            raise InvalidSetting(f"{path}: larger than {MAX_BYTES} bytes, so it is not a settings file", name="config")
         return parse_properties(content.decode("utf-8-sig"))  # some editors begin a file with a byte order mark
     except OSError as error:
         raise InvalidSetting(f"{path}: {error.strerror}; give a server.properties file", name="config") from error
@@ -40,7 +40,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the names and values of a properties text. Raises ValueError for an escape that is no character."""
+    """Return the names and values of a properties text. Raises ValueError for an invalid escape."""
     settings: dict[str, str] = {}
     for line in _logical_lines(text):
         name = _NAME.match(line).group()  # type: ignore[union-attr]  # matches the empty text too

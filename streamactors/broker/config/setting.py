@@ -1,7 +1,7 @@
 """One setting: its name, type, default, limits and documentation, declared once as a typed class attribute.
 
-Owner: the class that declares it. Names, types, defaults, limits and the wording of the complaints are Apache Kafka's
-(its ConfigDef), so that a client or a tool which matches on them finds what it knows.
+Owner: the class that declares it. Names, types, defaults, limits and error texts are Apache Kafka's (its ConfigDef),
+because clients and tools match on them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class SettingType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 class InvalidSetting(StreamActorsError, ValueError):
-    """A setting that does not exist, or a value it cannot have. `name` and `value` are the ones given."""
+    """An unknown setting or an invalid value. `name` and `value` are as given."""
 
     exit_code = 2
 
@@ -44,19 +45,13 @@ class InvalidSetting(StreamActorsError, ValueError):
 
 
 class Setting(Generic[T]):
-    """A typed setting: read from an instance of the declaring class it is the value, from the class the declaration.
+    """A typed setting. On an instance the attribute is the value, on the class it is the declaration.
 
     The attribute's name is Kafka's with `_` for `.`: `num_partitions` is `num.partitions`.
     """
 
     def __init__(
-        self,
-        kind: SettingType,
-        default: T,
-        doc: str,
-        check: Check = ANYTHING,
-        *,
-        dynamic: bool = False,
+        self, kind: SettingType, default: T, doc: str, check: Check = ANYTHING, *, dynamic: bool = False
     ) -> None:
         self.kind: Final = kind
         self.default: Final = default
@@ -79,7 +74,7 @@ class Setting(Generic[T]):
         return value
 
     def parse(self, text: str) -> T:
-        """Return the value that `text` stands for. Raises InvalidSetting."""
+        """Return the value of `text`. Raises InvalidSetting."""
         value: Any = _PARSERS[self.kind](self, text.strip())
         complaint = self.check.complaint(value)
         if complaint is not None:
@@ -88,22 +83,22 @@ class Setting(Generic[T]):
         return parsed
 
     def format(self, value: T | None) -> str | None:
-        """Return `value` as Kafka prints it; None where it is not set."""
-        if value is None:
-            return None
+        """Return `value` as Kafka prints it; None if it is unset."""
+        if value is None or self.kind is SettingType.PASSWORD:
+            return None  # a secret is never printed
         if isinstance(value, bool):
             return "true" if value else "false"
         return ",".join(value) if isinstance(value, tuple) else str(value)
 
     def refuse(self, text: str, complaint: str) -> InvalidSetting:
-        """Return the error for a `text` that this setting cannot be."""
+        """Return the error for an invalid `text`."""
         return InvalidSetting(
             f"Invalid value {text} for configuration {self.name}: {complaint}", name=self.name, value=text
         )
 
 
 class Settings:
-    """Values of the settings that a class declares; what is not in `values` has its default. Immutable."""
+    """Values of the settings that a class declares; others have their default. Immutable."""
 
     __slots__ = ("values",)
 
@@ -160,6 +155,7 @@ def _list(_: Setting[Any], text: str) -> tuple[str, ...]:
 _PARSERS: Final[dict[SettingType, Callable[[Setting[Any], str], Any]]] = {
     SettingType.BOOLEAN: _boolean,
     SettingType.STRING: lambda _, text: text,
+    SettingType.PASSWORD: lambda _, text: text,
     SettingType.SHORT: _integer,
     SettingType.INT: _integer,
     SettingType.LONG: _integer,

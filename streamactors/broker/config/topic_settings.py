@@ -1,7 +1,7 @@
-"""What one topic can be told, and the broker settings that give it its defaults.
+"""The settings of a topic, and the broker settings that are their defaults.
 
-Owner: the controller (it checks and stores overrides). Names, types, defaults and limits: Apache Kafka's topic configs.
-A setting whose feature is not there yet accepts the value that asks for nothing and refuses the others by name.
+Owner: the controller, which checks and stores overrides. Names, types, defaults and limits: Apache Kafka's topic configs.
+The setting of a missing feature accepts only the value that does not use the feature.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 WEEK_MS: Final = 7 * DAY_MS
 
-NO_RECOMPRESSION: Final = "this broker stores batches as the producer compressed them"
 NO_TIERED_STORAGE: Final = "there is no tiered storage"
 NO_THROTTLING: Final = "there is no replication to throttle"
 NO_PREALLOCATION: Final = "segments grow as they are written"
@@ -38,34 +37,29 @@ class TopicSettings(Settings):
         "key, both together do both. Empty keeps everything.",
         each_of("compact", "delete"),
     )
-    compression_gzip_level = integer(
-        -1, "Level for gzip; without effect while compression.type is `producer`.", GZIP_LEVELS
-    )
+    compression_gzip_level = integer(-1, "Level for gzip, where compression.type is `gzip`.", GZIP_LEVELS)
     compression_lz4_level = integer(
-        9, "Level for lz4; without effect while compression.type is `producer`.", between(1, 17)
+        9, "Level for lz4; without effect: lz4 compresses at its fastest here.", between(1, 17)
     )
     compression_type = text(
         "producer",
-        "Compression of stored batches. `producer` keeps what the producer chose.",
-        only("producer", NO_RECOMPRESSION, CODECS),
+        "Compression of stored batches. `producer` keeps what the producer chose; with another codec, the broker recompresses "
+        "each batch that has a different codec.",
+        CODECS,
     )
-    compression_zstd_level = integer(
-        3, "Level for zstd; without effect while compression.type is `producer`.", between(-131072, 22)
-    )
+    compression_zstd_level = integer(3, "Level for zstd, where compression.type is `zstd`.", between(-131072, 22))
     delete_retention_ms = long(
         DAY_MS, "How long a compacted topic keeps a tombstone after the pass that first saw it.", at_least(0)
     )
     file_delete_delay_ms = long(
         60_000, "How long a deleted segment's files stay on disk under another name.", at_least(0)
     )
-    flush_messages = long(
-        LONG_MAX, "Force data to disk after so many records; 1 means before every answer.", at_least(1)
-    )
-    flush_ms = long(LONG_MAX, "Force data to disk when the oldest unflushed record is this old.", at_least(0))
+    flush_messages = long(LONG_MAX, "Flush after this number of records; 1 means before every answer.", at_least(1))
+    flush_ms = long(LONG_MAX, "Flush when the oldest unflushed record has this age.", at_least(0))
     follower_replication_throttled_replicas = words(
         (), "Replicas whose followers are throttled.", only((), NO_THROTTLING)
     )
-    index_interval_bytes = integer(4096, "One index entry per so many bytes of log.", at_least(0))
+    index_interval_bytes = integer(4096, "Bytes of log per index entry.", at_least(0))
     leader_replication_throttled_replicas = words((), "Replicas whose leaders are throttled.", only((), NO_THROTTLING))
     local_retention_bytes = long(
         -2,
@@ -121,7 +115,7 @@ class TopicSettings(Settings):
         10_485_760, "Largest size of a segment's index; a full one closes the segment.", at_least(4)
     )
     segment_jitter_ms = long(
-        0, "Most that is taken off segment.ms at random, so that logs do not all roll together.", at_least(0)
+        0, "Largest random reduction of segment.ms, so that logs do not all roll at the same time.", at_least(0)
     )
     segment_ms = long(WEEK_MS, "Age at which a segment is closed even if it is not full.", at_least(1))
     unclean_leader_election_enable = boolean(
@@ -136,7 +130,7 @@ class Synonym(NamedTuple):
     factor: int = 1
 
 
-# in the order in which Kafka looks: the finer unit wins
+# in Kafka's order: the finer unit wins
 BROKER_SYNONYMS: Final[dict[str, tuple[Synonym, ...]]] = {
     "cleanup.policy": (Synonym("log.cleanup.policy"),),
     "compression.gzip.level": (Synonym("compression.gzip.level"),),

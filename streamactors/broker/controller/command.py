@@ -1,7 +1,7 @@
-"""What the controller can be asked, and what it answers.
+"""The commands of the controller, and its answers.
 
-Owner: the handlers in apis/ make commands, the rules beside this file turn them into a `Plan`. All are immutable: they go from
-the data plane's thread to the controller's and back.
+The handlers in `apis/` make commands, and the rules beside this file turn them into a `Plan`. All are immutable, because they
+pass between the data plane's thread and the controller's. `refused` returns the answer with one outcome for everything asked.
 """
 
 from __future__ import annotations
@@ -13,44 +13,35 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.controller.image import MetadataImage
-from streamactors.broker.controller.metadata_record import MetadataRecord
 from streamactors.broker.errors import ErrorCode
-from streamactors.errors import StreamActorsError
+from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.metadata_record import MetadataRecord
+from streamactors.broker.metadata.security_record import AccessControlEntry
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 PRODUCER_IDS_PER_BLOCK: Final = 1000
 
 
-class Refusal(StreamActorsError):
-    """The controller will not do it: `code` and the text go to the client."""
-
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(message or code.name)
-        self.code = code
-        self.message = message
-
-
 class Facts(NamedTuple):
-    """Everything a rule may look at."""
+    """The input of a rule, beside the command."""
 
     image: MetadataImage
     config: BrokerConfig
     broker_id: int
     broker_epoch: int
     new_topic_id: Callable[[], uuid.UUID]
-    placement_start: int  # where round-robin placement begins
+    placement_start: int  # the broker at which round-robin placement begins
 
 
 class Plan(NamedTuple):
-    """The records that make a command come true, as one atomic batch, and the answer once they are durable."""
+    """The records of a command, which are one atomic batch, and the answer when they are durable."""
 
     records: list[MetadataRecord]
     answer: Any
 
 
 class Outcome(NamedTuple):
-    """How one item of a command ended."""
+    """The result of one item of a command."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -69,22 +60,28 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopics:
-    """Create topics, each on its own: one that is refused leaves the others alone. Answer: name -> TopicCreated."""
+    """Create topics, each independently of the others. Answer: name -> TopicCreated."""
 
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
 
+    def refused(self, outcome: Outcome) -> dict[str, TopicCreated]:
+        return {topic.name: TopicCreated(outcome) for topic in self.topics}
+
 
 @dataclass(frozen=True, slots=True)
 class AutoCreate:
-    """Create the topics that are not there yet, with the broker's defaults. Answer: name -> TopicCreated."""
+    """Create the missing topics with the broker's defaults. Answer: name -> TopicCreated."""
 
     names: tuple[str, ...]
+
+    def refused(self, outcome: Outcome) -> dict[str, TopicCreated]:
+        return {name: TopicCreated(outcome) for name in self.names}
 
 
 @dataclass(frozen=True, slots=True)
 class TopicCreated:
-    """One topic of a CreateTopics; the counts and settings are those it got."""
+    """The result of creating one topic, with its actual counts and settings."""
 
     outcome: Outcome
     topic_id: uuid.UUID | None = None
@@ -99,10 +96,16 @@ class DeleteTopics:
 
     topics: tuple[str | uuid.UUID, ...]
 
+    def refused(self, outcome: Outcome) -> list[TopicDeleted]:
+        return [
+            TopicDeleted(None, topic, outcome) if isinstance(topic, uuid.UUID) else TopicDeleted(topic, None, outcome)
+            for topic in self.topics
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class TopicDeleted:
-    """One topic of a DeleteTopics."""
+    """The result of deleting one topic."""
 
     name: str | None
     topic_id: uuid.UUID | None
@@ -111,7 +114,7 @@ class TopicDeleted:
 
 @dataclass(frozen=True, slots=True)
 class MorePartitions:
-    """A topic to grow to `count` partitions in all; `assignment` has the replicas of each new one."""
+    """A topic to grow to `count` partitions in total; `assignment` has the replicas of each new partition."""
 
     name: str
     count: int
@@ -120,14 +123,17 @@ class MorePartitions:
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitions:
-    """Grow topics, each on its own. Answer: name -> Outcome."""
+    """Grow topics, each independently of the others. Answer: name -> Outcome."""
 
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
 
+    def refused(self, outcome: Outcome) -> dict[str, Outcome]:
+        return {topic.name: outcome for topic in self.topics}
+
 
 class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs does to a setting."""
+    """The operations of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -146,7 +152,7 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """The changes of one resource; `replace` drops what is set and not named (the older AlterConfigs)."""
+    """The changes of one resource; `replace` removes the settings that are not named (the older AlterConfigs)."""
 
     resource_type: int
     resource_name: str
@@ -156,22 +162,113 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigs:
-    """Change settings, each resource on its own. Answer: one Outcome per resource, in order."""
+    """Change settings, each resource independently of the others. Answer: one Outcome per resource, in order."""
 
     resources: tuple[ResourceChange, ...]
     validate_only: bool = False
 
+    def refused(self, outcome: Outcome) -> list[Outcome]:
+        return [outcome for _ in self.resources]
+
 
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
-    """Reserve the next block of producer ids. Answer: ProducerIdBlock."""
+    """Reserve the next block of producer ids. Answer: ProducerIdBlock, or the Outcome of a refusal."""
+
+    def refused(self, outcome: Outcome) -> Outcome:
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAcls:
+    """Add access control entries, each independently of the others. Answer: one Outcome per entry, in order."""
+
+    entries: tuple[AccessControlEntry, ...]
+
+    def refused(self, outcome: Outcome) -> list[Outcome]:
+        return [outcome for _ in self.entries]
+
+
+class AclFilter(NamedTuple):
+    """Which entries are meant: codes of CreateAcls, 1 for any; None for any text. Pattern 2 means those that hold for the name."""
+
+    resource_type: int
+    resource_name: str | None
+    pattern_type: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission_type: int
+
+
+class AclsDeleted(NamedTuple):
+    """The result of one filter."""
+
+    outcome: Outcome
+    entries: tuple[AccessControlEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAcls:
+    """Remove the entries that match. Answer: one AclsDeleted per filter, in order."""
+
+    filters: tuple[AclFilter, ...]
+
+    def refused(self, outcome: Outcome) -> list[AclsDeleted]:
+        return [AclsDeleted(outcome) for _ in self.filters]
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsert:
+    """A credential to set."""
+
+    name: str
+    mechanism: int
+    iterations: int
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    """A credential to remove."""
+
+    name: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlterScram:
+    """Set and remove SCRAM credentials. Answer: user -> Outcome."""
+
+    deletions: tuple[ScramDeletion, ...] = ()
+    upserts: tuple[ScramUpsert, ...] = ()
+
+    def refused(self, outcome: Outcome) -> dict[str, Outcome]:
+        return {change.name: outcome for change in self.changes}
+
+    @property
+    def changes(self) -> list[ScramUpsert | ScramDeletion]:
+        """All changes; those that set come first, as in Kafka."""
+        return [*self.upserts, *self.deletions]
 
 
 class ProducerIdBlock(NamedTuple):
-    """Ids `first` to `first + size - 1`, never given out before or again."""
+    """The ids `first` to `first + size - 1`, reserved for this broker."""
 
     first: int
     size: int = PRODUCER_IDS_PER_BLOCK
 
 
-Command = CreateTopics | AutoCreate | DeleteTopics | CreatePartitions | AlterConfigs | AllocateProducerIds
+Command = (
+    CreateTopics
+    | AutoCreate
+    | DeleteTopics
+    | CreatePartitions
+    | AlterConfigs
+    | AllocateProducerIds
+    | CreateAcls
+    | DeleteAcls
+    | AlterScram
+)

@@ -1,8 +1,8 @@
-"""The controller: the one writer of the metadata log. Commands in, records on disk, a new image out.
+"""The controller: the single writer of the metadata log. It turns commands into records on disk, and publishes new images.
 
-Owner: its own dispatcher, because forcing a record to disk takes time that the data plane does not have. One command after
-the other; the rules beside this file are pure, this actor carries their plans out. While this node is the only voter, a
-record on its disk is committed.
+Owner: its own dispatcher, because the data plane must not wait for the disk. The controller serves one command after the other:
+the rules beside this file are pure, and this class carries out their plans. This node is the only voter, so a record on its disk
+is committed.
 """
 
 from __future__ import annotations
@@ -11,43 +11,41 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
-from streamactors.broker.controller.delta import ImageDelta, apply_records
-from streamactors.broker.controller.image import MetadataImage
 from streamactors.broker.controller.metadata_log import MetadataLog
-from streamactors.broker.controller.metadata_record import (
+from streamactors.broker.controller.plan import plan
+from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, StorageError
+from streamactors.broker.helpers import call_on
+from streamactors.broker.metadata.delta import ImageDelta, apply_records
+from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.metadata_record import (
+    BrokerRegistration,
     Endpoint,
     MetadataRecord,
     PartitionChange,
-    RegisterBroker,
 )
-from streamactors.broker.controller.refusal import refused
-from streamactors.broker.controller.rules import plan
-from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
 
 if TYPE_CHECKING:
     from streamactors.broker.config.broker_config import BrokerConfig
-    from streamactors.broker.node import Node
+    from streamactors.broker.runtime import Runtime
 
 _log = logging.getLogger("streamactors.broker.controller")
 
 Reply = Callable[[Any], object]
-Subscriber = Callable[[ImageDelta], object]
 
 
 class Submitted(NamedTuple):
-    """A command on its way to the controller."""
+    """A command in the controller's mailbox."""
 
     command: Command
     reply: Reply
 
 
 class Publisher(Protocol):
-    """Who makes the broker follow the image."""
+    """Makes the broker follow the image: `metadata_publisher.MetadataPublisher`."""
 
     def config_under(self, image: MetadataImage) -> BrokerConfig: ...
 
@@ -61,18 +59,16 @@ class Publisher(Protocol):
 
 
 class Controller:
-    """Keeps the image. `image` is what the data plane acts by; read it once per request."""
+    """Carries out commands, and publishes images to the `MetadataCache` that requests read."""
 
-    def __init__(self, node: Node, publisher: Publisher) -> None:
+    def __init__(self, node: Runtime, publisher: Publisher) -> None:
         self._node = node
         self._publisher = publisher
         self._dispatcher = Dispatcher(f"{node.data_plane.name}-controller", node.clock)
         self._cell = self._dispatcher.spawn(self._receive, "controller")
         self._metadata: MetadataLog | None = None
-        self._newest = MetadataImage()  # of the controller's thread, ahead of `image` by what is being published
+        self._newest = MetadataImage()  # on the controller's thread; at most one change ahead of the published image
         self._broken: BrokerError | None = None
-        self._subscribers: list[Subscriber] = []
-        self.image = MetadataImage()
 
     # --- life ---
 
@@ -95,11 +91,11 @@ class Controller:
             )
 
     def register(self, endpoints: Iterable[Endpoint]) -> None:
-        """Enter this broker, as it listens now, and lead what it can lead. Blocks; before the first request is read."""
+        """Register this broker with its listeners, and elect it as a leader where possible. Blocks; called before serving."""
         node, metadata = self._node, self._metadata
         assert metadata is not None
         records: list[MetadataRecord] = [
-            RegisterBroker(
+            BrokerRegistration(
                 broker_id=node.node_id,
                 incarnation_id=uuid.uuid4(),
                 broker_epoch=metadata.end_offset,
@@ -113,26 +109,47 @@ class Controller:
         self._on_data_plane(delta)
 
     def stop(self) -> None:
-        """End the controller's thread; commands that still wait are dropped with their connections."""
+        """End the controller's thread; waiting commands are dropped with their connections."""
         self._dispatcher.stop()
 
     # --- from the data plane ---
 
     def submit(self, command: Command, reply: Reply) -> None:
-        """Have a command carried out; `reply` gets the answer on the data plane's thread, once it is durable."""
+        """Carry out a command; `reply` gets the answer on the data plane's thread when the records are durable."""
         try:
             self._cell.tell(Submitted(command, reply))
         except DispatcherStopped:
-            pass  # the broker is stopping, and the connection that asked with it
-
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` with every change, on the data plane's thread, before anyone is told that it is made."""
-        self._subscribers.append(subscriber)
+            pass  # the broker is stopping, and its connections are closed
 
     # --- on the controller's thread ---
 
     def _receive(self, message: Submitted) -> None:
         command, reply = message
+        try:
+            self._carry_out(command, reply)
+        except Exception as error:  # noqa: BLE001 - the client must be answered; the state may be wrong
+            _log.exception("%s failed; the metadata is read again from its log", type(command).__name__)
+            self._reload()
+            self._refuse(command, reply, Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}"))
+
+    def _refuse(self, command: Command, reply: Reply, outcome: Outcome) -> None:
+        self._node.data_plane.execute(lambda: reply(command.refused(outcome)))
+
+    def _reload(self) -> None:
+        """Read the log again, and publish the difference from the published image."""
+        metadata = self._metadata
+        assert metadata is not None
+        try:
+            newest = metadata.load().image
+            delta = ImageDelta.between(self._node.metadata.image, newest)
+            self._publisher.prepare(delta)
+            self._newest = newest
+            self._on_data_plane(delta)
+        except Exception as error:  # noqa: BLE001 - every later command is refused, and the broker still serves
+            self._broken = StorageError(f"the metadata cannot be read again ({error}); restart the broker")
+            _log.exception("%s", self._broken)
+
+    def _carry_out(self, command: Command, reply: Reply) -> None:
         node = self._node
         broker = self._newest.brokers[node.node_id]
         made = plan(
@@ -140,7 +157,7 @@ class Controller:
                 image=self._newest,
                 config=self._publisher.config_under(self._newest),
                 broker_id=node.node_id,
-                broker_epoch=broker.epoch,
+                broker_epoch=broker.broker_epoch,
                 new_topic_id=new_topic_id,
                 placement_start=random.randrange(len(self._newest.brokers)),
             ),
@@ -152,16 +169,15 @@ class Controller:
         try:
             delta = self._commit(made)
         except BrokerError as error:
-            outcome = Outcome(error.code, str(error))
-            node.data_plane.execute(lambda: reply(refused(command, outcome)))
+            self._refuse(command, reply, Outcome(error.code, str(error)))
             return
 
-        # The next command is planned when this one is published: a folder it makes may have the name of one that goes now.
+        # The next command is planned after this one is published: it may create a folder that is deleted now.
         self._on_data_plane(delta, lambda: reply(made.answer))
         self._snapshot()
 
     def _commit(self, made: Plan) -> ImageDelta:
-        """Make a plan durable; return what it changes. Raises BrokerError, and then nothing has changed."""
+        """Make a plan durable; return its delta. If this raises BrokerError, nothing has changed."""
         metadata = self._metadata
         assert metadata is not None
         if self._broken is not None:
@@ -171,7 +187,7 @@ class Controller:
         try:
             metadata.append(made.records)
         except BrokerError as error:
-            # Whether the records are on disk is not known, so nothing may be built on them: a restart finds out.
+            # The records may or may not be on disk, so no later command may follow them. A restart reads the disk.
             self._broken = StorageError(f"the metadata log cannot be written ({error}); restart the broker")
             _log.error("%s", self._broken)
             self._publisher.withdraw(folders)
@@ -189,40 +205,25 @@ class Controller:
         try:
             metadata.snapshot(self._newest, self._node.config.metadata_log_max_record_bytes_between_snapshots)
         except BrokerError as error:
-            _log.warning("%s; the metadata log goes on growing", error)
+            _log.warning("%s; the metadata log keeps growing", error)
 
     # --- on the data plane's thread ---
 
-    def _publish(self, delta: ImageDelta) -> None:
-        self._publisher.apply(delta)
-        self.image = delta.image
-        for subscriber in self._subscribers:
-            try:
-                subscriber(delta)
-            except Exception:  # noqa: BLE001 - the change is made; one part that fails keeps nobody else from hearing of it
-                _log.exception("%r did not take a change of the metadata", subscriber)
-
     def _on_data_plane(self, delta: ImageDelta, then: Callable[[], object] = lambda: None) -> None:
-        """Publish, call `then`, and wait for it; what goes wrong there is raised here."""
-        done: Future[None] = Future()
+        """Publish a delta and call `then` on the data plane's thread, and wait. Raises the errors of publishing."""
 
         def publish() -> None:
-            try:
-                self._publish(delta)
-                then()
-            except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
-                done.set_exception(error)
-            else:
-                done.set_result(None)
+            self._publisher.apply(delta)
+            self._node.metadata.publish(delta)
+            then()
 
-        self._node.data_plane.execute(publish)
-        done.result()
+        call_on(self._node.data_plane, publish)
 
 
 def _elections(image: MetadataImage, broker_id: int, *, everything: bool) -> list[MetadataRecord]:
-    """Return the changes that make this broker lead what it alone has.
+    """Return the changes that make this broker the leader of the partitions whose only replica it has.
 
-    After an unclean stop the ends of logs may have been lost: a new epoch for `everything` lets consumers notice.
+    After an unclean stop the ends of logs may be lost: a new epoch for `everything` lets consumers detect that.
     """
     return [
         PartitionChange(partition.partition, topic.topic_id, isr=(broker_id,), leader=broker_id)
@@ -233,7 +234,7 @@ def _elections(image: MetadataImage, broker_id: int, *, everything: bool) -> lis
 
 
 def new_topic_id() -> uuid.UUID:
-    """Return a random id that does not begin with `-` as Kafka prints it, where a command line would take it for an option."""
+    """Return a random id whose text in Kafka's form does not begin with `-`, which a command line would read as an option."""
     while True:
         made = uuid.uuid4()
         if made.bytes[0] >> 2 != 62:

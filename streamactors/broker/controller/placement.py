@@ -1,7 +1,7 @@
-"""Which brokers get the replicas of new partitions.
+"""The placement of the replicas of new partitions. Pure.
 
-Pure; the controller calls it. Rule: Apache Kafka's striped placement without racks: leaders go round the brokers from a start
-position, and every round the followers shift by one more, so that the partitions of one leader spread over all others.
+Rule: Apache Kafka's striped placement without racks. Leaders rotate over the brokers from a start position, and in every round
+the followers shift by one more, so that the followers of one leader's partitions are spread over all other brokers.
 """
 
 from __future__ import annotations

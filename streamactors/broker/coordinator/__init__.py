@@ -1,2 +1,5 @@
-"""What group and transaction coordinators share: an internal topic as their memory, read at start and written before
-answering."""
+"""The runtime of group and transaction coordinators, whose state is stored in an internal topic.
+
+`Coordinators` makes one `CoordinatorActor` for each partition that this broker leads. The actor has the partition read, passes
+messages to its shard (`group/` or `transaction/`), refuses requests it cannot serve, and reads the partition again after a
+failure. The shard writes through `CoordinatorLog`."""

@@ -1,8 +1,7 @@
-"""Timers that are set again far more often than they fire: sessions, moved on by every heartbeat.
+"""Deadlines that move far more often than they fire, such as sessions, which every heartbeat extends.
 
-Owner: one coordinator, on its dispatcher's thread. Moving a deadline later is one assignment; the wheel hears of it only
-when the old deadline has come, and is then armed for what is left. Without this, each heartbeat would cost a cancelled
-and a new timer."""
+Owner: one coordinator, on its dispatcher's thread. To move a deadline later is one assignment: the timer stays armed for the
+old deadline and is armed again for the rest. Otherwise each heartbeat would cancel a timer and set a new one."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ E = TypeVar("E")
 
 
 class Armed(Protocol):
-    """A timer that can be called off."""
+    """A timer that can be cancelled."""
 
     def cancel(self) -> bool: ...
 
 
 class Timers(Protocol):
-    """Where time comes from: a dispatcher, or a test."""
+    """Sets timers: a dispatcher, or a test."""
 
     def call_at(self, deadline_ms: float, fn: Callable[[], object]) -> Armed: ...
 
@@ -36,7 +35,7 @@ class _Entry(Generic[E]):
 
 
 class Deadlines(Generic[K, E]):
-    """One deadline per key; `fire(key, event)` is called once when it has come."""
+    """One deadline per key; `fire(key, event)` is called once when the deadline passes."""
 
     def __init__(self, timers: Timers, now_ms: Callable[[], float], fire: Callable[[K, E], object]) -> None:
         self._timers = timers
@@ -58,13 +57,13 @@ class Deadlines(Generic[K, E]):
         self._arm(key, entry)
 
     def cancel(self, key: K) -> None:
-        """Call a deadline off; none is fine."""
+        """Cancel the deadline of a key, if there is one."""
         entry = self._entries.pop(key, None)
         if entry is not None and entry.timer is not None:
             entry.timer.cancel()
 
     def clear(self) -> None:
-        """Call every deadline off."""
+        """Cancel every deadline."""
         for key in tuple(self._entries):
             self.cancel(key)
 

@@ -1,8 +1,7 @@
-"""Which partition of an internal topic a coordinator key belongs to.
+"""The partition of an internal topic that stores a group id or transactional id.
 
-Owner: the group and transaction components. Every broker and Apache Kafka must agree on this, or a restart with
-the other one would look for a group where it is not: Java's String.hashCode over UTF-16 units, its absolute value
-(0 for the one int that has none), modulo the partitions."""
+Rule: Apache Kafka's, because both brokers read the same data folder: Java's String.hashCode over UTF-16 units, its absolute
+value (0 for the one int that has none), modulo the number of partitions."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ _LONGEST_KEPT: Final = 256
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """Return the partition of a group id or transactional id in an internal topic of so many partitions."""
-    # any client may ask for any id: long ones would fill the memory
+    """Return the partition of a group id or transactional id in a topic of `partitions` partitions."""
+    # Any client may send any id: long ids would fill the memory.
     return (_kept if len(key) <= _LONGEST_KEPT else _partition_for)(key, partitions)
 
 
@@ -29,7 +28,7 @@ _kept = lru_cache(maxsize=65_536)(_partition_for)
 
 
 def java_hash(text: str) -> int:
-    """Return String.hashCode() as Java has it, as an unsigned 32-bit number."""
+    """Return Java's String.hashCode() as an unsigned 32-bit number."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):

@@ -1,8 +1,7 @@
-"""What can happen to a classic group, and what it wants done about it.
+"""The events and effects of the classic group's state machine.
 
-Owner: nobody; these are frozen messages between the coordinator (or a test) and `classic_state.step`. `reply_to`
-is the address of a waiting request: the state machine keeps it and gives it back in an `Answer`, and never looks
-inside."""
+Frozen messages between the coordinator (or a test) and `classic_state.step`. `reply_to` stands for the waiting request; the
+machine keeps it and passes it on in an `Answer`."""
 
 from __future__ import annotations
 
@@ -25,9 +24,12 @@ class JoinGroup:
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: Protocols
-    fresh_member_id: str  # the id a newcomer gets; chance is not for a state machine
-    needs_known_id: bool = True  # JoinGroup v4+: a dynamic newcomer is sent back with its id first (KIP-394)
-    can_skip_assignment: bool = True  # JoinGroup v9+: a returning static leader is told not to assign again (KIP-814)
+    fresh_member_id: str  # the random id for a newcomer, made outside the pure machine
+    needs_known_id: bool = True  # JoinGroup v4+: a dynamic newcomer gets an id and joins again with it (KIP-394)
+    can_skip_assignment: bool = True  # JoinGroup v9+: a returning static leader may skip the assignment (KIP-814)
+
+    def refused(self, error: ErrorCode) -> JoinAnswer:
+        return JoinAnswer(error, self.member_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,10 @@ class SyncGroup:
     generation: int
     protocol_type: str | None
     protocol: str | None
-    assignments: tuple[tuple[str, bytes], ...] = ()  # the leader's; everybody else sends none
+    assignments: tuple[tuple[str, bytes], ...] = ()  # from the leader only
+
+    def refused(self, error: ErrorCode) -> SyncAnswer:
+        return SyncAnswer(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +53,15 @@ class Heartbeat:
     instance_id: str | None
     generation: int
 
+    def refused(self, error: ErrorCode) -> HeartbeatAnswer:
+        # While the groups are being read a heartbeat succeeds, as in Apache Kafka.
+        loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatAnswer(ErrorCode.NONE if loading else error)
+
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """One member of a LeaveGroup request; an instance id without a member id is an administrator's removal."""
+    """One member of a LeaveGroup request. An administrator names the instance id without a member id."""
 
     member_id: str
     instance_id: str | None = None
@@ -62,38 +72,43 @@ class LeaveGroup:
     reply_to: object
     members: tuple[Leaving, ...]
 
+    def refused(self, error: ErrorCode) -> LeaveAnswer:
+        if error is ErrorCode.UNKNOWN_MEMBER_ID:
+            return LeaveAnswer(ErrorCode.NONE, tuple((leaving, error) for leaving in self.members))
+        return LeaveAnswer(error)
+
 
 # -- events: time, the log, the coordinator ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SessionExpired:
-    """Nothing was heard of a member, or of a handed-out member id, for its session timeout."""
+    """A member, or a pending member id, was silent for its session timeout."""
 
     member_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class InitialDelayElapsed:
-    delay_ms: int  # the part that just elapsed
-    remaining_ms: int  # how much longer newcomers may make the first rebalance wait
+    delay_ms: int  # the elapsed part
+    remaining_ms: int  # the longest time that newcomers can still extend the delay
 
 
 @dataclass(frozen=True, slots=True)
 class JoinDeadline:
-    """The rebalance timeout is over: whoever has not joined again is out."""
+    """The rebalance timeout is over: members that have not joined again are removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncDeadline:
-    """The rebalance timeout is over since the generation was made: whoever has not synced is out."""
+    """The rebalance timeout since the new generation is over: members that have not synced are removed."""
 
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentWritten:
-    """The log answered to the `WriteGroup` of a leader's assignment."""
+    """The log has answered the `WriteGroup` of a leader's assignment."""
 
     generation: int
     assignments: tuple[tuple[str, bytes], ...]
@@ -102,9 +117,9 @@ class AssignmentWritten:
 
 @dataclass(frozen=True, slots=True)
 class StaticMemberWritten:
-    """The log answered to the `WriteGroup` of a static member's return into a stable group."""
+    """The log has answered the `WriteGroup` of a static member's return to a stable group."""
 
-    replaced: Member  # to go back to, should the write have failed
+    replaced: Member  # restored if the write failed
     member_id: str
     leader_before: str | None
     can_skip_assignment: bool
@@ -113,24 +128,24 @@ class StaticMemberWritten:
 
 @dataclass(frozen=True, slots=True)
 class EmptyWritten:
-    """The log answered to the `WriteGroup` of a group without members; nobody waits for it."""
+    """The log has answered the `WriteGroup` of a group without members; no request waits for it."""
 
     error: ErrorCode = ErrorCode.NONE
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """The group was just read from the log: its members' sessions start now."""
+class GroupLoaded:
+    """The group was read from the log: the sessions of its members start now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The group is gone: deleted by a request, or expired."""
+    """The group is deleted by a request, or has expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resigned:
-    """This broker is not the group's coordinator any more."""
+    """This broker is no longer the group's coordinator."""
 
 
 Event = (
@@ -145,7 +160,7 @@ Event = (
     | AssignmentWritten
     | StaticMemberWritten
     | EmptyWritten
-    | Loaded
+    | GroupLoaded
     | Deleted
     | Resigned
 )
@@ -192,7 +207,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class WriteGroup:
-    """Append this picture of the group to the log; `then` comes back as an event with the log's error filled in."""
+    """Append this state of the group to the log; `then` comes back as an event, with the log's error."""
 
     group: Group
     assignments: tuple[tuple[str, bytes], ...]
@@ -201,7 +216,7 @@ class WriteGroup:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Deliver `event` in `delay_ms`, unless the timer of this key is set again or cancelled before."""
+    """Deliver `event` after `delay_ms`, unless the timer of this key is set again or cancelled before."""
 
     key: str
     delay_ms: int

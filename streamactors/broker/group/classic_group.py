@@ -1,7 +1,7 @@
-"""A classic consumer group as a value: its members, and the questions one can ask of it.
+"""A classic consumer group and its members as values.
 
-Owner: the coordinator of the group's offsets partition; `classic_state.py` is the only file that makes a new Group
-out of an old one. Everything here is immutable and knows no clock: `members` is replaced, never changed in place.
+Owner: the coordinator of the group's offsets partition. Everything here is immutable and has no clock: `members` is replaced,
+never changed in place. Only `classic_state.py` and its helpers make a new Group from an old one.
 Source: Kafka's group membership protocol (KIP-62, KIP-345 static members, KIP-394 required member ids)."""
 
 from __future__ import annotations
@@ -12,23 +12,20 @@ from enum import Enum
 from typing import Final
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
-NO_GENERATION: Final = -1
 NO_ASSIGNMENT: Final = b""
 
-# Names of assignors with each one's subscription, in the member's order of preference.
+# (assignor, subscription) pairs, in the member's order of preference
 Protocols = tuple[tuple[str, bytes], ...]
 
 
 class GroupState(Enum):
-    """Where a classic group stands; the values are the names DescribeGroups answers with."""
+    """The state of a classic group. The values are the names in DescribeGroups answers."""
 
-    EMPTY = "Empty"  # no members; committed offsets may remain, and expire from here
-    PREPARING_REBALANCE = "PreparingRebalance"  # members are asked to join again; their JoinGroup requests wait
-    COMPLETING_REBALANCE = (
-        "CompletingRebalance"  # a generation exists; SyncGroup requests wait for the leader's assignment
-    )
+    EMPTY = "Empty"  # no members; committed offsets may remain, and their retention runs
+    PREPARING_REBALANCE = "PreparingRebalance"  # members must join again; their JoinGroup requests wait
+    COMPLETING_REBALANCE = "CompletingRebalance"  # SyncGroup requests wait for the assignment of the new generation
     STABLE = "Stable"  # every member has its assignment
-    DEAD = "Dead"  # deleted, or given up by this coordinator; nobody gets in any more
+    DEAD = "Dead"  # deleted, or no longer coordinated here; every request is refused
 
 
 MOVES: Final[Mapping[GroupState, frozenset[GroupState]]] = {
@@ -42,20 +39,18 @@ MOVES: Final[Mapping[GroupState, frozenset[GroupState]]] = {
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:
-    """The broker's settings a classic group obeys, under the names Kafka gives them."""
+    """The broker's settings for classic groups, with Kafka's names."""
 
     initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
     max_size: int = 2_147_483_647  # group.max.size
-    new_member_join_timeout_ms: int = (
-        300_000  # how long a parked JoinGroup of a member that never had an answer is believed
-    )
+    new_member_join_timeout_ms: int = 300_000  # session timeout of a new member while its first JoinGroup is parked
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member; `join` and `sync` are the addresses of its parked requests, None when none is parked."""
+    """One member. `join` and `sync` stand for its parked requests, None if none is parked."""
 
     member_id: str
     instance_id: str | None
@@ -67,26 +62,28 @@ class Member:
     assignment: bytes = NO_ASSIGNMENT
     join: object | None = None
     sync: object | None = None
-    is_new: bool = False  # it has not seen an answer to its first JoinGroup yet, so it cannot heartbeat
-    protocol_names: frozenset[str] = frozenset()  # of `protocols`, kept because every join asks every member for them
+    is_new: bool = False  # its first JoinGroup is not answered yet, so it cannot heartbeat
+    protocol_names: frozenset[str] = (
+        frozenset()
+    )  # of `protocols`, computed once because every join needs them of every member
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "protocol_names", frozenset(name for name, _ in self.protocols))
 
     def metadata_for(self, protocol: str | None) -> bytes:
-        """Return the member's subscription under an assignor, empty when it does not know that assignor."""
+        """Return the member's subscription for an assignor, empty if the member does not support the assignor."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """Return the assignor this member likes best among those all members know."""
+        """Return the member's preferred assignor among `candidates`."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
     def may_expire(self) -> bool:
-        """Whether a silent session means the member is gone: not while its own request is parked here."""
+        """Whether the session timeout applies: not while a request of the member is parked here."""
         return self.is_new or (self.join is None and self.sync is None)
 
 
@@ -98,22 +95,22 @@ class Group:
     rules: GroupRules = field(default_factory=GroupRules)
     state: GroupState = GroupState.EMPTY
     previous_state: GroupState = GroupState.DEAD
-    state_since_ms: int = -1  # -1: unknown, the group was written by an old version of the record format
+    state_since_ms: int = -1  # -1: unknown, because the record has an old version
     generation: int = 0
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
     members: Mapping[str, Member] = field(default_factory=dict)
-    pending_joins: frozenset[str] = frozenset()  # ids handed out with MEMBER_ID_REQUIRED, not yet used (KIP-394)
+    pending_joins: frozenset[str] = frozenset()  # ids given with MEMBER_ID_REQUIRED and not used yet (KIP-394)
     pending_syncs: frozenset[str] = frozenset()  # members of this generation that have not sent SyncGroup yet
-    assigning: bool = False  # the leader's assignment of this generation is on its way to the log
-    joined_during_delay: bool = False  # somebody came while the initial delay ran: the delay may be extended
-    stored: bool = False  # the log holds a record of this group: it exists, even without members and offsets
+    assigning: bool = False  # the leader's assignment of this generation is being written
+    joined_during_delay: bool = False  # a member joined during the initial delay: the delay may be extended
+    stored: bool = False  # the log has a record of this group, so it exists even without members and offsets
 
-    # -- questions --------------------------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------------------------
 
     def member_of_instance(self, instance_id: str) -> Member | None:
-        """Return the member that now stands for a group.instance.id."""
+        """Return the current member of a group.instance.id."""
         for member in self.members.values():
             if member.instance_id == instance_id:
                 return member
@@ -125,12 +122,12 @@ class Group:
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody has to be waited for: every member's JoinGroup is parked and no handed-out id is open."""
+        """Whether every member's JoinGroup is parked and no pending id is left."""
         return not self.pending_joins and all(member.join is not None for member in self.members.values())
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long members get to join again: the most patient member decides."""
+        """The time in which members must join again: the longest of the members' rebalance timeouts."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -141,30 +138,25 @@ class Group:
     def is_consumer_group(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
-    @property
-    def is_simple(self) -> bool:
-        """Whether the group exists only because somebody commits offsets under its name, without membership."""
-        return self.protocol_type is None and self.state is GroupState.EMPTY and not self.pending_joins
-
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols can be in the group: at least one assignor must be known to all."""
+        """Whether a member with these protocols can join: all members must share at least one assignor."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
             return False
         if not self.members:
-            # all have left in the middle of a rebalance, which waits for newcomers that were given an id
+            # all members left during a rebalance, which waits for newcomers with a pending id
             return bool(protocols)
         shared = self.shared_protocols()
         return any(name in shared for name, _ in protocols)
 
     def shared_protocols(self) -> frozenset[str]:
-        """Return the assignors that every member knows, none when there is no member."""
+        """Return the assignors that every member supports, none if there is no member."""
         names = {member.protocol_names for member in self.members.values()}
         return frozenset.intersection(*names) if names else frozenset()
 
     def select_protocol(self) -> str:
-        """Return the assignor with the most votes; at a tie the one voted for first, so that the choice is stable."""
+        """Return the assignor with the most votes; in a tie, the one voted for first, so that the choice is stable."""
         candidates = self.shared_protocols()
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -172,16 +164,16 @@ class Group:
             votes[choice] = votes.get(choice, 0) + 1
         return max(votes, key=votes.__getitem__)
 
-    # -- parts of a move, used by classic_state.py and its helpers only ---------------------------------------------
+    # -- steps of the state machine ---------------------------------------------------------------------------------
 
     def moved_to(self, state: GroupState, now_ms: int) -> Group:
-        """Return the group in another state. An illegal move is a bug of this broker and raises AssertionError."""
+        """Return the group in another state. Raises AssertionError for an illegal move, which is a bug of this broker."""
         if state not in MOVES[self.state]:
             raise AssertionError(f"group {self.group_id!r} cannot move from {self.state.value} to {state.value}")
         return replace(self, state=state, previous_state=self.state, state_since_ms=now_ms)
 
     def with_member(self, member: Member) -> Group:
-        """Return the group with a member added, or replaced in its place."""
+        """Return the group with a member added or replaced."""
         leader = self.leader if self.leader is not None else member.member_id
         return replace(
             self,
@@ -194,7 +186,7 @@ class Group:
         return replace(self, members={member.member_id: member for member in members})
 
     def without(self, *member_ids: str) -> Group:
-        """Return the group without these members or handed-out ids; a lost leader is followed by the oldest member."""
+        """Return the group without these members or pending ids; the oldest member succeeds a removed leader."""
         gone = frozenset(member_ids)
         members = {member_id: member for member_id, member in self.members.items() if member_id not in gone}
         leader = self.leader if self.leader not in gone else next(iter(members), None)

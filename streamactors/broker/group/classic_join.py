@@ -1,4 +1,4 @@
-"""JoinGroup: how a member gets into a classic group, comes back to it, or takes over a static member's place.
+"""JoinGroup: a member joins a classic group, joins it again, or replaces a static member.
 
 Owner: `classic_state.py`; pure. Source: Kafka's group membership protocol (KIP-62), required member ids (KIP-394),
 static members (KIP-345), skipped assignments (KIP-814)."""
@@ -32,7 +32,7 @@ from streamactors.broker.group.classic_rebalance import (
 
 
 def join_group(group: Group, join: JoinGroup, now_ms: int, effects: list[Effect]) -> Group:
-    """Handle a JoinGroup request of anybody."""
+    """Handle a JoinGroup request."""
     rules = group.rules
     if group.state is GroupState.DEAD:
         return _refuse(group, join, ErrorCode.COORDINATOR_NOT_AVAILABLE, effects)
@@ -55,7 +55,7 @@ def join_group(group: Group, join: JoinGroup, now_ms: int, effects: list[Effect]
 
 
 def check_member(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Return NONE if a request that names these ids comes from the member that now holds them."""
+    """Return NONE if these ids belong to one current member."""
     if instance_id is not None:
         holder = group.member_of_instance(instance_id)
         if holder is None:
@@ -65,11 +65,11 @@ def check_member(group: Group, member_id: str, instance_id: str | None) -> Error
     return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def static_member_written(group: Group, event: StaticMemberWritten, effects: list[Effect]) -> Group:
-    """Answer a static member that came back into a stable group, now that the log knows its new id."""
+def static_member_written(group: Group, event: StaticMemberWritten, _now_ms: int, effects: list[Effect]) -> Group:
+    """Answer a static member that returned to a stable group, now that its new id is in the log."""
     member = group.members.get(event.member_id)
     if member is None:
-        return group  # removed or replaced again meanwhile; whoever did it has answered the request
+        return group  # removed or replaced again, and answered then
     if event.error is not ErrorCode.NONE:
         if member.join is not None:
             effects.append(Answer(member.join, JoinAnswer(event.error, "")))
@@ -77,16 +77,16 @@ def static_member_written(group: Group, event: StaticMemberWritten, effects: lis
         effects.append(session_started(event.replaced))
         return _swap(group, member, replace(event.replaced, join=None, sync=None))
     if member.join is None:
-        return group  # a rebalance overtook the write and has answered
+        return group  # a rebalance has answered it meanwhile
     if group.state is not GroupState.STABLE:
-        return group  # parked again: the rebalance that began meanwhile will answer
+        return group  # the rebalance that began meanwhile will answer
     if event.can_skip_assignment:
         answer = current_generation(group, member, skip=True)
     else:
-        # A client that cannot skip would assign again if it heard that it leads: it hears the id it had before.
+        # A client that cannot skip would assign again as the leader, so the answer names its old id as the leader.
         answer = replace(current_generation(group, member, as_leader=False), leader=event.leader_before or "")
     effects.append(Answer(member.join, answer))
-    effects.append(session_started(member))  # it may have run out unseen while the log was written
+    effects.append(session_started(member))  # the session may have ended during the write
     return group.with_member(replace(member, join=None))
 
 
@@ -99,8 +99,8 @@ def _join_newcomer(group: Group, join: JoinGroup, now_ms: int, effects: list[Eff
         if holder is not None:
             return _replace_static(group, join, holder, now_ms, effects)
     elif join.needs_known_id:
-        # The client comes back with this id; if the answer is lost, the id runs out like a session, and no member
-        # that nobody can speak for has entered the group.
+        # The client joins again with this id. If the answer is lost, the id expires like a session, and the group has no
+        # member without a client.
         expired = SessionExpired(join.fresh_member_id)
         effects.append(SetTimer(session_timer(join.fresh_member_id), join.session_timeout_ms, expired))
         _refuse(group, join, ErrorCode.MEMBER_ID_REQUIRED, effects, member_id=join.fresh_member_id)
@@ -125,7 +125,7 @@ def _add(group: Group, join: JoinGroup, member_id: str, now_ms: int, effects: li
     if group.is_rebalancing_from_empty:
         group = replace(group, joined_during_delay=True)
     group = group.with_member(member)
-    # A newcomer cannot heartbeat before it is answered, and a vanished client cannot be told from a patient one.
+    # A newcomer cannot heartbeat before it is answered, so only this timeout removes a client that has gone.
     effects.append(session_started(member, group.rules.new_member_join_timeout_ms))
     return rebalance_or_complete(group, now_ms, effects)
 
@@ -136,7 +136,7 @@ def _add(group: Group, join: JoinGroup, member_id: str, now_ms: int, effects: li
 def _rejoin(group: Group, join: JoinGroup, member: Member, now_ms: int, effects: list[Effect]) -> Group:
     same = member.protocols == join.protocols
     if group.state is GroupState.COMPLETING_REBALANCE and same:
-        # The answer to its JoinGroup was lost: the same answer again.
+        # The answer to its JoinGroup was lost: give the same answer again.
         effects.append(Answer(join.reply_to, current_generation(group, member)))
         return group
     if group.state is GroupState.STABLE and same and member.member_id != group.leader:
@@ -144,14 +144,14 @@ def _rejoin(group: Group, join: JoinGroup, member: Member, now_ms: int, effects:
         return group
     if group.state is GroupState.EMPTY:
         return _refuse(group, join, ErrorCode.UNKNOWN_MEMBER_ID, effects)
-    # A changed subscription, or the leader, who rejoins to have topics assigned that are not in any subscription.
+    # The subscription changed, or the leader joins again because the topics changed.
     group = _park(group, join, member, effects)
     return rebalance_or_complete(group, now_ms, effects)
 
 
 def _park(group: Group, join: JoinGroup, member: Member, effects: list[Effect]) -> Group:
     if member.join is not None and member.join is not join.reply_to:
-        # The client gave up on its first request and sent another: only one of them can be answered with a generation.
+        # The client sent another request: only one of them can be answered with a generation.
         effects.append(Answer(member.join, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)))
     return group.with_member(
         replace(
@@ -165,7 +165,7 @@ def _park(group: Group, join: JoinGroup, member: Member, effects: list[Effect]) 
 
 
 def _replace_static(group: Group, join: JoinGroup, holder: Member, now_ms: int, effects: list[Effect]) -> Group:
-    """A static member returned without its member id (it restarted): it gets a new id, and the old one is fenced."""
+    """Give a static member that restarted a new member id, and fence the old id."""
     if holder.join is not None:
         effects.append(Answer(holder.join, JoinAnswer(ErrorCode.FENCED_INSTANCE_ID, holder.member_id)))
     if holder.sync is not None:
@@ -184,13 +184,13 @@ def _replace_static(group: Group, join: JoinGroup, holder: Member, now_ms: int, 
         effects.append(WriteGroup(group, assignments, written))
         return group
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # The leader may be assigning to the old id right now, and the new one would be left without partitions.
+        # The leader may assign to the old id now, and the new id would get no partitions.
         return prepare_rebalance(group, now_ms, effects)
     return complete_if_all_joined(group, now_ms, effects)
 
 
 def _swap(group: Group, old: Member, new: Member) -> Group:
-    """Put one member in another's place, with its rank and its leadership."""
+    """Replace a member by another, at the same position and with the same leadership."""
     swapped = group.with_members(new if m.member_id == old.member_id else m for m in group.members.values())
     pending = group.pending_syncs
     if old.member_id in pending:
@@ -205,8 +205,8 @@ def _swap(group: Group, old: Member, new: Member) -> Group:
 def _has_room(group: Group, member_id: str) -> bool:
     match group.state:
         case GroupState.PREPARING_REBALANCE:
-            # Counting those who wait, not all members, lets the last ones to rejoin be the ones left out
-            # when group.max.size was lowered below the group's size.
+            # Only members with a parked request count: if group.max.size was lowered, the last members to join are
+            # refused.
             member = group.members.get(member_id)
             return (member is not None and member.join is not None) or group.joined_count < group.rules.max_size
         case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:

@@ -1,9 +1,7 @@
-"""The two halves of a rebalance: asking everybody to join again, and making the next generation of those who did.
+"""The two halves of a rebalance: all members join again, and the members that joined make the next generation.
 
-Owner: `classic_state.py`, which calls these between an event and its effects; pure, like everything it touches.
-Each function takes a group and returns the next one, and appends what must be done to `effects`.
-Source: Kafka's group membership protocol; the initial delay is KIP-134, the time limit for SyncGroup
-is KAFKA-12890."""
+Owner: `classic_state.py`; pure. Each function returns the group after the step and appends the effects to `effects`.
+Source: Kafka's group membership protocol; KIP-134 for the initial delay, KAFKA-12890 for the time limit of SyncGroup."""
 
 from __future__ import annotations
 
@@ -31,16 +29,16 @@ from streamactors.broker.group.classic_group import MOVES, NO_ASSIGNMENT, Group,
 
 
 def rebalance_or_complete(group: Group, now_ms: int, effects: list[Effect]) -> Group:
-    """Start a rebalance where the state allows one; in the middle of one, finish it if nobody is missing any more."""
+    """Start a rebalance if the state allows one; during a rebalance, complete it if all members have joined."""
     if GroupState.PREPARING_REBALANCE in MOVES[group.state]:
         return prepare_rebalance(group, now_ms, effects)
     return complete_if_all_joined(group, now_ms, effects)
 
 
 def prepare_rebalance(group: Group, now_ms: int, effects: list[Effect]) -> Group:
-    """Ask every member to join again. The first rebalance of an empty group waits a while for more members instead."""
+    """Start a rebalance: every member must join again. An empty group first waits the initial delay for more members."""
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # A member that parked its SyncGroup would wait for an assignment that will never be made.
+        # The assignment that parked SyncGroup requests wait for will not be made.
         group = answer_syncs(forget_assignments(group), ErrorCode.REBALANCE_IN_PROGRESS, effects)
     group = replace(group, assigning=False)
     if group.pending_syncs:
@@ -62,14 +60,14 @@ def prepare_rebalance(group: Group, now_ms: int, effects: list[Effect]) -> Group
 
 
 def complete_if_all_joined(group: Group, now_ms: int, effects: list[Effect]) -> Group:
-    """Make the next generation as soon as nobody has to be waited for; the initial delay is always waited for."""
+    """Make the next generation if all members have joined and the initial delay is over."""
     if group.state is GroupState.PREPARING_REBALANCE and not group.is_rebalancing_from_empty and group.all_joined:
         return complete_join(group, now_ms, effects)
     return group
 
 
 def initial_delay_elapsed(group: Group, event: InitialDelayElapsed, now_ms: int, effects: list[Effect]) -> Group:
-    """End the initial delay, unless somebody joined during it and the rebalance timeout leaves room to wait again."""
+    """End the initial delay, or extend it if a member joined during it and the rebalance timeout permits."""
     if not group.is_rebalancing_from_empty:
         return group
     if group.joined_during_delay and event.remaining_ms > 0:
@@ -81,7 +79,7 @@ def initial_delay_elapsed(group: Group, event: InitialDelayElapsed, now_ms: int,
 
 
 def complete_join(group: Group, now_ms: int, effects: list[Effect]) -> Group:
-    """Make the next generation out of those who joined; dynamic members that did not are removed, static ones stay."""
+    """Make the next generation. Dynamic members that have not joined are removed, static members stay."""
     effects.append(CancelTimer(JOIN_TIMER))
     late = [m.member_id for m in group.members.values() if m.join is None and m.instance_id is None]
     if late:
@@ -93,7 +91,7 @@ def complete_join(group: Group, now_ms: int, effects: list[Effect]) -> Group:
     if leader.join is None:
         joined = next((m for m in group.members.values() if m.join is not None), None)
         if joined is None:
-            # Only silent static members are left: wait until one returns or all their sessions run out.
+            # Only silent static members are left: wait until one returns or all their sessions end.
             effects.append(SetTimer(JOIN_TIMER, group.rebalance_timeout_ms, JoinDeadline()))
             return group
         leader = joined
@@ -113,7 +111,7 @@ def complete_join(group: Group, now_ms: int, effects: list[Effect]) -> Group:
 
 
 def current_generation(group: Group, member: Member, *, as_leader: bool = True, skip: bool = False) -> JoinAnswer:
-    """Return the answer that puts a member into the current generation; the leader hears who the others are."""
+    """Return the JoinGroup answer of the current generation; the leader's answer lists the members."""
     leads = as_leader and member.member_id == group.leader
     return JoinAnswer(
         ErrorCode.NONE,
@@ -132,7 +130,7 @@ def current_generation(group: Group, member: Member, *, as_leader: bool = True, 
 
 
 def session_started(member: Member, timeout_ms: int | None = None) -> SetTimer:
-    """Return the effect that gives a member its whole session again."""
+    """Return the effect that restarts a member's session."""
     delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
     return SetTimer(session_timer(member.member_id), delay_ms, SessionExpired(member.member_id))
 
@@ -144,7 +142,7 @@ def forget_assignments(group: Group) -> Group:
 def answer_syncs(group: Group, error: ErrorCode, effects: list[Effect]) -> Group:
     """Answer every parked SyncGroup, with the member's assignment or with an error, and restart those sessions.
 
-    While a member's request was parked its session could run out unseen; from now on it counts again."""
+    A session does not end while a request of its member is parked."""
     named = error is ErrorCode.NONE
     for member in group.members.values():
         if member.sync is not None:
@@ -168,7 +166,7 @@ def _become_empty(group: Group, now_ms: int, effects: list[Effect]) -> Group:
         pending_syncs=frozenset(),
         stored=True,
     )
-    # If this record is lost, the generation before it comes back at the next start and its sessions run out.
+    # If this record is lost, the previous generation is read at the next start and its sessions end.
     effects.append(WriteGroup(group, (), EmptyWritten()))
     return group
 

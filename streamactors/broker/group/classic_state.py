@@ -1,10 +1,9 @@
 """The classic group protocol as one pure state machine: `step(group, event, now_ms) -> (group, effects)`.
 
-Owner: the coordinator of the group's offsets partition, which feeds it requests, timers and the log's answers one
-at a time and carries the effects out. No clock, socket, thread or logger in here. States and legal moves:
-`classic_group.py`.
-Source: Kafka's group membership protocol (KIP-62, 134, 345, 394, 429, 814). Eager and cooperative rebalancing look
-the same from here: what members keep while they rejoin is between them, in bytes this side never reads."""
+Owner: the coordinator of the group's offsets partition. It passes requests, timers and the log's answers to `step` one at a time
+and carries out the effects. `classic_group.py` has the states and the legal moves.
+Source: Kafka's group membership protocol (KIP-62, 134, 345, 394, 429, 814). Eager and cooperative rebalancing are the same for
+the broker: only the members read the difference, in their subscriptions and assignments."""
 
 from __future__ import annotations
 
@@ -23,6 +22,7 @@ from streamactors.broker.group.classic_events import (
     Effect,
     EmptyWritten,
     Event,
+    GroupLoaded,
     Heartbeat,
     HeartbeatAnswer,
     InitialDelayElapsed,
@@ -32,7 +32,6 @@ from streamactors.broker.group.classic_events import (
     LeaveAnswer,
     LeaveGroup,
     Leaving,
-    Loaded,
     Resigned,
     SessionExpired,
     StaticMemberWritten,
@@ -57,8 +56,7 @@ from streamactors.broker.group.classic_rebalance import (
 
 
 def step(group: Group, event: Event, now_ms: int) -> tuple[Group, list[Effect]]:
-    """Return the group after an event, and what must be done about it, in order. Never raises on any field of a
-    request."""
+    """Return the group after an event, and the effects to carry out, in order. Never raises on a request."""
     effects: list[Effect] = []
     return _STEPS[type(event)](group, event, now_ms, effects), effects
 
@@ -78,15 +76,14 @@ def _sync_group(group: Group, sync: SyncGroup, _now_ms: int, effects: list[Effec
         effects.append(Answer(sync.reply_to, answer))
         return group
     if member.sync is not None and member.sync is not sync.reply_to:
-        effects.append(Answer(member.sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)))  # overtaken by its own retry
+        effects.append(Answer(member.sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)))  # its own retry replaces it
     group = group.with_member(replace(member, sync=sync.reply_to))
-    # A retried SyncGroup may carry another assignment than the one already on its way to the log, where a new
-    # coordinator would find it: the first one counts.
+    # A retried SyncGroup may carry another assignment than the one that is being written: the first one counts.
     if sync.member_id == group.leader and not group.assigning:
         given = dict(sync.assignments)
         assignments = tuple((member_id, given.get(member_id, NO_ASSIGNMENT)) for member_id in group.members)
         group = replace(group, stored=True, assigning=True)
-        # Nobody hears of an assignment that a new coordinator could not repeat.
+        # Members get the assignment only after it is in the log, where a new coordinator finds it.
         effects.append(WriteGroup(group, assignments, AssignmentWritten(group.generation, assignments)))
     return group
 
@@ -158,7 +155,7 @@ def _session_expired(group: Group, event: SessionExpired, now_ms: int, effects: 
     if member is None and event.member_id not in group.pending_joins:
         return group
     if member is not None and not member.may_expire:
-        return group  # its request is parked here: the member waits for us, not we for it
+        return group  # a request of the member is parked here
     return _after_removal(_remove(group, event.member_id, effects), now_ms, effects)
 
 
@@ -177,7 +174,7 @@ def _sync_deadline(group: Group, event: SyncDeadline, now_ms: int, effects: list
 
 
 def _remove(group: Group, member_id: str, effects: list[Effect]) -> Group:
-    """Take a member or a handed-out id out of the group; its parked requests are told, so that it can join anew."""
+    """Remove a member or a pending id. Its parked requests are answered, so that the client can join again."""
     member = group.members.get(member_id)
     if member is not None and member.join is not None:
         effects.append(Answer(member.join, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, "")))
@@ -191,7 +188,7 @@ def _after_removal(group: Group, now_ms: int, effects: list[Effect]) -> Group:
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         return rebalance_or_complete(group, now_ms, effects)
     if group.is_rebalancing_from_empty and not group.members:
-        return complete_join(group, now_ms, effects)  # the initial delay waits for nobody any more
+        return complete_join(group, now_ms, effects)  # no member is left for the initial delay
     return complete_if_all_joined(group, now_ms, effects)
 
 
@@ -200,7 +197,7 @@ def _after_removal(group: Group, now_ms: int, effects: list[Effect]) -> Group:
 
 def _assignment_written(group: Group, event: AssignmentWritten, now_ms: int, effects: list[Effect]) -> Group:
     if group.state is not GroupState.COMPLETING_REBALANCE or event.generation != group.generation:
-        return group  # a rebalance began while the log was written; its members have been told
+        return group  # a rebalance began during the write and has answered the members
     group = replace(group, assigning=False)
     if event.error is not ErrorCode.NONE:
         group = answer_syncs(forget_assignments(group), event.error, effects)
@@ -212,18 +209,10 @@ def _assignment_written(group: Group, event: AssignmentWritten, now_ms: int, eff
     return answer_syncs(group, ErrorCode.NONE, effects).moved_to(GroupState.STABLE, now_ms)
 
 
-def _static_member_written(group: Group, event: StaticMemberWritten, _now_ms: int, effects: list[Effect]) -> Group:
-    return static_member_written(group, event, effects)
-
-
-def _empty_written(group: Group, _event: EmptyWritten, _now_ms: int, _effects: list[Effect]) -> Group:
-    return group
-
-
 # -- the coordinator -----------------------------------------------------------------------------------------------
 
 
-def _loaded(group: Group, _event: Loaded, now_ms: int, effects: list[Effect]) -> Group:
+def _loaded(group: Group, _event: GroupLoaded, now_ms: int, effects: list[Effect]) -> Group:
     effects.extend(session_started(member) for member in group.members.values())
     if len(group.members) > group.rules.max_size:
         return prepare_rebalance(group, now_ms, effects)
@@ -254,13 +243,13 @@ _STEPS: Final[dict[type, Callable[[Group, Any, int, list[Effect]], Group]]] = {
     Heartbeat: _heartbeat,
     LeaveGroup: _leave_group,
     SessionExpired: _session_expired,
-    InitialDelayElapsed: lambda group, event, now_ms, effects: initial_delay_elapsed(group, event, now_ms, effects),
+    InitialDelayElapsed: initial_delay_elapsed,
     JoinDeadline: _join_deadline,
     SyncDeadline: _sync_deadline,
     AssignmentWritten: _assignment_written,
-    StaticMemberWritten: _static_member_written,
-    EmptyWritten: _empty_written,
-    Loaded: _loaded,
+    StaticMemberWritten: static_member_written,
+    EmptyWritten: lambda group, *_: group,
+    GroupLoaded: _loaded,
     Deleted: _ended,
     Resigned: _ended,
 }

@@ -1,8 +1,7 @@
-"""Reading an offsets partition from its first record to its last: what a new coordinator knows.
+"""Reads an offsets partition into the state of a new coordinator.
 
-Owner: a helper thread, until what it returns is handed to the coordinator. 100,000 committed offsets are read in
-well under two seconds. Records of kinds that this broker does not know yet (the newer group protocols') are left
-alone."""
+Owner: a helper thread, which passes the state to the coordinator. 100,000 committed offsets take well under two seconds. Records
+of newer group protocols are ignored."""
 
 from __future__ import annotations
 
@@ -10,14 +9,14 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from streamactors.broker.coordinator.record_codec import CorruptRecord
 from streamactors.broker.group.classic_group import Group, GroupRules
-from streamactors.broker.group.group_messages import Loaded
+from streamactors.broker.group.group_messages import LoadedGroups
 from streamactors.broker.group.group_record import KEY_VERSION as GROUP_KEY_VERSION
 from streamactors.broker.group.group_record import decode_group_key, decode_group_value
 from streamactors.broker.group.offset_record import KEY_VERSIONS as OFFSET_KEY_VERSIONS
 from streamactors.broker.group.offset_record import decode_offset_key, decode_offset_value
 from streamactors.broker.group.offsets_state import OffsetsState
+from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.control import read_marker
 from streamactors.broker.records.record import Record
@@ -27,8 +26,8 @@ _log = logging.getLogger("streamactors.broker.group")
 _VERSION_BYTES: Final = 2
 
 
-def load_groups(batches: Iterable[RecordBatch], rules: GroupRules, name: str) -> Loaded:
-    """Fold an offsets partition. A record that cannot be read is named in the log and left out."""
+def load_groups(batches: Iterable[RecordBatch], rules: GroupRules, name: str) -> LoadedGroups:
+    """Fold an offsets partition. A record that cannot be read is logged and left out."""
     groups: dict[str, Group] = {}
     offsets = OffsetsState()
     unknown: dict[int, int] = {}
@@ -49,17 +48,17 @@ def load_groups(batches: Iterable[RecordBatch], rules: GroupRules, name: str) ->
                 unknown[kind] = unknown.get(kind, 0) + 1
     if unknown:
         kinds = ", ".join(f"{count} with key version {kind}" for kind, count in sorted(unknown.items()))
-        _log.warning("%s holds records of other group protocols, which are kept but not used: %s", name, kinds)
+        _log.warning("%s has records of other group protocols, which are kept but not used: %s", name, kinds)
     for group_id in offsets.groups():
-        # Somebody commits under this name without being a member of anything.
+        # A client commits offsets for this group without being a member.
         groups.setdefault(group_id, Group(group_id, rules))
-    return Loaded(groups, offsets)
+    return LoadedGroups(groups, offsets)
 
 
 def _fold(
     record: Record, producer_id: int, groups: dict[str, Group], offsets: OffsetsState, rules: GroupRules
 ) -> int | None:
-    """Take one record in; return the version of its key if it is of an unknown kind."""
+    """Fold one record; return the version of its key if its kind is unknown."""
     key, value = record.key, record.value
     if key is None or len(key) < _VERSION_BYTES:
         raise CorruptRecord("it has no key")

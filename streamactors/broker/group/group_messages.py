@@ -1,6 +1,6 @@
-"""What a group coordinator is told, beside the events of single groups, and what it answers.
+"""The messages of a group coordinator, beside the events of single groups.
 
-Owner: nobody; frozen messages. `reply_to` is called once with the answer, on the data plane's thread."""
+Frozen. `reply_to` is called once with the answer, on the data plane's thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_events import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from streamactors.broker.group.classic_group import Group
 from streamactors.broker.group.offset_record import CommittedOffset
-from streamactors.broker.group.offsets_state import OffsetsState, Partition
+from streamactors.broker.group.offsets_state import OffsetsState, PartitionKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,12 @@ class ToGroup:
     group_id: str
     event: JoinGroup | SyncGroup | Heartbeat | LeaveGroup
 
+    def refuse(self, error: ErrorCode) -> None:
+        self.event.reply_to(self.event.refused(error))  # type: ignore[operator]
+
 
 class NewOffset(NamedTuple):
-    """An offset that somebody wants committed."""
+    """An offset to commit."""
 
     topic: str
     partition: int
@@ -44,9 +47,12 @@ class CommitOffsets:
     generation: int
     offsets: Sequence[NewOffset]
     retention_ms: int = -1
-    unknown_group: ErrorCode = ErrorCode.ILLEGAL_GENERATION  # what this version of the request calls it
+    unknown_group: ErrorCode = ErrorCode.ILLEGAL_GENERATION  # the error of this request's version
     producer_id: int = -1
     producer_epoch: int = -1
+
+    def refuse(self, error: ErrorCode) -> None:
+        self.reply_to([error] * len(self.offsets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +61,11 @@ class FetchOffsets:
 
     reply_to: Callable[[FetchedOffsets], object]
     group_id: str
-    partitions: Sequence[Partition] | None
+    partitions: Sequence[PartitionKey] | None
     require_stable: bool
+
+    def refuse(self, error: ErrorCode) -> None:
+        self.reply_to(FetchedOffsets(error))
 
 
 class FetchedOffset(NamedTuple):
@@ -78,10 +87,16 @@ class DescribeGroups:
     reply_to: Callable[[ErrorCode, Sequence[Group | None]], object]
     group_ids: Sequence[str]
 
+    def refuse(self, error: ErrorCode) -> None:
+        self.reply_to(error, [None] * len(self.group_ids))
+
 
 @dataclass(frozen=True, slots=True)
 class ListGroups:
     reply_to: Callable[[ErrorCode, Sequence[Group]], object]
+
+    def refuse(self, error: ErrorCode) -> None:
+        self.reply_to(error, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +106,9 @@ class DeleteGroups:
     reply_to: Callable[[Sequence[ErrorCode]], object]
     group_ids: Sequence[str]
 
+    def refuse(self, error: ErrorCode) -> None:
+        self.reply_to([error] * len(self.group_ids))
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteOffsets:
@@ -98,12 +116,15 @@ class DeleteOffsets:
 
     reply_to: Callable[[ErrorCode, Sequence[ErrorCode]], object]
     group_id: str
-    partitions: Sequence[Partition]
+    partitions: Sequence[PartitionKey]
+
+    def refuse(self, error: ErrorCode) -> None:
+        self.reply_to(error, ())
 
 
 @dataclass(frozen=True, slots=True)
-class EndTransaction:
-    """Write a transaction's marker into this offsets partition, and commit or drop the offsets that waited for it."""
+class WriteMarker:
+    """Write a transaction's marker to this offsets partition, and commit or drop the transaction's offsets."""
 
     reply_to: Callable[[ErrorCode], object]
     producer_id: int
@@ -111,15 +132,17 @@ class EndTransaction:
     coordinator_epoch: int
     committed: bool
 
+    def refuse(self, error: ErrorCode) -> None:
+        self.reply_to(error)
+
 
 Request = (
-    ToGroup | CommitOffsets | FetchOffsets | DescribeGroups | ListGroups | DeleteGroups | DeleteOffsets | EndTransaction
+    ToGroup | CommitOffsets | FetchOffsets | DescribeGroups | ListGroups | DeleteGroups | DeleteOffsets | WriteMarker
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The partition has been read: from here on requests are served."""
+class LoadedGroups(NamedTuple):
+    """The groups and offsets of an offsets partition."""
 
     groups: dict[str, Group]
     offsets: OffsetsState
@@ -127,7 +150,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class TimerDue:
-    """A deadline of a group has come."""
+    """A deadline of a group has passed."""
 
     group_id: str
     key: str
@@ -136,21 +159,11 @@ class TimerDue:
 
 @dataclass(frozen=True, slots=True)
 class TopicsDeleted:
-    """Offsets of these topics go with them."""
+    """These topics were deleted: delete their offsets, too."""
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Time to look for offsets and groups that have expired."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flush:
-    """The turn is over: append what it wrote."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resign:
-    """The partition is led by somebody else now, or gone."""
+    """Delete offsets and groups that have expired."""

@@ -1,4 +1,4 @@
-"""What is measured of groups and transactions, taken when it is asked for.
+"""Metrics of groups, computed on request.
 
 Owner: the metrics endpoint; on the data plane's thread, between the coordinators' messages."""
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from streamactors.broker.group.classic_group import Group, GroupState
 from streamactors.broker.group.offsets_state import OffsetsState
-from streamactors.broker.replication.partitions import Partitions
+from streamactors.broker.replication.partition_table import PartitionTable
 
 
 class PartitionLag(NamedTuple):
-    """How far a group is behind in one partition."""
+    """The lag of a group in one partition."""
 
     group: str
     topic: str
@@ -22,8 +22,8 @@ class PartitionLag(NamedTuple):
     lag: int
 
 
-def lags(offsets: OffsetsState, partitions: Partitions) -> Iterator[PartitionLag]:
-    """Return the lag of every committed offset whose partition is here: records between it and the high watermark."""
+def lags(offsets: OffsetsState, partitions: PartitionTable) -> Iterator[PartitionLag]:
+    """Yield the lag (high watermark less committed offset) of every committed offset whose partition is on this broker."""
     for group_id in sorted(offsets.groups()):
         for (topic, index), committed in sorted(offsets.of_group(group_id).items()):
             partition = partitions.get(topic, index)
@@ -33,7 +33,7 @@ def lags(offsets: OffsetsState, partitions: Partitions) -> Iterator[PartitionLag
 
 
 def groups_by_state(groups: Iterable[Group]) -> dict[str, int]:
-    """Return how many groups are in each state, the empty ones of the enum included."""
+    """Return the number of groups in each state, including states without groups."""
     counts = {state.value: 0 for state in GroupState}
     for group in groups:
         counts[group.state.value] += 1

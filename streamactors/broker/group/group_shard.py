@@ -1,48 +1,55 @@
-"""The groups of one offsets partition: feeds their state machines and carries the effects out.
+"""The groups of one offsets partition: steps their state machines and carries out the effects.
 
-Owner: the partition's coordinator actor. Everything that is stored goes to the partition's log first; groups
-change when their machine says so, offsets when the log has acknowledged them. Needs a clock, timers and a log, and
-no more, so it runs as well under a virtual clock."""
+Owner: the partition's coordinator actor. A group changes when its machine steps, an offset when the log has acknowledged it. The
+clock, the timers and the log are parameters, so tests use a virtual clock."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
 
-from streamactors.broker.coordinator.coordinator_log import CoordinatorLog, client_error
+from streamactors.broker.coordinator.coordinator_log import CoordinatorLog, KeyValue, Refuse, client_error
 from streamactors.broker.coordinator.deadlines import Deadlines, Timers
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.group import offset_requests
 from streamactors.broker.group.classic_commit import check_delete_group
 from streamactors.broker.group.classic_events import (
     Answer,
     CancelTimer,
     Deleted,
     Event,
+    GroupLoaded,
     JoinGroup,
     Resigned,
     SetTimer,
     WriteGroup,
 )
-from streamactors.broker.group.classic_events import Loaded as GroupLoaded
 from streamactors.broker.group.classic_group import Group, GroupRules, GroupState
 from streamactors.broker.group.classic_state import step
-from streamactors.broker.group.group_messages import DeleteGroups, Loaded, TimerDue, ToGroup
+from streamactors.broker.group.group_messages import (
+    CommitOffsets,
+    DeleteGroups,
+    DeleteOffsets,
+    DescribeGroups,
+    FetchOffsets,
+    ListGroups,
+    LoadedGroups,
+    Sweep,
+    TimerDue,
+    ToGroup,
+    TopicsDeleted,
+    WriteMarker,
+)
 from streamactors.broker.group.group_record import encode_group_key, encode_group_value
-from streamactors.broker.group.offset_record import encode_offset_key
-from streamactors.broker.group.offsets_state import OffsetsState, Partition
-from streamactors.broker.group.refusal import refused
+from streamactors.broker.group.offset_record import CommittedOffset, encode_offset_key
+from streamactors.broker.group.offset_requests import OffsetRules
+from streamactors.broker.group.offsets_state import OffsetsState, PartitionKey
 from streamactors.clock import Clock
 
 _log = logging.getLogger("streamactors.broker.group")
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRules:
-    """The broker's settings for committed offsets."""
-
-    retention_ms: int = 7 * 86_400_000
-    metadata_max_bytes: int = 4_096
 
 
 class GroupShard:
@@ -65,20 +72,35 @@ class GroupShard:
         self.offset_rules = offset_rules
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetsState()
+        # offsets of deleted topics whose tombstones the log refused
+        self.owed_tombstones: list[tuple[str, PartitionKey, CommittedOffset]] = []
         self._deadlines: Deadlines[tuple[str, str], Event] = Deadlines(
             timers, clock.now_ms, lambda key, event: due(TimerDue(key[0], key[1], event))
         )
+        self.serves: Final[Mapping[type, Callable[[Any], object]]] = {
+            ToGroup: self.to_group,
+            CommitOffsets: partial(offset_requests.commit_offsets, self),
+            FetchOffsets: partial(offset_requests.fetch_offsets, self),
+            DescribeGroups: self._describe,
+            ListGroups: self._list,
+            DeleteGroups: self.delete_groups,
+            DeleteOffsets: partial(offset_requests.delete_offsets, self),
+            WriteMarker: partial(offset_requests.end_transaction, self),
+            TimerDue: self.timer_due,
+            TopicsDeleted: partial(offset_requests.delete_topics, self),
+            Sweep: lambda _: offset_requests.sweep(self),
+        }
 
     # -- beginning and end ------------------------------------------------------------------------------------------
 
-    def take_over(self, loaded: Loaded) -> None:
-        """Go on from what the log holds."""
+    def take_over(self, loaded: LoadedGroups) -> None:
+        """Take over the groups and offsets of the log."""
         self.groups, self.offsets = loaded.groups, loaded.offsets
         for group_id in tuple(self.groups):
             self._step(group_id, GroupLoaded())
 
-    def resign(self) -> None:
-        """Send every parked request to the next coordinator, and forget everything."""
+    def close(self) -> None:
+        """Answer every parked request with NOT_COORDINATOR, and drop the state."""
         for group_id in tuple(self.groups):
             self._step(group_id, Resigned())
         self.groups.clear()
@@ -88,15 +110,15 @@ class GroupShard:
     # -- members ----------------------------------------------------------------------------------------------------
 
     def to_group(self, message: ToGroup) -> None:
-        """Give a member's request to its group; only a newcomer's JoinGroup makes one."""
+        """Pass a member's request to its group; only a newcomer's JoinGroup makes a new group."""
         event = message.event
         if message.group_id not in self.groups and not (isinstance(event, JoinGroup) and event.member_id == ""):
-            event.reply_to(refused(event, ErrorCode.UNKNOWN_MEMBER_ID))  # type: ignore[operator]
+            message.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
             return
         self._step(message.group_id, event)
 
     def timer_due(self, message: TimerDue) -> None:
-        """A deadline came. It may have been set again while the message waited; then the newer one counts."""
+        """Pass a timer to its group, unless the timer was set again while the message waited."""
         if message.group_id in self.groups and (message.group_id, message.key) not in self._deadlines:
             self._step(message.group_id, message.event)  # type: ignore[arg-type]
 
@@ -104,16 +126,23 @@ class GroupShard:
         self._deadlines.set((group_id, timer.key), timer.delay_ms, timer.event)
 
     def group(self, group_id: str) -> Group:
-        """Return the group, a new empty one if there is none yet."""
+        """Return the group, or a new empty one."""
         group = self.groups.get(group_id)
         return Group(group_id, self.rules, state_since_ms=self.clock.wall_ms()) if group is None else group
 
     def visible(self, group_id: str) -> Group | None:
-        """Return the group as others see it; one that has only handed out member ids does not exist for them yet."""
+        """Return the group if clients can see it: not if it is dead or has only pending member ids."""
         group = self.groups.get(group_id)
         if group is None or group.state is GroupState.DEAD:
             return None
         return None if _is_unmade(group) and not self.offsets.has_any(group_id) else group
+
+    def _describe(self, message: DescribeGroups) -> None:
+        message.reply_to(ErrorCode.NONE, [self.visible(group_id) for group_id in message.group_ids])
+
+    def _list(self, message: ListGroups) -> None:
+        seen = map(self.visible, self.groups)
+        message.reply_to(ErrorCode.NONE, [group for group in seen if group is not None])
 
     def _step(self, group_id: str, event: Event) -> None:
         before = self.group(group_id)
@@ -148,7 +177,7 @@ class GroupShard:
 
         def then(error: ErrorCode, _offset: int) -> None:
             if error is not ErrorCode.NONE:
-                _log.warning("group %s of %s could not be written: %s", group_id, self.name, error.name)
+                _log.warning("group %s of %s: writing it failed: %s", group_id, self.name, error.name)
             if group_id in self.groups:
                 self._step(group_id, replace(write.then, error=client_error(error)))
 
@@ -157,33 +186,42 @@ class GroupShard:
     # -- deleting groups --------------------------------------------------------------------------------------------
 
     def delete_groups(self, message: DeleteGroups) -> None:
-        """Delete what is empty, with all its offsets; one answer when the log has all of it."""
+        """Delete the empty groups with all their offsets; answer when the tombstones are in the log."""
         errors = [self._check_delete(group_id) for group_id in message.group_ids]
         chosen = [g for g, error in zip(message.group_ids, errors, strict=True) if error is ErrorCode.NONE]
-        self.remove(chosen, lambda failed: message.reply_to([e or client_error(failed) for e in errors]))
+        self.remove(
+            chosen, lambda failed: message.reply_to([e or client_error(failed) for e in errors]), message.refuse
+        )
 
     def _check_delete(self, group_id: str) -> ErrorCode:
         group = self.groups.get(group_id)
         return ErrorCode.GROUP_ID_NOT_FOUND if group is None else check_delete_group(group)
 
-    def remove(self, group_ids: list[str], then: Callable[[ErrorCode], object]) -> None:
-        """Write the tombstones of empty groups and of their offsets; the groups are dead from now on."""
-        records: list[tuple[bytes, bytes | None]] = []
-        offsets: list[tuple[str, Partition]] = []
+    def remove(
+        self, group_ids: Sequence[str], then: Callable[[ErrorCode], object], refuse: Refuse | None = None
+    ) -> None:
+        """Write the tombstones of empty groups and of their offsets. The groups are dead at once.
+
+        If a tombstone fails, the groups return, without the offsets whose tombstones were written."""
+        records: list[KeyValue] = []
+        offsets: list[tuple[str, PartitionKey] | None] = []  # the offset of each record; None: the group itself
         before = {group_id: self.groups[group_id] for group_id in group_ids}
         for group_id in before:
-            for topic, partition in sorted(self.offsets.partitions_of(group_id)):
-                offsets.append((group_id, (topic, partition)))
-                records.append((encode_offset_key(group_id, topic, partition), None))
-            # Also for a group that only ever committed: Apache Kafka would read an empty group here without it.
+            for partition in sorted(self.offsets.partitions_of(group_id)):
+                offsets.append((group_id, partition))
+                records.append((encode_offset_key(group_id, *partition), None))
+            # A group without members gets a tombstone, too: otherwise Apache Kafka would read an empty group.
+            offsets.append(None)
             records.append((encode_group_key(group_id), None))
-            # Whoever joins while the tombstones are written would be deleted with the group.
+            # The group must refuse members now: they would be deleted with it.
             self._step(group_id, Deleted())
 
-        def written(error: ErrorCode, _offset: int) -> None:
-            if error is ErrorCode.NONE:
-                for group_id, partition in offsets:
-                    self.offsets.delete(group_id, partition)
+        def written(part: range) -> None:
+            for deleted in offsets[part.start : part.stop]:
+                if deleted is not None:
+                    self.offsets.delete(*deleted)
+
+        def ended(error: ErrorCode) -> None:
             for group_id, group in before.items():
                 if self.groups.get(group_id, group).state is GroupState.DEAD:
                     self.groups.pop(group_id, None)
@@ -191,14 +229,11 @@ class GroupShard:
                         self.groups[group_id] = group
             then(error)
 
-        if records:
-            self.log.write(records, written)
-        else:
-            written(ErrorCode.NONE, -1)
+        self.log.write_all(records, written, ended, refuse)
 
 
 def _is_unmade(group: Group) -> bool:
-    """Whether the group left no trace: whoever would have made it was refused, or only given a member id."""
+    """Whether the group has no state but pending member ids."""
     return (
         group.state is GroupState.EMPTY and not group.stored and group.generation == 0 and group.protocol_type is None
     )

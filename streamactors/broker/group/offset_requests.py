@@ -1,50 +1,88 @@
-"""What a coordinator does with offsets: commit, fetch, delete, expire, and the end of transactions.
+"""The requests of a coordinator about offsets: commit, fetch, delete, expire, and the end of transactions.
 
-Owner: the coordinator actor of a partition; each function is one of its messages. An offset is answered, and seen
-by anybody, once the log has acknowledged it."""
+Owner: the coordinator actor of a partition; each function serves one type of message. A commit is answered and visible when the
+log has acknowledged it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 from streamactors.broker.config.setting import LONG_MAX
-from streamactors.broker.coordinator.coordinator_log import client_error, transactional_batch
-from streamactors.broker.coordinator.record_codec import too_long
+from streamactors.broker.coordinator.coordinator_log import (
+    CoordinatorLog,
+    KeyValue,
+    Refuse,
+    client_error,
+    transactional_batch,
+)
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_commit import check_commit, check_delete_offsets, session_touched
-from streamactors.broker.group.classic_group import GroupState
+from streamactors.broker.group.classic_events import SetTimer
+from streamactors.broker.group.classic_group import Group, GroupState
 from streamactors.broker.group.group_messages import (
     CommitOffsets,
     DeleteOffsets,
-    EndTransaction,
     FetchedOffset,
     FetchedOffsets,
     FetchOffsets,
     NewOffset,
     TopicsDeleted,
+    WriteMarker,
 )
-from streamactors.broker.group.group_shard import GroupShard
 from streamactors.broker.group.offset_record import (
     NO_EXPIRY,
     CommittedOffset,
     encode_offset_key,
     encode_offset_value,
 )
-from streamactors.broker.group.offsets_state import Partition
+from streamactors.broker.group.offsets_state import OffsetsState, PartitionKey
 from streamactors.broker.group.subscription import is_subscribed
+from streamactors.broker.protocol.record_schema import too_long
 from streamactors.broker.records.control import build_marker
 from streamactors.broker.records.record import NewRecord
+from streamactors.clock import Clock
 
 _log = logging.getLogger("streamactors.broker.group")
 
 
-def commit_offsets(shard: GroupShard, commit: CommitOffsets) -> None:
-    """Write offsets down if the group lets this member commit."""
+@dataclass(frozen=True, slots=True)
+class OffsetRules:
+    """The broker's settings for committed offsets."""
+
+    retention_ms: int = 7 * 86_400_000
+    metadata_max_bytes: int = 4_096
+
+
+class OffsetsShard(Protocol):
+    """The part of a group shard that these functions use."""
+
+    name: str
+    log: CoordinatorLog
+    clock: Clock
+    groups: dict[str, Group]
+    offsets: OffsetsState
+    owed_tombstones: list[tuple[str, PartitionKey, CommittedOffset]]
+
+    @property
+    def offset_rules(self) -> OffsetRules: ...
+
+    def group(self, group_id: str) -> Group: ...
+
+    def set_timer(self, group_id: str, timer: SetTimer) -> None: ...
+
+    def remove(self, group_ids: Sequence[str], then: Callable[[ErrorCode], object]) -> None: ...
+
+
+def commit_offsets(shard: OffsetsShard, commit: CommitOffsets) -> None:
+    """Write offsets if the member may commit."""
     transactional = commit.producer_id >= 0
     group = shard.groups.get(commit.group_id)
     if group is None:
-        # Without a generation nobody claims to be a member: an administrator, or a consumer that assigns to itself.
+        # A request without a generation is from an administrator, or a consumer with manual assignment.
         error = ErrorCode.NONE if commit.generation < 0 else commit.unknown_group
     else:
         error = check_commit(
@@ -60,7 +98,7 @@ def commit_offsets(shard: GroupShard, commit: CommitOffsets) -> None:
     now_ms = shard.clock.wall_ms()
     expires_at_ms = NO_EXPIRY if commit.retention_ms < 0 else min(now_ms + commit.retention_ms, LONG_MAX)
     errors: list[ErrorCode] = []
-    accepted: list[tuple[Partition, CommittedOffset]] = []
+    accepted: list[tuple[PartitionKey, CommittedOffset]] = []
     records: list[tuple[bytes, bytes | None]] = []
     for new in commit.offsets:
         if _too_large(new, shard.offset_rules.metadata_max_bytes):
@@ -75,7 +113,7 @@ def commit_offsets(shard: GroupShard, commit: CommitOffsets) -> None:
         return
 
     partitions = [partition for partition, _ in accepted]
-    offsets = shard.offsets  # these ones: after it has resigned the coordinator has others
+    offsets = shard.offsets  # kept, because `shard.offsets` is replaced when the coordinator resigns
     offsets.announce(commit.group_id, partitions)
 
     def written(error: ErrorCode, base_offset: int) -> None:
@@ -86,27 +124,29 @@ def commit_offsets(shard: GroupShard, commit: CommitOffsets) -> None:
                 offsets.put(commit.group_id, partition, CommittedOffset(*offset[:-1], at), commit.producer_id)
             commit.reply_to(errors)
         else:
-            heard = client_error(error, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
-            commit.reply_to([each or heard for each in errors])
+            refused = client_error(error, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+            commit.reply_to([each or refused for each in errors])
 
     if transactional:
         stamped = [NewRecord(key, value, now_ms) for key, value in records]
-        shard.log.write_batch(transactional_batch(stamped, commit.producer_id, commit.producer_epoch), written)
+        shard.log.write_batch(
+            transactional_batch(stamped, commit.producer_id, commit.producer_epoch), written, commit.refuse
+        )
     else:
-        shard.log.write(records, written)
+        shard.log.write(records, written, commit.refuse)
 
 
 def _too_large(new: NewOffset, limit: int) -> bool:
     return len(new.metadata) > limit or too_long(new.metadata)
 
 
-def fetch_offsets(shard: GroupShard, fetch: FetchOffsets) -> None:
-    """Answer with committed offsets. A group nobody knows has none, which is no error."""
+def fetch_offsets(shard: OffsetsShard, fetch: FetchOffsets) -> None:
+    """Answer with committed offsets. An unknown group has none, without an error."""
     offsets, group_id = shard.offsets, fetch.group_id
     group = shard.groups.get(group_id)
     dead = group is not None and group.state is GroupState.DEAD
     known = {} if dead else offsets.of_group(group_id)
-    wanted: Iterable[Partition] = sorted(known) if fetch.partitions is None else fetch.partitions
+    wanted: Iterable[PartitionKey] = sorted(known) if fetch.partitions is None else fetch.partitions
     found = [
         FetchedOffset(*partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         if fetch.require_stable and offsets.is_unstable(group_id, partition)
@@ -116,8 +156,8 @@ def fetch_offsets(shard: GroupShard, fetch: FetchOffsets) -> None:
     fetch.reply_to(FetchedOffsets(ErrorCode.NONE, found))
 
 
-def delete_offsets(shard: GroupShard, delete: DeleteOffsets) -> None:
-    """Delete single offsets, except those of topics that the group's members still subscribe to."""
+def delete_offsets(shard: OffsetsShard, delete: DeleteOffsets) -> None:
+    """Delete single offsets, except those of topics that the group's members subscribe to."""
     group = shard.groups.get(delete.group_id)
     error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else check_delete_offsets(group)
     if group is None or error is not ErrorCode.NONE:
@@ -133,19 +173,38 @@ def delete_offsets(shard: GroupShard, delete: DeleteOffsets) -> None:
         for partition, each in zip(delete.partitions, errors, strict=True)
         if each is ErrorCode.NONE and partition in existing
     ]
-    _write_tombstones(shard, chosen, lambda failed: delete.reply_to(client_error(failed), errors))
+    _write_tombstones(shard, chosen, lambda failed: delete.reply_to(client_error(failed), errors), delete.refuse)
 
 
-def delete_topics(shard: GroupShard, deleted: TopicsDeleted) -> None:
-    """Delete every group's offsets of topics that are gone: a new topic of that name begins at 0 again."""
-    _write_tombstones(shard, list(shard.offsets.of_topics(deleted.topics)), lambda _: None)
+def delete_topics(shard: OffsetsShard, deleted: TopicsDeleted) -> None:
+    """Delete all offsets of deleted topics: a new topic of the same name begins at offset 0."""
+    _delete_topics_offsets(shard, list(shard.offsets.of_topics(deleted.topics)))
 
 
-def sweep(shard: GroupShard) -> None:
-    """Delete offsets past their retention, and empty groups that have none left."""
+def _delete_topics_offsets(shard: OffsetsShard, offsets: Sequence[tuple[str, PartitionKey]]) -> None:
+    def then(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            left = [(*each, found) for each in offsets if (found := shard.offsets.get(*each)) is not None]
+            shard.owed_tombstones.extend(left)
+            _log.warning(
+                "%s: %d offsets of deleted topics remain (%s); the next sweep deletes them",
+                shard.name,
+                len(left),
+                error.name,
+            )
+
+    _write_tombstones(shard, offsets, then)
+
+
+def sweep(shard: OffsetsShard) -> None:
+    """Delete offsets past their retention, and empty groups without offsets."""
     now_ms = shard.clock.wall_ms()
+    owed, shard.owed_tombstones = shard.owed_tombstones, []
+    # An offset committed since then belongs to a new topic of the same name and stays.
+    unchanged = [(group_id, where) for group_id, where, found in owed if shard.offsets.get(group_id, where) == found]
+    _delete_topics_offsets(shard, unchanged)
     empty: list[str] = []
-    expired: list[tuple[str, Partition]] = []
+    expired: list[tuple[str, PartitionKey]] = []
     for group_id, group in shard.groups.items():
         gone = shard.offsets.expired(group, now_ms, shard.offset_rules.retention_ms)
         unused = group.state is GroupState.EMPTY and not group.pending_joins and shard.offsets.is_settled(group_id)
@@ -153,15 +212,20 @@ def sweep(shard: GroupShard) -> None:
             empty.append(group_id)  # its offsets go with it
         else:
             expired.extend((group_id, partition) for partition in gone)
-    _write_tombstones(shard, expired, lambda _: None)
+    _write_tombstones(shard, expired, partial(_expired, shard.name, f"{len(expired)} offsets"))
     if empty:
-        shard.remove(empty, lambda _: None)
-    if expired or empty:
-        _log.info("%s: %d offsets and %d groups have expired", shard.name, len(expired), len(empty))
+        shard.remove(empty, partial(_expired, shard.name, f"{len(empty)} groups"))
 
 
-def end_transaction(shard: GroupShard, end: EndTransaction) -> None:
-    """Write the marker; then the offsets that waited for it count, or are forgotten."""
+def _expired(name: str, what: str, error: ErrorCode) -> None:
+    if error is not ErrorCode.NONE:
+        _log.warning("%s: deleting %s that have expired failed: %s", name, what, error.name)
+    elif not what.startswith("0 "):
+        _log.info("%s: %s have expired", name, what)
+
+
+def end_transaction(shard: OffsetsShard, end: WriteMarker) -> None:
+    """Write the marker, then commit or drop the transaction's offsets."""
 
     def written(error: ErrorCode, _offset: int) -> None:
         if error is ErrorCode.NONE:
@@ -176,23 +240,18 @@ def end_transaction(shard: GroupShard, end: EndTransaction) -> None:
         coordinator_epoch=end.coordinator_epoch,
         timestamp_ms=shard.clock.wall_ms(),
     )
-    shard.log.write_batch(marker, written)
+    shard.log.write_batch(marker, written, end.refuse)
 
 
 def _write_tombstones(
-    shard: GroupShard, offsets: Sequence[tuple[str, Partition]], then: Callable[[ErrorCode], object]
+    shard: OffsetsShard,
+    offsets: Sequence[tuple[str, PartitionKey]],
+    then: Callable[[ErrorCode], object],
+    refuse: Refuse | None = None,
 ) -> None:
-    if not offsets:
-        then(ErrorCode.NONE)
-        return
+    def written(part: range) -> None:
+        for group_id, partition in offsets[part.start : part.stop]:
+            shard.offsets.delete(group_id, partition)
 
-    def written(error: ErrorCode, _offset: int) -> None:
-        if error is ErrorCode.NONE:
-            for group_id, partition in offsets:
-                shard.offsets.delete(group_id, partition)
-        then(error)
-
-    records: list[tuple[bytes, bytes | None]] = [
-        (encode_offset_key(group_id, *partition), None) for group_id, partition in offsets
-    ]
-    shard.log.write(records, written)
+    records: list[KeyValue] = [(encode_offset_key(group_id, *partition), None) for group_id, partition in offsets]
+    shard.log.write_all(records, written, then, refuse)

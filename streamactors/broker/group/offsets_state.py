@@ -1,10 +1,9 @@
 """The committed offsets of one offsets partition: the fold of its log.
 
-Owner: the coordinator of the partition. Pure (no clock, file or thread), but changed in place: a hundred thousand
-offsets cannot be copied at every commit. Everything gets in by the same three doors, while the log is loaded and
-afterwards as its appends are acknowledged: an offset, a tombstone, the end of a transaction. So what is here is
-always what a new coordinator would read. Offsets committed in a transaction wait beside the others until its
-marker comes.
+Owner: the coordinator of the partition. No clock, file or thread, but changed in place: a commit cannot copy a hundred thousand
+offsets. The same three methods (`put`, `delete`, `end_transaction`) apply records while the log is being read and when an append
+is acknowledged, so this state is always the one that a new coordinator would read. Offsets of a transaction are pending until
+its marker.
 Source: Kafka's OffsetCommit, transactional offsets (KIP-98), UNSTABLE_OFFSET_COMMIT (KIP-447), expiry (KIP-211)."""
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from streamactors.broker.group.classic_group import Group, GroupState
 from streamactors.broker.group.offset_record import NO_EXPIRY, CommittedOffset
 from streamactors.broker.group.subscription import is_subscribed, subscribed_topics
 
-Partition = tuple[str, int]  # topic, partition
-Offsets = dict[Partition, CommittedOffset]
+PartitionKey = tuple[str, int]  # topic, partition
+Offsets = dict[PartitionKey, CommittedOffset]
 
 
 class OffsetsState:
@@ -25,23 +24,23 @@ class OffsetsState:
     __slots__ = ("_announced", "_committed", "_pending", "_transactions")
 
     def __init__(self) -> None:
-        self._announced: dict[str, dict[Partition, int]] = {}  # how many are on their way to the log, by group
+        self._announced: dict[str, dict[PartitionKey, int]] = {}  # number of writes in progress, by group
         self._committed: dict[str, Offsets] = {}
         self._pending: dict[int, dict[str, Offsets]] = {}  # by producer id, then group
         self._transactions: dict[str, set[int]] = {}  # producer ids with pending offsets, by group
 
-    # -- the three doors --------------------------------------------------------------------------------------------
+    # -- records ----------------------------------------------------------------------------------------------------
 
-    def put(self, group_id: str, partition: Partition, offset: CommittedOffset, producer_id: int = -1) -> None:
-        """Take in a committed offset; with a producer id it waits for the end of that producer's transaction."""
+    def put(self, group_id: str, partition: PartitionKey, offset: CommittedOffset, producer_id: int = -1) -> None:
+        """Apply a committed offset; with a producer id it is pending until that producer's transaction ends."""
         if producer_id < 0:
             self._committed.setdefault(group_id, {})[partition] = offset
             return
         self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = offset
         self._transactions.setdefault(group_id, set()).add(producer_id)
 
-    def delete(self, group_id: str, partition: Partition) -> None:
-        """Take in a tombstone: it ends committed and pending offsets alike."""
+    def delete(self, group_id: str, partition: PartitionKey) -> None:
+        """Apply a tombstone, which removes the committed offset and pending ones."""
         offsets = self._committed.get(group_id)
         if offsets is not None:
             offsets.pop(partition, None)
@@ -51,10 +50,10 @@ class OffsetsState:
             self._pending[producer_id][group_id].pop(partition, None)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> set[str]:
-        """Take in a transaction's marker; return the groups it touched.
+        """Apply a transaction's marker; return the groups of its offsets.
 
-        Where an offset was committed without a transaction after the transactional one, that later one stays:
-        compaction may have removed either record, and the order in the log must decide, not the order of the fold."""
+        An offset whose record is later in the log than the transactional one stays: the order of the log decides, because
+        compaction may have removed either record."""
         pending = self._pending.pop(producer_id, {})
         for group_id, offsets in pending.items():
             open_in_group = self._transactions[group_id]
@@ -69,16 +68,16 @@ class OffsetsState:
                     self.put(group_id, partition, offset)
         return set(pending)
 
-    # -- what is on its way --------------------------------------------------------------------------------------------
+    # -- writes in progress -----------------------------------------------------------------------------------------
 
-    def announce(self, group_id: str, partitions: Iterable[Partition]) -> None:
-        """Note that offsets were given to the log. Nobody sees them yet, but what deletes the group deletes them too."""
+    def announce(self, group_id: str, partitions: Iterable[PartitionKey]) -> None:
+        """Note that offsets are being written. They are not visible yet, but deleting the group deletes them, too."""
         announced = self._announced.setdefault(group_id, {})
         for partition in partitions:
             announced[partition] = announced.get(partition, 0) + 1
 
-    def settle(self, group_id: str, partitions: Iterable[Partition]) -> None:
-        """Note that the log has answered, whatever it said."""
+    def settle(self, group_id: str, partitions: Iterable[PartitionKey]) -> None:
+        """Note that a write has ended, with success or not."""
         announced = self._announced[group_id]
         for partition in partitions:
             left = announced[partition] - 1
@@ -89,18 +88,18 @@ class OffsetsState:
         if not announced:
             del self._announced[group_id]
 
-    # -- questions --------------------------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------------------------
 
-    def get(self, group_id: str, partition: Partition) -> CommittedOffset | None:
+    def get(self, group_id: str, partition: PartitionKey) -> CommittedOffset | None:
         """Return the committed offset, None if there is none."""
         offsets = self._committed.get(group_id)
         return None if offsets is None else offsets.get(partition)
 
-    def of_group(self, group_id: str) -> Mapping[Partition, CommittedOffset]:
-        """Return all committed offsets of a group; a view, not to be kept."""
+    def of_group(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
+        """Return all committed offsets of a group. A view: do not keep it."""
         return self._committed.get(group_id, {})
 
-    def is_unstable(self, group_id: str, partition: Partition) -> bool:
+    def is_unstable(self, group_id: str, partition: PartitionKey) -> bool:
         """Whether an open transaction has an offset for the partition that may still be committed."""
         open_in_group = self._transactions.get(group_id)
         if open_in_group is None:
@@ -108,26 +107,26 @@ class OffsetsState:
         return any(partition in self._pending[producer_id].get(group_id, ()) for producer_id in open_in_group)
 
     def has_any(self, group_id: str) -> bool:
-        """Whether the group has an offset: committed, pending or on its way."""
+        """Whether the group has an offset: committed, pending or being written."""
         return group_id in self._committed or group_id in self._transactions or group_id in self._announced
 
     def is_settled(self, group_id: str) -> bool:
-        """Whether no offset of the group is pending or on its way."""
+        """Whether no offset of the group is pending or being written."""
         return group_id not in self._transactions and group_id not in self._announced
 
     def groups(self) -> set[str]:
-        """Return every group that has an offset: committed, pending or on its way."""
+        """Return every group that has an offset: committed, pending or being written."""
         return {*self._committed, *self._transactions, *self._announced}
 
-    def partitions_of(self, group_id: str) -> set[Partition]:
-        """Return every partition a group has an offset for: what deleting the group deletes."""
+    def partitions_of(self, group_id: str) -> set[PartitionKey]:
+        """Return every partition for which a group has an offset: committed, pending or being written."""
         partitions = {*self._committed.get(group_id, ()), *self._announced.get(group_id, ())}
         for producer_id in self._transactions.get(group_id, ()):
             partitions.update(self._pending[producer_id].get(group_id, ()))
         return partitions
 
-    def of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, Partition]]:
-        """Return (group, partition) of every offset for these topics, to be deleted with them."""
+    def of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, PartitionKey]]:
+        """Yield (group, partition) of every offset of these topics."""
         for group_id in self.groups():
             for partition in self.partitions_of(group_id):
                 if partition[0] in topics:
@@ -138,13 +137,13 @@ class OffsetsState:
 
     # -- expiry -----------------------------------------------------------------------------------------------------
 
-    def expired(self, group: Group, now_ms: int, retention_ms: int) -> list[Partition]:
-        """Return the partitions whose offset was kept for its retention since it was last of use."""
+    def expired(self, group: Group, now_ms: int, retention_ms: int) -> list[PartitionKey]:
+        """Return the partitions whose offsets have expired."""
         stable = {p: o for p, o in self.of_group(group.group_id).items() if not self.is_unstable(group.group_id, p)}
         if group.protocol_type is None:
             since = {p: o.committed_at_ms for p, o in stable.items()}
         elif group.state is GroupState.EMPTY:
-            # Old records do not say since when the group is empty; then the last commit counts.
+            # Old records lack the time when the group became empty; then the last commit counts.
             empty_since = group.state_since_ms
             since = {p: o.committed_at_ms if empty_since == -1 else empty_since for p, o in stable.items()}
         elif group.state is GroupState.STABLE and subscribed_topics(group) is not None:

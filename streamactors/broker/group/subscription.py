@@ -1,19 +1,22 @@
-"""The topics a consumer-protocol member subscribes to, read out of the bytes it joins with.
+"""The topics that a member of a consumer group subscribes to, decoded from its subscription.
 
-Owner: the group coordinator, which otherwise never looks into them; it needs the topics so that offsets of a
-subscribed topic are neither deleted nor expired. Every version of ConsumerProtocolSubscription begins with version
-(int16) and the topics."""
+Owner: the group coordinator. Offsets of a subscribed topic must not be deleted and do not expire. Every version of
+ConsumerProtocolSubscription begins with the version (int16) and the topics."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
-from streamactors.broker.coordinator.record_codec import CorruptRecord, Reader
 from streamactors.broker.group.classic_group import Group
+from streamactors.broker.protocol.record_schema import TEXT, CorruptRecord, Form, array
+
+_VERSION_BYTES: Final = 2
+_TOPICS: Final = array(TEXT)
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """Return what the members of a consumer group subscribe to together, or None when that cannot be known."""
+    """Return the topics that the members of a consumer group subscribe to, None if they are unknown."""
     if not group.is_consumer_group:
         return None
     if not group.members:
@@ -30,16 +33,15 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
 
 
 def is_subscribed(group: Group, topic: str) -> bool:
-    """Whether a topic's offsets are in use; where the subscription cannot be read, a consumer group uses them all."""
+    """Whether a topic's offsets are in use: all of a consumer group's are, if its subscription cannot be decoded."""
     topics = subscribed_topics(group)
     return group.is_consumer_group if topics is None else topic in topics
 
 
 @lru_cache(maxsize=4_096)
 def _topics(metadata: bytes) -> frozenset[str] | None:
-    reader = Reader(metadata)
     try:
-        reader.int16()
-        return frozenset(reader.array(reader.string))
+        topics, _ = _TOPICS.read(metadata, _VERSION_BYTES, Form(0, flexible=False))
+        return frozenset(topics or ())
     except CorruptRecord:
         return None

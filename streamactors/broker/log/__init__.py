@@ -1,1 +1,13 @@
-"""The log of a partition, in Kafka's own format on disk. Knows files and bytes, and neither sockets nor actors."""
+"""Partition logs on disk, in Apache Kafka's format.
+
+LogManager opens, creates and deletes each PartitionLog. Upkeep and Cleaner work in the background. A PartitionLog is a
+LogState (offsets, SegmentList, LogFolder) and parts that work on it: append, follow, read, truncation, trim, flush. Flusher
+groups the syncs of one log. log_loader and recovery restore a log after a crash.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+logger: Final = logging.getLogger("streamactors.broker.log")

@@ -22,15 +22,15 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def decode_lines(data: bytes, fields: int) -> Iterator[list[str]]:
-    """Yield the entries, each split into `fields` words. Raises ValueError for anything but a whole file of version 0."""
+    """Yield the entries, each split into `fields` words. Raises ValueError unless the file is complete and has version 0."""
     if not data.endswith(b"\n"):
-        raise ValueError("a checkpoint that ends within a line")  # half of a number would be another number
+        raise ValueError("a checkpoint that ends within a line")  # A part of a number would be a different number.
     lines = data.decode("ascii").split("\n")
     if len(lines) < 2 or lines[0].strip() != _VERSION:
         raise ValueError(f"a checkpoint of version {lines[0]!r}; only version {_VERSION} is known")
     entries = [line.split() for line in lines[2:] if line.strip()]
     if len(entries) != int(lines[1]):
-        raise ValueError(f"a checkpoint that promises {lines[1]} entries has {len(entries)}")
+        raise ValueError(f"a checkpoint that declares {lines[1]} entries has {len(entries)}")
     for entry in entries:
         if len(entry) != fields:
             raise ValueError(f"a checkpoint entry of {len(entry)} words, it needs {fields}: {' '.join(entry)!r}")
@@ -45,7 +45,7 @@ def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
 def decode_offsets(data: bytes) -> dict[tuple[str, int], int]:
     """Return the offsets by (topic, partition). Raises ValueError.
 
-    An empty file has none: Apache Kafka makes its checkpoints so, and fills them later."""
+    An empty file has no offsets: Apache Kafka creates its checkpoints empty."""
     if not data:
         return {}
     return {(topic, int(partition)): int(offset) for topic, partition, offset in decode_lines(data, 3)}

@@ -1,7 +1,7 @@
-"""Which batches of a log belong to aborted transactions, as compaction walks over them in order.
+"""Tells compaction which batches belong to aborted transactions, in the order of the log.
 
-Owner: one pass of the cleaner. A marker may go only when nothing of its transaction is left before it. Source: Kafka's
-CleanedTransactionMetadata.
+Owner: one pass of the cleaner. A marker may be removed only when no record of its transaction is left before it. Source:
+Kafka's CleanedTransactionMetadata.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from streamactors.broker.records.control import read_marker
 
 
 class CleanedTransactions:
-    """Feed it every batch in order; it says which may go. Kept aborted transactions go into `index`, if there is one."""
+    """Call it for every batch in order. Retained aborted transactions are added to `index`, if there is one."""
 
     def __init__(self) -> None:
         self._coming: list[tuple[int, AbortedTransaction]] = []  # a heap by first offset
@@ -25,7 +25,7 @@ class CleanedTransactions:
         self.index: TransactionIndex | None = None
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Let it know of aborted transactions that touch the offsets to come."""
+        """Add aborted transactions that touch the following offsets."""
         for transaction in transactions:
             if transaction not in self._known:
                 self._known.add(transaction)
@@ -37,7 +37,7 @@ class CleanedTransactions:
             self._aborted.setdefault(transaction.producer_id, (transaction, False))
 
     def data_was_aborted(self, batch: RecordBatch) -> bool:
-        """Whether a data batch belongs to an aborted transaction, so that all of its records go."""
+        """Whether a data batch belongs to an aborted transaction, so that compaction removes it."""
         self._advance(batch.last_offset)
         if not batch.is_transactional:
             return False
@@ -49,7 +49,7 @@ class CleanedTransactions:
         return True
 
     def marker_is_idle(self, batch: RecordBatch) -> bool:
-        """Whether a control batch ends a transaction of which nothing was seen, so that it may go in time."""
+        """Whether a control batch ends a transaction without retained records, so that it may be removed later."""
         self._advance(batch.last_offset)
         if batch.count == 0:
             return True

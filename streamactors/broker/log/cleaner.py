@@ -1,22 +1,23 @@
 """Compaction: keep the latest record of each key, without moving an offset.
 
-Owner: LogManager; `run_once` belongs on a thread of its own. A pass reads the dirty part of one log into a map from key to
-latest offset, then writes closed segments anew with what that leaves, and swaps them in. It never touches the active
-segment, nor anything at or beyond the last stable offset. Source: Kafka's LogCleaner.
+Owner: LogManager; call `run_once` on a thread of its own. A pass reads the dirty part of one log into a map from key to latest
+offset, writes the retained records of closed segments to new segments, and swaps these in. It never touches the active segment
+or records at or beyond the last stable offset. Source: Kafka's LogCleaner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple
 
 from streamactors.broker.errors import CorruptMessage, StorageError
+from streamactors.broker.log import logger
 from streamactors.broker.log.checkpoint_text import CLEANED_POINTS
 from streamactors.broker.log.cleaned_transactions import CleanedTransactions
 from streamactors.broker.log.compaction import BatchFilter, LastOfProducer
 from streamactors.broker.log.config import LONG_MAX
 from streamactors.broker.log.data_folder import DataFolder
-from streamactors.broker.log.log_core import logger
 from streamactors.broker.log.offset_map import OffsetMap
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.log.scan import read_batch, walk_batches
@@ -31,16 +32,14 @@ DEDUPE_BYTES: Final = 120 << 20
 
 
 class CleaningAborted(Exception):
-    """The log was closed, deleted or truncated meanwhile; the pass is given up without a trace."""
+    """The log was closed, deleted or truncated during the pass. The pass changes nothing."""
 
 
 class Round(NamedTuple):
-    """One pass over one log: the closed segments up to where it may clean, held open."""
+    """One pass over one log: the closed segments that may be cleaned."""
 
     log: PartitionLog
     segments: tuple[Segment, ...]
-    aborted: tuple[tuple[AbortedTransaction, ...], ...]
-    """Per segment, the aborted transactions that touch it."""
     first_dirty: int
     end: int
     """The first offset that may not be cleaned."""
@@ -54,7 +53,7 @@ class Round(NamedTuple):
 
 
 class Cleaner:
-    """Finds the log that needs it most, and compacts it."""
+    """Finds the log with the greatest dirty share, and compacts it."""
 
     def __init__(
         self, logs: Callable[[], Iterable[PartitionLog]], data: DataFolder | None, *, dedupe_bytes: int = DEDUPE_BYTES
@@ -62,8 +61,9 @@ class Cleaner:
         self._logs = logs
         self._data = data
         self.dedupe_bytes = dedupe_bytes
+        # Entries of a log are added under its lock while it is not closed: deletion closes it, then calls `forget`.
         self._cleaned_to: dict[Key, int] = {}
-        self._unreadable: set[Key] = set()
+        self._uncleanable: set[Key] = set()
 
     def load(self) -> None:
         """Read how far each log was compacted."""
@@ -71,29 +71,33 @@ class Cleaner:
             self._cleaned_to = self._data.read_checkpoint(CLEANED_POINTS)
 
     def forget(self, topic: str, partition: int) -> None:
-        """Take note that a log is gone."""
+        """Forget a log that was deleted."""
         self._cleaned_to.pop((topic, partition), None)
-        self._unreadable.discard((topic, partition))
+        self._uncleanable.discard((topic, partition))
 
     def cleaned_to(self, log: PartitionLog) -> int:
-        """The offset up to which the log has been compacted, and not cut back since."""
+        """Return the offset up to which the log is compacted, without records that a truncation removed since."""
         key = log.topic, log.partition
         with log.lock:
-            if log.cut_to < self._cleaned_to.get(key, 0):
-                self._cleaned_to[key] = log.cut_to
-            log.cut_to = LONG_MAX
+            if log.truncated_to < self._cleaned_to.get(key, 0):
+                self._cleaned_to[key] = log.truncated_to
+            log.truncated_to = LONG_MAX
             return self._cleaned_to.get(key, 0)
 
     def run_once(self, now_ms: int) -> bool:
-        """Compact the log with the greatest dirty share, if any is due; return whether there was one.
+        """Compact the due log with the greatest dirty share. Return whether a log was compacted.
 
-        `now_ms` is epoch milliseconds. A log that cannot be read or written is logged and left alone."""
+        `now_ms` is epoch milliseconds. A failure is logged, and its log is not tried again."""
         best: tuple[float, PartitionLog] | None = None
         for log in self._logs():
             if log.config.compacts and log.configured and log.offline is None:
-                if (log.topic, log.partition) in self._unreadable:
+                if (log.topic, log.partition) in self._uncleanable:
                     continue
-                share = self._due_share(log, now_ms)
+                try:
+                    share = self._due_share(log, now_ms)
+                except (CorruptMessage, OSError) as error:
+                    self._give_up(log, error)
+                    continue
                 if share > 0 and (best is None or share > best[0]):
                     best = share, log
         if best is None:
@@ -102,14 +106,12 @@ class Cleaner:
 
     def _due_share(self, log: PartitionLog, now_ms: int) -> float:
         """Return the dirty share of the log's bytes if it is due for compaction, else 0."""
-        planned = self._plan(log, now_ms)
-        try:
+        with log.lock:
+            planned = self._plan(log, now_ms)
             if not planned.dirty_bytes:
                 return 0.0
             overdue = self._dirty_for_ms(planned, now_ms) > log.config.max_compaction_lag_ms
             return planned.dirty_ratio if overdue or planned.dirty_ratio > log.config.min_cleanable_dirty_ratio else 0.0
-        finally:
-            _let_go(planned)
 
     def _dirty_for_ms(self, planned: Round, now_ms: int) -> int:
         for segment in planned.segments:
@@ -118,63 +120,80 @@ class Cleaner:
         return 0
 
     def _plan(self, log: PartitionLog, now_ms: int) -> Round:
+        """Choose the segments of a pass. The caller holds the log's lock."""
         config = log.config
-        with log.lock:
-            first_dirty = self.cleaned_to(log)
-            if not log.log_start_offset <= first_dirty <= log.active.base_offset:
-                first_dirty = log.log_start_offset
-            end = min(log.active.base_offset, log.last_stable_offset)
-            segments: list[Segment] = []
-            for segment in log.segments[:-1]:
-                young = (
-                    config.min_compaction_lag_ms > 0
-                    and segment.base_offset >= first_dirty
-                    and segment.largest_timestamp() > now_ms - config.min_compaction_lag_ms
-                )
-                if log.next_base_offset(segment) > end or young:
-                    end = segment.base_offset
-                    break
-                segments.append(segment)
-            aborted = []
-            for segment in segments:
-                segment.log.hold()
-                upper = log.next_base_offset(segment)
-                aborted.append(tuple(log.aborted_transactions(segment.base_offset, upper)))
-            dirty = sum(segment.size for segment in segments if log.next_base_offset(segment) > first_dirty)
-            total = sum(segment.size for segment in segments)
-            return Round(log, tuple(segments), tuple(aborted), first_dirty, end, log.generation, dirty, total)
+        first_dirty = self.cleaned_to(log)
+        if not log.log_start_offset <= first_dirty <= log.active.base_offset:
+            first_dirty = log.log_start_offset
+        end = min(log.active.base_offset, log.last_stable_offset)
+        segments: list[Segment] = []
+        dirty = 0
+        for segment in log.segments[:-1]:
+            young = (
+                config.min_compaction_lag_ms > 0
+                and segment.base_offset >= first_dirty
+                and segment.largest_timestamp() > now_ms - config.min_compaction_lag_ms
+            )
+            segment_end = log.next_base_offset(segment)
+            if segment_end > end or young:
+                end = segment.base_offset
+                break
+            segments.append(segment)
+            dirty += segment.size if segment_end > first_dirty else 0
+        total = sum(segment.size for segment in segments)
+        return Round(log, tuple(segments), first_dirty, end, log.generation, dirty, total)
+
+    @contextmanager
+    def held(self, log: PartitionLog, now_ms: int) -> Iterator[Round]:
+        """Plan a pass and hold the files of its segments open. Raises OSError."""
+        with ExitStack() as holds:
+            with log.lock:
+                planned = self._plan(log, now_ms)
+                for segment in planned.segments:
+                    segment.log.descriptor()  # Opened under the lock, because the file name may be removed later.
+                    segment.log.hold()
+                    holds.callback(segment.log.release)
+            yield planned
 
     def clean(self, log: PartitionLog, now_ms: int) -> bool:
-        """Compact what may be compacted of one log; return whether it was done."""
-        planned = self._plan(log, now_ms)
+        """Compact one log as far as possible. Return whether anything was compacted."""
         try:
-            if planned.end <= planned.first_dirty:
-                return False
-            offsets = OffsetMap(self.dedupe_bytes)
-            self._fill(offsets, planned)
-            if offsets.latest_offset < planned.first_dirty:
-                raise CorruptMessage(f"{log.name}: the keys of one batch do not fit into the cleaner's map")
-            self._rewrite(offsets, planned, now_ms)
+            with self.held(log, now_ms) as planned:
+                if planned.end <= planned.first_dirty:
+                    return False
+                offsets = OffsetMap(self.dedupe_bytes)
+                self._fill(offsets, planned)
+                if offsets.latest_offset < planned.first_dirty:
+                    raise CorruptMessage(f"{log.name}: the keys of one batch do not fit into the cleaner's map")
+                self._rewrite(offsets, planned, now_ms)
         except CleaningAborted:
             return False
         except (CorruptMessage, StorageError, OSError) as error:
-            self._unreadable.add((log.topic, log.partition))
-            logger.error("%s: compaction failed and is not tried again before a restart: %s", log.name, error)
+            self._give_up(log, error)
             return False
-        finally:
-            _let_go(planned)
-        self._cleaned_to[log.topic, log.partition] = offsets.latest_offset + 1
-        self.cleaned_to(log)  # cut back while it was cleaned?
+        with log.lock:
+            if log.closed:
+                return False
+            self._cleaned_to[log.topic, log.partition] = offsets.latest_offset + 1
+            self.cleaned_to(log)  # The log may have been truncated during the pass.
         if self._data is not None:
-            self._data.write_checkpoint(CLEANED_POINTS, self._cleaned_to)
-        log.forget_cut()
+            self._data.write_checkpoint(CLEANED_POINTS, dict(self._cleaned_to))
+        log.forget_truncation()
         return True
 
+    def _give_up(self, log: PartitionLog, error: Exception) -> None:
+        """Mark the log as uncleanable. An error of a log that was closed or deleted meanwhile is ignored."""
+        with log.lock:
+            if log.closed:
+                return
+            self._uncleanable.add((log.topic, log.partition))
+        logger.error("%s: compaction failed and is not tried again before a restart: %s", log.name, error)
+
     def _fill(self, offsets: OffsetMap, planned: Round) -> None:
-        """Read the dirty part into the map, as far as it has room for whole batches."""
+        """Read the dirty part into the map, as long as complete batches fit."""
         transactions = CleanedTransactions()
-        for segment, aborted in zip(planned.segments, planned.aborted, strict=True):
-            transactions.add_aborted(aborted)
+        for segment in planned.segments:
+            transactions.add_aborted(_aborted_in(planned, segment))
             for batch in _batches(planned, segment):
                 if batch.base_offset >= planned.end:
                     break
@@ -212,15 +231,16 @@ class Cleaner:
             (i for i, segment in enumerate(planned.segments) if segment.base_offset > offsets.latest_offset),
             len(planned.segments),
         )
+        end = planned.segments[last].base_offset if last < len(planned.segments) else planned.end
         at = 0
         while at < last:
-            count = _group(planned.segments[at:last], log.config.segment_bytes)
+            count = _group(planned.segments[at:last], end, log.config.segment_bytes)
             group = planned.segments[at : at + count]
             cleaned = Segment.create(log.disk, log.directory, group[0].base_offset, log.config, now_ms, CLEANED_SUFFIX)
             try:
                 transactions.index = cleaned.aborted
-                for segment, aborted in zip(group, planned.aborted[at : at + count], strict=True):
-                    transactions.add_aborted(aborted)
+                for segment in group:
+                    transactions.add_aborted(_aborted_in(planned, segment))
                     for batch in _batches(planned, segment):
                         kept = rules.retained(batch)
                         if kept is not None:
@@ -229,7 +249,7 @@ class Cleaner:
                 cleaned.close_for_append()
                 cleaned.sync()
                 log.disk.set_modified_ms(cleaned.log.path, log.disk.modified_ms(group[-1].log.path))
-                if not log.replace_segments(group, cleaned, now_ms, planned.generation):
+                if not log.trim.replace_segments(group, cleaned, now_ms, planned.generation):
                     raise CleaningAborted
             except BaseException:
                 cleaned.log.close()
@@ -241,32 +261,33 @@ class Cleaner:
 
 
 def _batches(planned: Round, segment: Segment) -> Iterable[RecordBatch]:
-    """Yield a held segment's batches, as long as the log is what it was."""
+    """Yield the batches of a held segment. Raises CleaningAborted if the log was closed or truncated."""
     for position, batch in walk_batches(segment.log, 0, segment.size):
         if len(batch.buffer) - batch.position < batch.size:
-            batch = read_batch(segment.log, position, batch.size)  # a big one: only its header was read
+            batch = read_batch(segment.log, position, batch.size)  # Only the header of a big batch was read.
         if planned.log.closed or planned.log.generation != planned.generation:
             raise CleaningAborted
         yield batch
 
 
-def _group(segments: tuple[Segment, ...], max_bytes: int) -> int:
-    """How many segments from the first on go into one new one: no larger than a segment may be."""
+def _aborted_in(planned: Round, segment: Segment) -> list[AbortedTransaction]:
+    """Return the aborted transactions that touch a segment of the pass. Raises OSError."""
+    log = planned.log
+    with log.lock:
+        if log.closed or segment not in log.segments:
+            raise CleaningAborted
+        return log.reader.aborted_transactions(segment.base_offset, log.next_base_offset(segment))
+
+
+def _group(segments: tuple[Segment, ...], end: int, max_bytes: int) -> int:
+    """Return how many of the first segments fit into one new segment of at most `max_bytes`.
+
+    `end` is the offset after the last segment."""
     size, count = segments[0].size, 1
     while count < len(segments):
-        following = segments[count]
-        size += following.size
-        end = (
-            segments[count + 1].base_offset
-            if count + 1 < len(segments)
-            else following.base_offset + MAX_RELATIVE_OFFSET
-        )
-        if size > max_bytes or end - segments[0].base_offset > MAX_RELATIVE_OFFSET:
+        size += segments[count].size
+        group_end = segments[count + 1].base_offset if count + 1 < len(segments) else end
+        if size > max_bytes or group_end - 1 - segments[0].base_offset > MAX_RELATIVE_OFFSET:
             break
         count += 1
     return count
-
-
-def _let_go(planned: Round) -> None:
-    for segment in planned.segments:
-        segment.log.release()

@@ -1,8 +1,8 @@
-"""What compaction leaves of one batch: all, some of its records, an empty header, or nothing.
+"""The part of a batch that compaction retains: all records, some, an empty header, or nothing.
 
-Owner: one pass of the cleaner. Offsets never change: a batch keeps its base and last offset whatever is left in it. A
-tombstone (a record without a value) stays until delete.retention.ms after the first pass that saw it; that time is kept in
-the place of the batch's base timestamp, with bit 6 of the attributes set. Source: KIP-534, Kafka's MemoryRecords.filterTo.
+Owner: one pass of the cleaner. Offsets never change: a batch keeps its base and last offset. A tombstone (a record without a
+value) stays until delete.retention.ms after the first pass that saw it. That time replaces the batch's base timestamp, and
+bit 6 of the attributes is set. Source: KIP-534, Kafka's MemoryRecords.filterTo.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from streamactors.broker.records.varint import read_varint, write_varint
 
 
 class LastOfProducer(NamedTuple):
-    """The last that is known of a producer that may still write: its sequence must survive compaction."""
+    """The last batch of a producer that may still write. Its sequence must survive compaction."""
 
     last_offset: int
-    """Of its last data batch, -1 if it has none."""
+    """Last offset of its last data batch, -1 if it has none."""
     epoch: int
 
 
@@ -56,7 +56,7 @@ class BatchFilter:
         self._delete_retention_ms = delete_retention_ms
 
     def retained(self, batch: RecordBatch) -> Buffer | None:
-        """Return what stays of the batch, None if nothing does. Batches must come in the order of the log.
+        """Return the retained batch, None if nothing stays. Call it for the batches in the order of the log.
 
         Raises CorruptMessage for a batch that cannot be read."""
         horizon = batch.delete_horizon_ms
@@ -88,13 +88,13 @@ class BatchFilter:
         if offset > self._offsets.latest_offset:
             return True
         if span.key_size < 0:
-            return False  # from before the topic was compacted: no key, no way to find it again
+            return False  # A record without a key, from before the topic was compacted.
         if offset < self._offsets.get(payload[span.key_at : span.key_at + span.key_size]):
             return False
         return span.value_size >= 0 or horizon is None or self._now_ms < horizon
 
     def _must_stay(self, batch: RecordBatch) -> bool:
-        """Whether an empty batch says something still: where the round ended, or a producer's sequence and epoch."""
+        """Whether to keep an empty batch: it marks the end of the round, or a producer's sequence and epoch."""
         if batch.next_offset == self._end_of_round:
             return True
         last = self._producers.get(batch.producer_id) if batch.producer_id >= 0 else None
@@ -121,7 +121,7 @@ class BatchFilter:
 
 
 def _rebuilt(batch: RecordBatch, payload: bytes, kept: list[RecordSpan], new_horizon: int | None) -> bytearray:
-    """Return the batch with these records only, and with a delete horizon if a new one is given."""
+    """Return the batch with only the kept records, and with the new delete horizon if there is one."""
     base_timestamp = batch.base_timestamp if new_horizon is None else new_horizon
     shift = batch.base_timestamp - base_timestamp
     records = bytearray()
@@ -149,7 +149,7 @@ def _rebuilt(batch: RecordBatch, payload: bytes, kept: list[RecordSpan], new_hor
 
 
 def _write_shifted(out: bytearray, payload: bytes, span: RecordSpan, shift: int) -> None:
-    """Append the record with its timestamp delta changed; the rest is copied as it is."""
+    """Append the record with a changed timestamp delta. Other bytes are copied."""
     _, position = read_varint(payload, span.start)  # length
     body = bytearray(payload[position : position + 1])  # attributes
     _, position = read_varint(payload, position + 1)  # the old timestamp delta

@@ -1,7 +1,6 @@
-"""The settings of one log, and those of all logs of a broker, resolved to plain values.
+"""The settings of one log and of all logs of a broker, as plain values.
 
-Owner: whoever creates the log; they are immutable and replaced as a whole. Names and defaults are Kafka's, with `_` for
-`.`.
+Owner: the creator of the log. They are immutable and replaced as a whole. Names and defaults are Kafka's, with `_` for `.`.
 """
 
 from __future__ import annotations
@@ -10,15 +9,20 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
+from streamactors.broker.records.recompression import Recompression
+
 LONG_MAX: Final = 2**63 - 1
 DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What a topic's configuration says about its logs. Sizes are bytes, times milliseconds."""
+    """The settings of a topic that concern its logs. Sizes are bytes, times are milliseconds."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
+    compression_gzip_level: int = -1
+    compression_type: str = "producer"
+    compression_zstd_level: int = 3
     delete_retention_ms: int = DAY_MS
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
@@ -40,15 +44,35 @@ class LogConfig:
     segment_ms: int = 7 * DAY_MS
 
     roll_ms: int = dataclasses.field(init=False)
-    """Age at which a segment is closed: a compacted one in time for max.compaction.lag.ms, which closed ones wait for."""
+    """Age at which a segment is closed. In a compacted topic it is at most max.compaction.lag.ms."""
+
+    recompression: Recompression | None = dataclasses.field(init=False)
+    """The codec for stored batches. None keeps the producer's codec."""
+
+    stamps: bool = dataclasses.field(init=False)
+    """Records get the broker's time (LogAppendTime)."""
+
+    walks: bool = dataclasses.field(init=False)
+    """An append checks every record of a batch."""
+
+    looks_closer: bool = dataclasses.field(init=False)
+    """An append needs more than the batch's header."""
 
     def __post_init__(self) -> None:
         roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
-        object.__setattr__(self, "roll_ms", roll_ms)  # every append asks for it
+        object.__setattr__(self, "roll_ms", roll_ms)  # Computed once, because every append reads these.
+        recompression = Recompression.of(
+            self.compression_type, gzip_level=self.compression_gzip_level, zstd_level=self.compression_zstd_level
+        )
+        object.__setattr__(self, "recompression", recompression)
+        walks = self.compacts or self.record_validation == "full"
+        object.__setattr__(self, "stamps", self.message_timestamp_type == "LogAppendTime")
+        object.__setattr__(self, "walks", walks)
+        object.__setattr__(self, "looks_closer", walks or recompression is not None)
 
     @classmethod
     def of(cls, settings: object) -> LogConfig:
-        """Return the values that an object with attributes of the same names has, such as a topic's resolved settings."""
+        """Return the settings from an object with the same attribute names, such as TopicSettings."""
         return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(cls) if field.init})
 
     @property
@@ -62,7 +86,7 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True)
 class ManagerConfig:
-    """How often the background work is done; names and defaults are Kafka's broker settings, with `_` for `.`."""
+    """Settings of the background work. Names and defaults are Kafka's, with `_` for `.`."""
 
     log_cleaner_dedupe_buffer_size: int = 128 << 20
     log_cleaner_io_buffer_load_factor: float = 0.9
@@ -75,10 +99,10 @@ class ManagerConfig:
 
     @property
     def dedupe_bytes(self) -> int:
-        """Memory of the cleaner's map that may be filled."""
+        """Usable memory of the cleaner's map."""
         return int(self.log_cleaner_dedupe_buffer_size * self.log_cleaner_io_buffer_load_factor)
 
     @classmethod
     def of(cls, settings: object) -> ManagerConfig:
-        """Return the values that an object with attributes of the same names has, such as the broker's settings."""
+        """Return the settings from an object with the same attribute names, such as BrokerConfig."""
         return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(cls)})

@@ -1,4 +1,4 @@
-"""The broker's data folder as a whole: its lock, whose it is, whether it was left in order, its checkpoints.
+"""The broker's data folder: its lock, its owner, its clean-shutdown marker, its checkpoints.
 
 Owner: LogManager. Files and their formats are Apache Kafka's: .lock, meta.properties, .kafka_cleanshutdown and the
 checkpoint files.
@@ -15,41 +15,37 @@ from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.log import logger
 from streamactors.broker.log.checkpoint_text import decode_offsets, encode_offsets
-from streamactors.broker.log.files import Disk
-from streamactors.broker.log.log_core import logger
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.meta_properties import FILE_NAME as META_PROPERTIES
-from streamactors.broker.log.meta_properties import (
-    MetaProperties,
-    decode_properties,
-    encode_properties,
-    new_properties,
-)
+from streamactors.broker.log.meta_properties import MetaProperties, decode_properties, encode_properties, new_properties
 
 LOCK_FILE: Final = ".lock"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 HARMLESS: Final = frozenset({LOCK_FILE, "lost+found"})
 
-# A POSIX lock belongs to the process, so two brokers of one process must be told apart here.
+# A POSIX lock belongs to the process, so this set separates two brokers of one process.
 _locked_here: set[Path] = set()
 _locked_here_lock = threading.Lock()
 
 
 class DataFolder:
-    """A locked data folder. `was_clean`: it is new, or the broker before was shut down in order."""
+    """A locked data folder. `was_clean`: it is new, or the last broker was shut down cleanly."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
         self.path = path
         self.was_clean = False
+        self.previous_epoch = -1  # the broker epoch of the last broker, if it was shut down cleanly
         self.is_new = False
         self._lock_fd = -1
         self._written: dict[str, bytes] = {}
 
     def open(self, node_id: int, cluster_id: str | None) -> MetaProperties:
-        """Make the folder if it is not there, lock it, and return whose it is.
+        """Create the folder if needed, lock it, and return its owner.
 
-        Raises BrokerStartError: in use, not writable, damaged, or of something else than a broker.
+        Raises BrokerStartError if it is in use, not writable, damaged, or not the data folder of a broker.
         """
         try:
             self._disk.make_directory(self.path)
@@ -63,7 +59,8 @@ class DataFolder:
             marker = self.path / CLEAN_SHUTDOWN
             self.was_clean = self.is_new or self._disk.exists(marker)
             if not self.is_new and self.was_clean:
-                # gone from the disk before anything is appended: a crash later must not find it
+                self.previous_epoch = _epoch_of(self._disk.read(marker))
+                # Remove it from the disk before the first append: a later crash must not leave it.
                 self._disk.remove(marker)
                 self._disk.sync_directory(self.path)
         except OSError as error:
@@ -96,7 +93,7 @@ class DataFolder:
             self._lock_fd = fd
 
     def unlock(self) -> None:
-        """Let others use the folder."""
+        """Unlock the folder."""
         with _locked_here_lock:
             if self._lock_fd >= 0:
                 fd, self._lock_fd = self._lock_fd, -1
@@ -115,7 +112,7 @@ class DataFolder:
             strangers = [name for name in self._disk.names(self.path) if name not in HARMLESS]
             if strangers:
                 raise BrokerStartError(
-                    f"{self.path} is no broker's data folder: it has {strangers[0]}, but no {META_PROPERTIES}; "
+                    f"{self.path} is not the data folder of a broker: it has {strangers[0]}, but no {META_PROPERTIES}; "
                     "choose an empty folder, or a new one, with --data"
                 ) from None
             properties = new_properties(node_id, cluster_id)
@@ -129,24 +126,32 @@ class DataFolder:
         return properties
 
     def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """Return the offsets of a checkpoint file; a damaged one is as good as none, and is logged."""
+        """Return the offsets of a checkpoint file. A damaged file is logged and ignored."""
         try:
             return decode_offsets(self._disk.read(self.path / name))
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            logger.warning("%s is damaged (%s); its offsets are found out again", self.path / name, error)
+            logger.warning("%s is damaged (%s) and is ignored; recovery finds its offsets", self.path / name, error)
             return {}
 
     def write_checkpoint(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Replace a checkpoint file, if it would change. Raises OSError."""
+        """Write a checkpoint file if its content changes. Raises OSError."""
         data = encode_offsets(offsets)
         if self._written.get(name) != data:
             self._disk.write_atomically(self.path / name, data)
             self._written[name] = data
 
-    def mark_clean(self) -> None:
-        """Leave word that everything is in order. Raises OSError."""
-        content = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")).encode()
+    def mark_clean(self, broker_epoch: int) -> None:
+        """Write the clean-shutdown marker with the epoch of the broker's registration. Raises OSError."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         self._disk.write(self.path / CLEAN_SHUTDOWN, content, sync=True)
         self._disk.sync_directory(self.path)
+
+
+def _epoch_of(content: bytes) -> int:
+    """Return the broker epoch in a clean-shutdown marker; -1 without one, as in Kafka before 3.7."""
+    try:
+        return int(json.loads(content)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1

@@ -1,15 +1,14 @@
-"""Group commit: one fdatasync for everything that was appended while the last one ran.
+"""Group commit: one fdatasync covers everything that was appended during the previous fdatasync.
 
-Owner: each log has one Flusher; the threads belong to a pool that is shared, grows while flushes wait and is empty when
-idle. A disk that is synced by several logs at once merges the commits, which one thread for all would prevent. An answer
-never leaves before the sync that covers its record: `done` is called after it, for all that it covered at once.
+Owner: each log has one Flusher. The threads belong to a shared pool, which grows while flushes wait and is empty when idle.
+Several threads matter: a disk merges the commits of logs that sync at the same time. No answer leaves before the sync that
+covers its record: `done` is called after the sync, for all covered appends at once.
 
-Whoever was answered by one sync probably writes again. Were the next sync to begin with those who came meanwhile, the
-writers would fall into two groups, each waiting for the other's sync and then for its own. So the next sync waits until
-as many have come as were there when the last one ended (the group commit of databases: PostgreSQL's commit_delay and
-commit_siblings), but only where that pays: where those answered came back within half of what a sync takes. On a disk
-that is quicker than they are, two groups are the better way: one is on the disk while the other comes. A single writer
-is never waited for.
+A writer that gets its answer usually writes again. If the next sync began at once, the writers would split into two groups,
+each waiting for the sync of the other group and then for its own. So the next sync waits until as many writers are back as
+there were at the end of the last sync (like commit_delay and commit_siblings of PostgreSQL). It waits only if the writers
+came back within half of the duration of a sync. On a disk faster than that, two groups are better: one syncs while the
+other appends. A single writer never waits.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log import logger
 from streamactors.broker.log.log_append import AppendResult
-from streamactors.broker.log.log_core import logger
 from streamactors.broker.log.log_flush import LogFlush
+from streamactors.broker.log.log_state import LogState
 
 Done = Callable[[ErrorCode], None]
 Outcome = tuple[Done, ErrorCode]
@@ -52,12 +52,19 @@ class FlushPool:
     """Threads that carry out flushes; each ends after two idle seconds."""
 
     def __init__(
-        self, deliver: Deliver = deliver_here, max_threads: int = MAX_THREADS, *, gathering: float = GATHERING
+        self,
+        clock_ms: Callable[[], int],
+        deliver: Deliver = deliver_here,
+        max_threads: int = MAX_THREADS,
+        *,
+        gathering: float = GATHERING,
     ) -> None:
+        self.clock_ms = clock_ms
+        """Epoch milliseconds, for the truncation after a failed flush."""
         self.deliver = deliver
         self.gathering = gathering
-        """How long a sync waits at most for those whom the last one answered, as a fraction of what a sync takes; it does
-        not wait where they took longer."""
+        """The longest wait for returning writers, as a fraction of the duration of a sync. Writers that took longer the last
+        time are not waited for."""
         self._max_threads = max_threads
         self._jobs: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
@@ -66,7 +73,7 @@ class FlushPool:
         self._closed = False
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run the job soon, on one of the threads. After `close`, run it here."""
+        """Run the job soon on one of the threads. After `close`, run it on the caller's thread."""
         with self._changed:
             closed = self._closed
             if not closed:
@@ -93,11 +100,11 @@ class FlushPool:
                 job = self._jobs.popleft()
             try:
                 job()
-            except Exception:  # noqa: BLE001 - the thread serves other logs too
-                logger.exception("a flush ended with an error that is not the disk's; this is a bug")
+            except Exception:  # noqa: BLE001 - the thread also serves other logs
+                logger.exception("a flush failed with an error that is not a disk error; this is a bug")
 
     def close(self) -> None:
-        """Finish what was submitted, then end the threads."""
+        """Finish the submitted jobs, then end the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -108,34 +115,35 @@ class FlushPool:
 
     @property
     def thread_count(self) -> int:
-        """Threads that exist just now."""
+        """Current number of threads."""
         with self._changed:
             return len(self._threads)
 
 
 class Flusher:
-    """The flushes of one log: at most one runs, and the next takes everything that came meanwhile."""
+    """The flushes of one log. At most one runs; the next covers everything appended meanwhile."""
 
-    def __init__(self, log: LogFlush, pool: FlushPool) -> None:
+    def __init__(self, log: LogState, flush: LogFlush, pool: FlushPool) -> None:
         self._log = log
+        self._flush = flush
         self._pool = pool
         self._waiting: deque[_Waiting] = deque()  # guarded by the log's lock
         self._scheduled = False
         self._wanted = False
         self._enough_came = threading.Condition(log.lock)
-        self._expected = 0  # so many waited when the last sync ended,
-        self._expected_until = 0.0  # and until then those who were answered may be back
-        self._away = 0  # so many of those who were answered
-        self._answered_at = 0.0  # then have not come back yet
-        self._sync_seconds = 0.0  # smoothed, as is
-        self._return_seconds = 0.0  # the time until all were back
+        self._expected = 0  # number of writers at the end of the last sync
+        self._expected_until = 0.0  # when to stop waiting for them
+        self._away = 0  # answered writers that have not written again
+        self._answered_at = 0.0  # when they were answered
+        self._sync_seconds = 0.0  # smoothed duration of a sync
+        self._return_seconds = 0.0  # smoothed time until all writers were back
 
     def request(self, result: AppendResult, done: Done) -> None:
-        """Call done(NONE) once the append is on the disk, or done(error) if it was taken back because that failed.
+        """Call done(NONE) once the append is on the disk, or done(error) if a failed flush removed it.
 
-        The error is KAFKA_STORAGE_ERROR, but OUT_OF_ORDER_SEQUENCE_NUMBER for the later batches of an idempotent
-        producer whose first was lost. If a flush has covered the append already, done is called before this returns; else
-        from the pool, together with all others that the same sync covered.
+        The error is KAFKA_STORAGE_ERROR, or OUT_OF_ORDER_SEQUENCE_NUMBER for the later batches of an idempotent producer
+        whose first batch was removed. If a flush already covered the append, `done` is called before this returns;
+        otherwise by the pool, together with all other appends that the same sync covers.
         """
         with self._log.lock:
             code = self._settled(result)
@@ -151,14 +159,14 @@ class Flusher:
             done(code)
 
     def request_soon(self) -> None:
-        """Flush what is appended so far when a thread has time; nobody waits for it."""
+        """Flush everything appended so far as soon as a thread is free. No answer depends on it."""
         with self._log.lock:
             self._wanted = True
             self._schedule()
 
     def _settled(self, result: AppendResult) -> ErrorCode | None:
         if result.generation != self._log.generation:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # cut back since: these offsets may be other records by now
+            return ErrorCode.KAFKA_STORAGE_ERROR  # A truncation followed: the offsets may now belong to other records.
         return ErrorCode.NONE if result.next_offset <= self._log.recovery_point else None
 
     def _schedule(self) -> None:
@@ -171,23 +179,23 @@ class Flusher:
         while more:
             with self._log.lock:
                 self._gather()
-            ticket = self._log.begin_flush()
+            ticket = self._flush.begin()
             begun = time.monotonic()
             try:
-                self._log.carry_out(ticket)
+                self._flush.carry_out(ticket)
                 failure = None
             except OSError as error:
                 failure = error
-            except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
-                logger.exception("%s: a flush ended with an error that is not the disk's", self._log.name)
+            except Exception as error:  # noqa: BLE001 - the waiting requests must get an answer
+                logger.exception("%s: a flush failed with an error that is not a disk error", self._log.name)
                 failure = OSError(errno.EIO, str(error))
             with self._log.lock:
                 if failure is None:
-                    self._log.end_flush(ticket)
+                    self._flush.end(ticket)
                     outcomes = self._finish_waiting()
                     self._expect(len(outcomes), begun)
                 else:
-                    self._log.fail_flush(ticket, failure)
+                    self._flush.fail(ticket, failure, self._pool.clock_ms())
                     outcomes = self._fail_waiting()
                     self._expected = self._away = 0
                     self._wanted = False
@@ -196,11 +204,11 @@ class Flusher:
             if outcomes:
                 try:
                     self._pool.deliver(outcomes)
-                except Exception:  # noqa: BLE001 - the next flush must go on
-                    logger.exception("%s: an answer to a flush could not be delivered", self._log.name)
+                except Exception:  # noqa: BLE001 - the next flush must run
+                    logger.exception("%s: the outcome of a flush could not be delivered", self._log.name)
 
     def _gather(self) -> None:
-        """Wait for those who were answered just now to write again. The log's lock is held, but for the waiting."""
+        """Wait for the answered writers to write again. The caller holds the log's lock, which is free during the wait."""
         while len(self._waiting) < self._expected:
             left = self._expected_until - time.monotonic()
             if left <= 0:
@@ -208,11 +216,11 @@ class Flusher:
             self._enough_came.wait(left)
 
     def _expect(self, answered: int, begun: float) -> None:
-        """So many were answered by a sync that began then and has just ended."""
+        """Update the estimates after a sync that began at `begun` and answered this many appends."""
         ended = time.monotonic()
         self._sync_seconds = _smoothed(self._sync_seconds, ended - begun)
         if self._away > 0:
-            self._note_return(ended)  # they have taken that long already
+            self._note_return(ended)  # They have been away at least this long.
         self._away, self._answered_at = answered, ended
         self._expected = answered + len(self._waiting)
         in_time = self._sync_seconds * self._pool.gathering
@@ -220,11 +228,13 @@ class Flusher:
         self._expected_until = ended + min(in_time, LONGEST_GATHERING_SECONDS) if worth_it else 0.0
 
     def _note_return(self, now: float) -> None:
-        took = min(now - self._answered_at, 2 * self._sync_seconds)  # more is a pause, not to be remembered for long
+        took = min(
+            now - self._answered_at, 2 * self._sync_seconds
+        )  # Anything longer is a pause of the writers and says little.
         self._return_seconds = _smoothed(self._return_seconds, took)
 
     def _finish_waiting(self) -> list[Outcome]:
-        """Take out those that are settled now."""
+        """Remove and return the settled appends."""
         outcomes: list[Outcome] = []
         still: deque[_Waiting] = deque()
         for waiting in self._waiting:
@@ -237,7 +247,7 @@ class Flusher:
         return outcomes
 
     def _fail_waiting(self) -> list[Outcome]:
-        """Take out all: what was appended before the failure is gone."""
+        """Remove and return all waiting appends: the failed flush removed their records."""
         outcomes: list[Outcome] = []
         failed: set[int] = set()
         for waiting in self._waiting:

@@ -1,18 +1,19 @@
-"""Appending as leader: what is checked, assigned and written.
+"""Append as leader: check a batch, assign its offsets, write it.
 
-Owner: PartitionLog. The hot path: a batch of 1 MB costs its CRC and its write, a small one some 5 µs. Rules: Kafka's
-LogValidator and ProducerStateManager; the level of validation is the topic's record.validation.
+Owner: PartitionLog. This is the hot path: a batch of 1 MB costs its CRC and its write, a small batch about 4 µs. Rules:
+Kafka's LogValidator and ProducerStateManager. The topic's record.validation sets how much is checked.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from streamactors.broker.errors import BrokerError, FencedLeaderEpoch, RecordListTooLarge
-from streamactors.broker.log.log_core import LogCore
+from streamactors.broker.errors import FencedLeaderEpoch, RecordListTooLarge
+from streamactors.broker.log.log_state import LogState
 from streamactors.broker.log.producer_state import BatchMetadata
+from streamactors.broker.log.required_flushes import RequiredFlushes
 from streamactors.broker.records.batch import RecordBatch
-from streamactors.broker.records.control import EndTransactionMarker, read_marker
+from streamactors.broker.records.control import read_marker
 from streamactors.broker.records.header import (
     CONTROL,
     LOG_APPEND_TIME,
@@ -31,21 +32,21 @@ from streamactors.broker.records.validation import (
 )
 
 _CLIENT: Final = AppendOrigin.CLIENT
-_new: Final = tuple.__new__  # a named tuple's own constructor is slower, and one is made for every batch
+_new: Final = tuple.__new__  # The constructor of a named tuple is slower, and every append makes one.
 
 
 class AppendResult(NamedTuple):
-    """What became of an append. Offsets are the first and the last record's."""
+    """The outcome of an append, with the offsets of the first and the last record."""
 
     base_offset: int
     last_offset: int
     log_append_time_ms: int
-    """-1 unless the topic stamps records itself."""
+    """-1 unless message.timestamp.type is LogAppendTime."""
     log_start_offset: int
     duplicate: bool
-    """The batch was there already; nothing was written and the offsets are the original's."""
+    """The log already has this batch. Nothing was written, and the offsets are those of the first write."""
     flush_required: bool
-    """No answer may leave before the log's flusher has called back for this result."""
+    """The flusher must report this append as flushed before it is answered."""
     producer_id: int
     generation: int
 
@@ -54,42 +55,44 @@ class AppendResult(NamedTuple):
         return self.last_offset + 1
 
 
-class LogAppend(LogCore):
-    """The writing side of a leader's log."""
+class LeaderAppend:
+    """Appends batches of clients and coordinators."""
 
-    __slots__ = ()
+    __slots__ = ("_log", "_required")
 
-    @property
-    def hw_limit(self) -> int:
-        """How far the high watermark may go: to the end, or to the first record whose required flush is still owed."""
-        return self._owed_from if self._owed_from < self._owed_to else self.end_offset
+    def __init__(self, log: LogState, required: RequiredFlushes) -> None:
+        self._log = log
+        self._required = required
 
-    def append_as_leader(
+    def append(
         self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin = _CLIENT
     ) -> AppendResult:
-        """Append the one batch in `records`, which is changed in place: offsets, leader epoch, LogAppendTime.
+        """Append the one batch in `records`. Offsets, leader epoch and LogAppendTime are written into the buffer.
 
-        The buffer may be used again when this returns. `now_ms` is epoch milliseconds. Raises BrokerError: of the
-        batch's faults nothing has been written then; StorageError takes the partition offline.
+        The caller may reuse the buffer afterwards. `now_ms` is epoch milliseconds. Raises BrokerError if nothing was
+        written. After StorageError the partition is offline.
         """
-        with self.lock:
-            if self.offline is not None:
-                self._check_online()
-            config = self.config
+        log = self._log
+        with log.lock:
+            if log.offline is not None:
+                log.check_online()
+            config = log.config
             fields = check_header(records, config.max_message_bytes, origin)
             attributes, last_offset_delta, base_timestamp, max_timestamp = fields[5:9]
             producer_id, producer_epoch, base_sequence, _ = fields[9:]
             if origin is _CLIENT and (
-                self._walks
+                config.looks_closer
                 or base_timestamp > max_timestamp
                 or max_timestamp > now_ms + config.message_timestamp_after_max_ms
                 or base_timestamp < now_ms - config.message_timestamp_before_max_ms
             ):
                 max_timestamp = self._check_closely(records, now_ms, attributes, base_timestamp, max_timestamp)
+                if config.recompression is not None:
+                    records, attributes = config.recompression.apply(records, attributes, config.max_message_bytes)
             size = len(records)
             if size > config.segment_bytes:
                 raise RecordListTooLarge(
-                    f"{self.name}: record batch of {size} bytes; segment.bytes is {config.segment_bytes}"
+                    f"{log.name}: record batch of {size} bytes; segment.bytes is {config.segment_bytes}"
                 )
 
             marker = None
@@ -97,9 +100,9 @@ class LogAppend(LogCore):
                 if attributes & CONTROL:
                     marker = read_marker(RecordBatch(records))
                     if marker is not None:
-                        self.producer_state.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
+                        log.producer_state.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
                 elif origin is _CLIENT:
-                    earlier = self.producer_state.check(
+                    earlier = log.producer_state.check(
                         producer_id,
                         producer_epoch,
                         base_sequence,
@@ -109,26 +112,28 @@ class LogAppend(LogCore):
                     if earlier is not None:
                         return self._duplicate(producer_id, earlier)
                 else:
-                    self.producer_state.check_epoch(producer_id, producer_epoch)
+                    log.producer_state.check_epoch(producer_id, producer_epoch)
 
             append_time = -1
-            if self._stamps and origin is _CLIENT:
+            if config.stamps and origin is _CLIENT:
                 append_time = max_timestamp = now_ms
                 attributes |= LOG_APPEND_TIME
                 assign_timestamps(records, attributes, now_ms)
-            base_offset = self.end_offset
+            base_offset = log.end_offset
             last_offset = base_offset + last_offset_delta
-            segment = self.active
+            segment = log.segment_list.active
             try:
                 if segment.must_roll(size, last_offset, max_timestamp, now_ms, config):
-                    segment = self._roll(now_ms)
-                if leader_epoch != self.epochs.latest:
+                    segment = log.begin_segment(now_ms, base_offset)
+                if leader_epoch != log.epochs.latest:
                     self._change_epoch(leader_epoch)
                 assign_offset(records, base_offset, leader_epoch)
+                if marker is not None:
+                    log.segment_list.transactions_of(segment)  # Load it before the write, because loading can fail.
                 segment.append(records, size, last_offset, max_timestamp)
             except OSError as error:
-                raise self._append_failed(error) from error
-            self.end_offset = end_offset = last_offset + 1
+                raise log.append_failed(error) from error
+            log.end_offset = end_offset = last_offset + 1
             if producer_id >= 0:
                 batch = BatchMetadata(
                     base_sequence,
@@ -137,108 +142,56 @@ class LogAppend(LogCore):
                     last_offset,
                     max_timestamp,
                 )
-                self._note_producer(producer_id, producer_epoch, batch, attributes, marker, now_ms)
-            flush_required = end_offset - self._flush_from >= config.flush_messages
+                log.note_producer(producer_id, producer_epoch, batch, attributes, marker, now_ms)
+            required = self._required
+            flush_required = end_offset - required.counted_from >= config.flush_messages
             if flush_required:
-                self._flush_from = end_offset
-                if self._owed_from >= self._owed_to:
-                    self._owed_from = base_offset
-                self._owed_to = end_offset
-            if self.sole_replica and (limit := self.hw_limit) > self.high_watermark:
-                self._raise_high_watermark(limit)
-            start, generation = self.log_start_offset, self.generation
+                required.require(base_offset, end_offset)
+            if log.sole_replica and (limit := required.limit(end_offset)) > log.high_watermark:
+                log.raise_high_watermark(limit)
+            start, generation = log.log_start_offset, log.generation
             return _new(
                 AppendResult,
                 (base_offset, last_offset, append_time, start, False, flush_required, producer_id, generation),
             )
 
     def _change_epoch(self, leader_epoch: int) -> None:
-        if leader_epoch < self.epochs.latest:
+        log = self._log
+        if leader_epoch < log.epochs.latest:
             raise FencedLeaderEpoch(
-                f"{self.name}: leader epoch {leader_epoch} is over, {self.epochs.latest} is current"
+                f"{log.name}: leader epoch {leader_epoch} is older than the current epoch {log.epochs.latest}"
             )
-        self._assign_epoch(leader_epoch, self.end_offset)
+        log.assign_epoch(leader_epoch, log.end_offset)
 
     def _check_closely(
         self, records: memoryview, now_ms: int, attributes: int, base_timestamp: int, max_timestamp: int
     ) -> int:
-        """Check timestamps and, where the topic wants it, every record; return the greatest timestamp."""
-        bounds = None
-        if not self._stamps:
-            config = self.config
+        """Check timestamps and, if the topic requires it, every record. Return the greatest timestamp."""
+        config, bounds = self._log.config, None
+        if not config.stamps:
             bounds = TimestampBounds(
                 max(now_ms - config.message_timestamp_before_max_ms, NO_TIMESTAMP + 1),
                 now_ms + config.message_timestamp_after_max_ms,
             )
-        if self._walks:
-            greatest = check_records(records, keys_required=self.config.compacts, bounds=bounds)
+        if config.walks:
+            greatest = check_records(records, keys_required=config.compacts, bounds=bounds)
         elif bounds is not None:
             greatest = check_create_time(records, base_timestamp, max_timestamp, bounds)
         else:
             return max_timestamp
         if bounds is not None and greatest != max_timestamp:
-            assign_timestamps(records, attributes, greatest)  # the header lied
+            assign_timestamps(records, attributes, greatest)  # The header's value was wrong.
         return greatest
 
     def _duplicate(self, producer_id: int, earlier: BatchMetadata) -> AppendResult:
+        log = self._log
         return AppendResult(
             earlier.first_offset,
             earlier.last_offset,
-            earlier.timestamp if self._stamps else -1,
-            self.log_start_offset,
+            earlier.timestamp if log.config.stamps else -1,
+            log.log_start_offset,
             True,
-            earlier.last_offset >= self.hw_limit,
+            earlier.last_offset >= self._required.limit(log.end_offset),
             producer_id,
-            self.generation,
+            log.generation,
         )
-
-    def _note_producer(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        batch: BatchMetadata,
-        attributes: int,
-        marker: EndTransactionMarker | None,
-        now_ms: int,
-    ) -> None:
-        """Take a written batch into producer state and transaction index."""
-        if not attributes & CONTROL:
-            self.producer_state.append(producer_id, producer_epoch, batch, bool(attributes & TRANSACTIONAL), now_ms)
-        elif marker is not None:
-            aborted = self.producer_state.append_marker(
-                producer_id,
-                producer_epoch,
-                marker.coordinator_epoch,
-                marker.committed,
-                batch.last_offset,
-                batch.timestamp,
-                now_ms,
-            )
-            if aborted is not None:
-                self.active.aborted.append(aborted)
-        self.producer_state.end_offset = self.end_offset
-        if attributes & TRANSACTIONAL:
-            self.first_unstable = self.producer_state.first_unstable()
-
-    def _append_failed(self, error: OSError) -> BrokerError:
-        # What was written of the batch lies after the segment's size; recovery would cut it off, but so do we.
-        try:
-            self.active.log.truncate(self.active.size)
-        except OSError:
-            pass
-        return self._go_offline("append", error)
-
-    def advance_high_watermark(self, offset: int) -> bool:
-        """Raise the high watermark to the offset, or to the log's end if that is less; return whether it moved."""
-        with self.lock:
-            offset = min(offset, self.end_offset)
-            if offset <= self.high_watermark:
-                return False
-            self._raise_high_watermark(offset)
-            return True
-
-    def _raise_high_watermark(self, offset: int) -> None:
-        self.high_watermark = offset
-        if self.first_unstable is not None:
-            self.producer_state.high_watermark_moved(offset)
-            self.first_unstable = self.producer_state.first_unstable()

@@ -1,109 +1,117 @@
-"""Getting what was appended onto the disk: what to sync, and what a sync that happened, or failed, means.
+"""Flush of one log: which files to sync, and what follows when the sync succeeds or fails.
 
-Owner: PartitionLog; the flusher calls it. The lock is held to begin and to end a flush, never during it, so appends go on
-and the next flush takes all of them. Rule of failure: the first append whose required flush failed and every later one
-are gone, offsets and producer state included, or retries would make duplicates or holes.
+Owner: PartitionLog; the flusher calls it. The lock is held at the begin and the end of a flush, not during the sync, so
+appends continue and the next flush covers them. When a flush fails, the log is truncated to the first append that required
+a flush, offsets and producer state included. Otherwise retries would make duplicates or gaps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from streamactors.broker.errors import StorageError
-from streamactors.broker.log.files import LogFile
-from streamactors.broker.log.log_core import logger
-from streamactors.broker.log.log_trim import LogTrim
+from streamactors.broker.log import logger
+from streamactors.broker.log.disk import LogFile
+from streamactors.broker.log.log_state import LogState
+from streamactors.broker.log.log_truncation import LogTruncation
+from streamactors.broker.log.required_flushes import RequiredFlushes
 from streamactors.broker.log.segment import Segment
 
 FAILURES_BEFORE_OFFLINE: Final = 2
 
 
 class FlushTicket(NamedTuple):
-    """One flush: the segments to sync, their files held open, and the offset that will be safe then."""
+    """One flush: the segments to sync, their files (held open), and the offset that the flush makes durable."""
 
     up_to: int
     generation: int
     segments: tuple[Segment, ...]
     files: tuple[LogFile, ...]
     small_files: frozenset[Path]
-    directory_dirty: bool
+    folder_changed: bool
 
 
-class LogFlush(LogTrim):
-    """The syncing side of a partition's log."""
+class LogFlush:
+    """Brings a log to the disk."""
 
-    __slots__ = ()
+    __slots__ = ("_clock_ms", "_failures", "_log", "_required", "_truncation")
 
-    @property
-    def unflushed(self) -> int:
-        """How many offsets are not known to be on the disk."""
-        return self.end_offset - self.recovery_point
+    def __init__(
+        self, log: LogState, required: RequiredFlushes, truncation: LogTruncation, clock_ms: Callable[[], int]
+    ) -> None:
+        self._log = log
+        self._required = required
+        self._truncation = truncation
+        self._clock_ms = clock_ms
+        self._failures = 0  # failed flushes in a row
 
-    def begin_flush(self) -> FlushTicket:
-        """Say what must be synced for everything appended so far. Every ticket must be ended."""
-        with self.lock:
+    def begin(self) -> FlushTicket:
+        """Return a ticket for everything appended so far. Call `carry_out`, then `end` or `fail` with it."""
+        log, files = self._log, self._log.segment_list
+        with log.lock:
             segments: tuple[Segment, ...] = ()
-            if self.recovery_point < self.end_offset:
-                # from the one before on: it may have been cut back to this offset
-                segments = tuple(self.segments[self._segment_at(self.recovery_point - 1) :])
+            if log.recovery_point < log.end_offset:
+                # Also the segment before the recovery point: it may have been truncated to this offset.
+                segments = tuple(files.all[files.index_at(log.recovery_point - 1) :])
             for segment in segments:
                 segment.log.hold()
                 try:
-                    segment.log.descriptor()  # open from now on: retention may take the name away meanwhile
+                    segment.log.descriptor()  # Opened now, because retention may remove the file name during the sync.
                 except OSError:
-                    pass  # `carry_out` meets it again, where it can be told
-            self._note_boundary(self.end_offset, self.active.size)
-            dirty, self._directory_dirty = self._directory_dirty, False
-            small, self._unsynced = frozenset(self._unsynced), set()
-            files = tuple(segment.log for segment in segments)
-            return FlushTicket(self.end_offset, self.generation, segments, files, small, dirty)
+                    pass  # `carry_out` gets the same error and reports it.
+            files.note_boundary(log.end_offset, files.active.size)
+            small, changed = log.folder.take_unsynced()
+            held = tuple(segment.log for segment in segments)  # A replaced segment gets another file meanwhile.
+            return FlushTicket(log.end_offset, log.generation, segments, held, small, changed)
 
     def carry_out(self, ticket: FlushTicket) -> None:
-        """Do the syncs, on the caller's thread. Raises OSError."""
+        """Sync the files on the caller's thread. Raises OSError."""
+        disk, path = self._log.folder.disk, self._log.folder.path
         for segment in ticket.segments:
             segment.sync()
-        for path in ticket.small_files:
-            self.disk.sync_file(path)
-        if ticket.directory_dirty:
-            self.disk.sync_directory(self.directory)
-            self.disk.sync_directory(self.directory.parent)
+        for small_file in ticket.small_files:
+            disk.sync_file(small_file)
+        if ticket.folder_changed:
+            disk.sync_directory(path)
+            disk.sync_directory(path.parent)
 
-    def end_flush(self, ticket: FlushTicket) -> None:
-        """Take note of a flush that was done."""
-        with self.lock:
+    def end(self, ticket: FlushTicket) -> None:
+        """Record a successful flush."""
+        log = self._log
+        with log.lock:
             self._release(ticket)
-            if ticket.generation != self.generation:
-                return  # cut back meanwhile: what was synced may be other records than what is there now
+            if ticket.generation != log.generation:
+                return  # After a truncation, the synced bytes may belong to other records.
             self._failures = 0
-            self.recovery_point = max(self.recovery_point, ticket.up_to)
-            self._owed_from = max(self._owed_from, ticket.up_to)
-            self._flush_from = max(self._flush_from, ticket.up_to)
+            log.recovery_point = max(log.recovery_point, ticket.up_to)
+            self._required.done(ticket.up_to)
 
-    def fail_flush(self, ticket: FlushTicket, error: OSError) -> StorageError:
-        """Take note of a flush that failed: cut the log back to the first append that waited for it.
+    def fail(self, ticket: FlushTicket, error: OSError, now_ms: int) -> StorageError:
+        """Record a failed flush: truncate the log to the first append that waits for it. Return the error.
 
-        The system may have dropped the pages that it could not write, so a second failure in a row, or one that may have
-        hit records which were acknowledged without a flush, takes the partition offline.
+        The kernel may have dropped the pages that it could not write. So the partition goes offline after a second failure
+        in a row, and when the failure may concern records that were acknowledged without a flush.
         """
-        with self.lock:
+        log = self._log
+        with log.lock:
             self._release(ticket)
-            if self.deleted:
-                return StorageError(f"{self.name}: the log was deleted")
-            self._directory_dirty = self._directory_dirty or ticket.directory_dirty
-            self._unsynced |= ticket.small_files
+            if log.deleted:
+                return StorageError(f"{log.name}: the log was deleted")
+            log.folder.put_back(ticket.small_files, ticket.folder_changed)
             self._failures += 1
-            keep = self.hw_limit
-            failure = StorageError(f"{self.name}: cannot flush to disk: {error.strerror or error} ({self.directory})")
-            if self._failures >= FAILURES_BEFORE_OFFLINE or self.recovery_point < min(keep, ticket.up_to):
-                failure = self._go_offline("flush to disk", error)
+            keep = self._required.limit(log.end_offset)
+            failure = StorageError(f"{log.name}: cannot flush to disk: {error.strerror or error} ({log.folder.path})")
+            if self._failures >= FAILURES_BEFORE_OFFLINE or log.recovery_point < min(keep, ticket.up_to):
+                failure = log.go_offline("flush to disk", error)
             else:
-                logger.error("%s; %d records are taken back", failure, self.end_offset - keep)
-            if keep < self.end_offset:
+                logger.error("%s; %d records are removed", failure, log.end_offset - keep)
+            if keep < log.end_offset:
                 try:
-                    self.truncate_to(keep)
+                    self._truncation.truncate_to(keep, now_ms)
                 except StorageError as worse:
-                    return worse  # offline by now; nothing beyond the high watermark is ever read
+                    return worse  # The log is offline now. Records beyond the high watermark are never read.
             return failure
 
     def _release(self, ticket: FlushTicket) -> None:
@@ -111,10 +119,10 @@ class LogFlush(LogTrim):
             file.release()
 
     def flush(self) -> None:
-        """Put everything appended so far onto the disk, on the caller's thread. Raises StorageError."""
-        ticket = self.begin_flush()
+        """Flush everything appended so far, on the caller's thread. Raises StorageError."""
+        ticket = self.begin()
         try:
             self.carry_out(ticket)
         except OSError as error:
-            raise self.fail_flush(ticket, error) from error
-        self.end_flush(ticket)
+            raise self.fail(ticket, error, self._clock_ms()) from error
+        self.end(ticket)

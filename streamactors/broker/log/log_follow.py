@@ -1,52 +1,59 @@
-"""Appending as follower: the leader's batches are taken over as they are, offsets and epochs included.
+"""Append as follower: write the leader's batches unchanged, with their offsets and epochs.
 
-Owner: PartitionLog. Sequences were checked by the leader; here they only become part of the producers' state. Source:
+Owner: PartitionLog. The leader has checked the sequences, so the follower only updates its producer state. Source:
 Kafka's replica fetcher.
 """
 
 from __future__ import annotations
 
 from streamactors.broker.errors import BrokerError, CorruptMessage
-from streamactors.broker.log.log_append import AppendResult, LogAppend
+from streamactors.broker.log.log_append import AppendResult
+from streamactors.broker.log.log_state import LogState
 from streamactors.broker.log.producer_state import BatchMetadata
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.control import read_marker
 
 
 class UnexpectedAppendOffset(BrokerError):
-    """A follower was given batches that its log already has."""
+    """The leader sent batches that the follower's log already has."""
 
 
-class LogFollow(LogAppend):
-    """The writing side of a follower's log."""
+class FollowerAppend:
+    """Appends batches that were fetched from the leader."""
 
-    __slots__ = ()
+    __slots__ = ("_log",)
 
-    def append_as_follower(self, records: memoryview, now_ms: int) -> AppendResult:
-        """Append the leader's batches as they are, offsets and epochs included; a partial one at the end is left out.
+    def __init__(self, log: LogState) -> None:
+        self._log = log
 
-        Raises CorruptMessage, UnexpectedAppendOffset (the log has these offsets already) and StorageError.
+    def append(self, records: memoryview, now_ms: int) -> AppendResult:
+        """Append the leader's batches unchanged. A partial batch at the end is ignored.
+
+        Raises CorruptMessage, UnexpectedAppendOffset (the log already has these offsets) and StorageError.
         """
-        with self.lock:
-            self._check_online()
-            first = self.end_offset
+        log, files = self._log, self._log.segment_list
+        with log.lock:
+            log.check_online()
+            first = log.end_offset
             for batch in iter_batches(records):
                 batch.ensure_valid()
-                if batch.base_offset < self.end_offset or batch.last_offset_delta < 0:
+                if batch.base_offset < log.end_offset or batch.last_offset_delta < 0:
                     raise UnexpectedAppendOffset(
-                        f"{self.name}: the leader sent offsets {batch.base_offset}-{batch.last_offset}, "
-                        f"the log ends at {self.end_offset}"
+                        f"{log.name}: the leader sent offsets {batch.base_offset}-{batch.last_offset}, "
+                        f"the log ends at {log.end_offset}"
                     )
                 marker = read_marker(batch) if batch.is_control else None
-                if self.active.must_roll(batch.size, batch.last_offset, batch.max_timestamp, now_ms, self.config):
-                    self._roll(now_ms, batch.base_offset)
-                if batch.leader_epoch != self.epochs.latest:
-                    self._assign_epoch(batch.leader_epoch, batch.base_offset)
+                if files.active.must_roll(batch.size, batch.last_offset, batch.max_timestamp, now_ms, log.config):
+                    log.begin_segment(now_ms, batch.base_offset)
+                if batch.leader_epoch != log.epochs.latest:
+                    log.assign_epoch(batch.leader_epoch, batch.base_offset)
                 try:
-                    self.active.append(batch.view(), batch.size, batch.last_offset, batch.max_timestamp)
+                    if marker is not None:
+                        files.transactions_of(files.active)  # Load it before the write, because loading can fail.
+                    files.active.append(batch.view(), batch.size, batch.last_offset, batch.max_timestamp)
                 except OSError as error:
-                    raise self._append_failed(error) from error
-                self.end_offset = batch.next_offset
+                    raise log.append_failed(error) from error
+                log.end_offset = batch.next_offset
                 if batch.producer_id >= 0:
                     metadata = BatchMetadata(
                         batch.base_sequence,
@@ -55,11 +62,9 @@ class LogFollow(LogAppend):
                         batch.last_offset,
                         batch.max_timestamp,
                     )
-                    self._note_producer(
+                    log.note_producer(
                         batch.producer_id, batch.producer_epoch, metadata, batch.attributes, marker, now_ms
                     )
-            if self.end_offset == first and len(records) > 0:
-                raise CorruptMessage(f"{self.name}: the leader sent {len(records)} bytes without a whole batch")
-            return AppendResult(
-                first, self.end_offset - 1, -1, self.log_start_offset, False, False, -1, self.generation
-            )
+            if log.end_offset == first and len(records) > 0:
+                raise CorruptMessage(f"{log.name}: the leader sent {len(records)} bytes without a complete batch")
+            return AppendResult(first, log.end_offset - 1, -1, log.log_start_offset, False, False, -1, log.generation)

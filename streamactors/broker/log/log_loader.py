@@ -1,8 +1,8 @@
-"""Open a partition's folder: finish what a crash interrupted, recover what may be damaged, and say what is there.
+"""Opens a partition's folder: finishes interrupted file operations and recovers damaged segments.
 
-Owner: LogManager at start, before anybody has the log. After a clean shutdown only the end of the last segment is looked
-at; else every segment from the recovery point on is walked, the log is cut at the first damage, and later segments go.
-Files of Apache Kafka are read the same way. Source: Kafka's LogLoader.
+Owner: LogManager at start, before the log is shared. After a clean shutdown only the end of the last segment is read. Otherwise
+every segment from the recovery point on is checked, the log is truncated at the first damage, and later segments are removed.
+Folders of Apache Kafka are read the same way. Source: Kafka's LogLoader.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log import logger
+from streamactors.broker.log.config import LONG_MAX, LogConfig
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from streamactors.broker.log.leader_epochs import LeaderEpochs
-from streamactors.broker.log.log_core import COMPACTED, logger
+from streamactors.broker.log.log_folder import COMPACTED
 from streamactors.broker.log.producer_replay import load_producers
 from streamactors.broker.log.producer_snapshot import encode_snapshot, snapshot_offsets
 from streamactors.broker.log.producer_state import ProducerState
@@ -34,25 +35,23 @@ from streamactors.broker.log.segment_files import (
     snapshot_path,
 )
 
-NOTHING = 2**63 - 1
-
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """What the broker-wide checkpoint files say about one partition."""
+    """The entries of the broker's checkpoint files for one partition."""
 
     clean: bool = False
-    """The broker was shut down in order."""
+    """The broker was shut down cleanly."""
     log_start_offset: int = 0
     recovery_point: int = 0
     high_watermark: int = 0
     strict: bool = True
-    """This broker wrote the log: what it always does (contiguous offsets, epochs on disk first) may be relied on."""
+    """This broker wrote the log, so recovery relies on its rules: contiguous offsets, epochs on disk first."""
 
 
 @dataclass(slots=True)
 class LoadedLog:
-    """What was found, good and whole."""
+    """The recovered content of the folder."""
 
     segments: list[Segment]
     producers: ProducerState
@@ -69,15 +68,15 @@ def load_log(
     """Open the folder. Raises OSError; damage is repaired and logged, never raised."""
     names = disk.names(directory)
     swapped = _finish_interrupted(disk, directory, config, names)
-    if swapped < NOTHING:
+    if swapped < LONG_MAX:
         names = disk.names(directory)
     epochs, epochs_known = _load_epochs(disk, directory)
     segments = _find_segments(disk, directory, config, set(names))
     log_start = checkpoints.log_start_offset
     recover_from = min(checkpoints.recovery_point, swapped)
-    if checkpoints.clean and swapped == NOTHING:
+    if checkpoints.clean and swapped == LONG_MAX:
         end = segments[-1].next_offset() if segments else log_start
-        recover_from = NOTHING if end is not None else segments[-1].base_offset
+        recover_from = LONG_MAX if end is not None else segments[-1].base_offset
     else:
         end = None
     recovered = False
@@ -85,13 +84,13 @@ def load_log(
         checker = BatchChecker(
             epochs,
             learn_epochs=not (epochs_known and checkpoints.strict),
-            gaps=config.compacts or swapped < NOTHING or not checkpoints.strict or disk.exists(directory / COMPACTED),
+            gaps=config.compacts or swapped < LONG_MAX or not checkpoints.strict or disk.exists(directory / COMPACTED),
         )
         end = _recover(disk, directory, name, segments, checker, recover_from, log_start, now_ms)
         recovered = True
     end = log_start if end is None else end
     if segments and end < log_start:
-        logger.warning("%s: the log ends at offset %d, before its start %d; it begins anew there", name, end, log_start)
+        logger.warning("%s: the log ends at offset %d, before its start %d; the log is now empty", name, end, log_start)
         for segment in segments:
             _remove(disk, segment.paths())
         segments.clear()
@@ -99,7 +98,7 @@ def load_log(
         end = log_start
         segments.append(Segment.create(disk, directory, log_start, config, now_ms))
     log_start = max(log_start, segments[0].base_offset)
-    # An epoch that began at the end is its leader's promise of what comes next; after a crash there will be another leader.
+    # An epoch that began at the end belongs to records to come. After a crash a new leader epoch follows, so it goes.
     changed = epochs.truncate_to(end if recovered else end + 1) | epochs.truncate_from_start(log_start)
     if changed or (recovered and epochs.latest >= 0):
         disk.write_atomically(directory / LEADER_EPOCHS, epochs.encode())
@@ -119,15 +118,15 @@ def _recover(
     log_start: int,
     now_ms: int,
 ) -> int:
-    """Recover the segments from the one that holds the offset before this one on; return the log's end.
+    """Recover the segments from the one with the offset before `recover_from` on. Return the log end.
 
-    That one may have been cut back to the offset, and the cut not have reached the disk."""
+    That segment may have been truncated to the offset without a sync of the truncation."""
     first = 0
     while first + 1 < len(segments) and segments[first + 1].base_offset < recover_from:
         first += 1
     base = segments[first].base_offset
-    # A snapshot may know of records that are not there any more: of later ones, or of segments that were lost whole. Those
-    # that were deleted are no loss, or a retry of one would be written again: the first epoch begins where they ended.
+    # A snapshot may contain lost records: later ones, or those of lost segments. Records removed by retention are not lost: a
+    # retry of one must still be a duplicate. The first epoch begins where they ended.
     trusted = min(base, max(recover_from, log_start, checker.epochs.start_offset))
     for offset in snapshot_offsets(disk, directory):
         if offset > trusted:
@@ -142,10 +141,10 @@ def _recover(
         if damage is None and limit is not None and end < limit and not checker.gaps:
             damage = f"the next segment begins at offset {limit}"
         if damage is not None:
-            # what lies beyond the next segment's base is from before the log was cut back to it: that segment stays
+            # Batches beyond the next segment's base are from before a truncation to it: the next segment stays.
             lost, later = segment.size - found.position, [] if end == limit else segments[index + 1 :]
             logger.warning(
-                "%s: damaged at offset %d: %s; %d bytes and %d later segments are cut off",
+                "%s: damaged at offset %d: %s; %d bytes and %d later segments are removed",
                 name, end, damage, lost, len(later),
             )  # fmt: skip
             segment.truncate(found.position, end)
@@ -179,14 +178,14 @@ def _find_segments(disk: Disk, directory: Path, config: LogConfig, names: set[st
 
 
 def _finish_interrupted(disk: Disk, directory: Path, config: LogConfig, names: list[str]) -> int:
-    """Bring deletions and replacements of segments to an end; return the first offset that was replaced so.
+    """Finish interrupted deletions and replacements of segments. Return the first offset of a finished replacement.
 
-    A replacement counts from the moment when its file of batches is named .swap; before, the old segments do."""
+    A replacement is valid once its .log file is named .swap. Before that, the old segments are valid."""
     for name in names:
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
             disk.remove(directory / name)
-    unfinished = min(_bases(names, LOG_SUFFIX + CLEANED_SUFFIX), default=NOTHING)
-    first = NOTHING
+    unfinished = min(_bases(names, LOG_SUFFIX + CLEANED_SUFFIX), default=LONG_MAX)
+    first = LONG_MAX
     for base in sorted(_bases(names, LOG_SUFFIX + SWAP_SUFFIX)):
         if base >= unfinished:
             continue
@@ -197,9 +196,9 @@ def _finish_interrupted(disk: Disk, directory: Path, config: LogConfig, names: l
                 _remove(disk, (segment_path(directory, old, suffix) for suffix in SEGMENT_SUFFIXES))
         disk.rename(swap.log.path, segment_path(directory, base, LOG_SUFFIX))
         first = min(first, base)
-    for name in names if first == NOTHING else disk.names(directory):
+    for name in names if first == LONG_MAX else disk.names(directory):
         if name.endswith(SWAP_SUFFIX):
-            disk.remove(directory / name)  # indexes are made again
+            disk.remove(directory / name)  # Indexes are rebuilt.
     return first
 
 

@@ -1,8 +1,8 @@
-"""Reading: slices of segments for sendfile, offsets by time, aborted transactions.
+"""Reads of a log: slices of segments for sendfile, offsets by timestamp, aborted transactions.
 
-Owner: PartitionLog. A read finds positions and copies no record; the bytes go from the page cache to the socket. Rules:
-a fetch inside a batch begins at the batch (the client filters), the first batch is whole even if it is larger than asked,
-and offsets beyond the bound are not there yet. Source: Kafka's UnifiedLog and ListOffsets.
+Owner: PartitionLog. A read finds file positions and copies no records; sendfile moves the bytes from the page cache to the
+socket. Rules: a fetch from the middle of a batch returns the whole batch (the client filters), the first batch is complete
+even if it exceeds the limit, and offsets beyond the bound are invisible. Source: Kafka's UnifiedLog and ListOffsets.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from streamactors.broker.errors import BrokerError, InvalidRequest, OffsetOutOfRange
 from streamactors.broker.log.config import LONG_MAX
-from streamactors.broker.log.files import LogFile
-from streamactors.broker.log.log_core import LogCore
+from streamactors.broker.log.disk import LogFile
+from streamactors.broker.log.log_state import LogState
 from streamactors.broker.log.scan import read_batch, walk_headers
 from streamactors.broker.log.segment import Segment
 from streamactors.broker.log.transaction_index import AbortedTransaction
@@ -30,9 +30,9 @@ REPLAY_BYTES: Final = 1 << 20
 
 
 class LogSlice:
-    """Whole batches in a segment's file: `length` bytes from `position`. Holds the file open until `release`.
+    """Complete batches in a segment's file: `length` bytes from `position`. Holds the file open until `release`.
 
-    The file may be cut shorter by a truncation meanwhile; a send then comes to its end too early.
+    A truncation can shorten the file meanwhile. A send then reaches the end of the file early.
     """
 
     __slots__ = ("_file", "end_offset", "fd", "length", "position")
@@ -40,18 +40,18 @@ class LogSlice:
     def __init__(self, file: LogFile | None, position: int, length: int, end_offset: int) -> None:
         self._file = file
         self.fd = -1 if file is None else file.descriptor()
-        """The file's descriptor, -1 of an empty slice; not to be used after `release`."""
+        """The file's descriptor, -1 for an empty slice. Do not use it after `release`."""
         self.position = position
         self.length = length
         self.end_offset = end_offset
-        """An upper bound of the offsets in the slice, exclusive: for `aborted_transactions`."""
+        """Exclusive upper bound of the offsets in the slice, for `aborted_transactions`."""
 
     def read(self) -> bytes:
-        """Return the bytes, copied."""
+        """Return a copy of the bytes."""
         return b"" if self._file is None else self._file.read_at(self.length, self.position)
 
     def release(self) -> None:
-        """Let the file go. Must be called once the slice is sent; more calls do nothing."""
+        """Release the file. Call it once the slice is sent; further calls do nothing."""
         if self._file is not None:
             file, self._file = self._file, None
             file.release()
@@ -69,7 +69,7 @@ class LogSlice:
 
 
 class ListedOffset(NamedTuple):
-    """An answer of ListOffsets; all -1: there is no such offset."""
+    """An answer of ListOffsets. All fields are -1 if there is no such offset."""
 
     offset: int
     timestamp_ms: int
@@ -79,53 +79,58 @@ class ListedOffset(NamedTuple):
 NOTHING_LISTED: Final = ListedOffset(-1, -1, -1)
 
 
-class Stretch(NamedTuple):
-    """Whole batches in a segment's file, which is held open."""
+class HeldRange(NamedTuple):
+    """Complete batches in a segment's file, which is held open."""
 
     file: LogFile
     position: int
     end: int
 
 
-def _held(segment: Segment, offset: int) -> Stretch:
-    """Hold the segment from the batch that has the offset to its end, as of now."""
+def _held(segment: Segment, offset: int) -> HeldRange:
+    """Hold the segment from the batch with the offset to the current end."""
     position = segment.position_of(offset)[0]
-    segment.log.descriptor()  # open from now on, whatever becomes of its name
+    segment.log.descriptor()  # Opened now, because the file may be renamed or removed later.
     segment.log.hold()
-    return Stretch(segment.log, position, segment.size)
+    return HeldRange(segment.log, position, segment.size)
 
 
-class LogRead(LogCore):
-    """The reading side of a partition's log."""
+class LogReader:
+    """Reads the log of a leader or a follower."""
 
-    __slots__ = ()
+    __slots__ = ("_files", "_log")
+
+    def __init__(self, log: LogState) -> None:
+        self._log = log
+        self._files = log.segment_list
 
     def read(self, offset: int, max_bytes: int, up_to: int, min_one: bool = True) -> LogSlice:
-        """Return whole batches from the one that holds `offset`, within one segment and below the offset `up_to`.
+        """Return complete batches from the one that holds `offset`, within one segment and below the offset `up_to`.
 
-        At most max_bytes, but the first batch in any case if `min_one`. Empty at and beyond `up_to`. Raises
-        OffsetOutOfRange outside [log start, log end], and OSError. Release the slice.
+        The slice has at most max_bytes, but always the first batch if `min_one`. It is empty if `offset` >= `up_to`. The
+        caller releases it. Raises OffsetOutOfRange outside [log start, log end], and OSError.
         """
-        with self.lock:
-            if not self.log_start_offset <= offset <= self.end_offset:
+        log, files = self._log, self._files
+        with log.lock:
+            if not log.log_start_offset <= offset <= log.end_offset:
                 raise OffsetOutOfRange(
-                    f"{self.name}: offset {offset} is not in the log, which has {self.log_start_offset} to {self.end_offset}"
+                    f"{log.name}: offset {offset} is outside the log, which has offsets {log.log_start_offset} to {log.end_offset}"
                 )
-            up_to = min(up_to, self.end_offset)
+            up_to = min(up_to, log.end_offset)
             if offset >= up_to:
                 return LogSlice(None, 0, 0, offset)
-            segment = self.active
-            known = self._boundaries.get(offset)
+            segment = files.active
+            known = files.boundaries.get(offset)
             if known is not None:
-                position, size, index = known, 0, len(self.segments) - 1
+                position, size, index = known, 0, len(files.all) - 1
             else:
                 segment, index, position, size, base_offset = self._find(offset)
                 if base_offset >= up_to or size == 0:
                     return LogSlice(None, 0, 0, offset)
-            segment_end = self._segment_end(index)
+            segment_end = files.end_of(index, log.end_offset)
             if up_to < segment_end:
                 end_offset = up_to
-                bound = self._boundaries.get(up_to) if segment is self.active else None
+                bound = files.boundaries.get(up_to) if segment is files.active else None
                 limit = segment.position_of(up_to)[0] if bound is None else bound
             else:
                 end_offset, limit = segment_end, segment.size
@@ -138,47 +143,46 @@ class LogRead(LogCore):
                     if not min_one and size > max_bytes:
                         return LogSlice(None, 0, 0, offset)
                     limit = min(limit, position + size)
-            elif segment is self.active:
-                self._note_boundary(end_offset, limit)
+            elif segment is files.active:
+                files.note_boundary(end_offset, limit)
             if limit <= position:
                 return LogSlice(None, 0, 0, offset)
             segment.log.hold()
             return LogSlice(segment.log, position, limit - position, end_offset)
 
     def _find(self, offset: int) -> tuple[Segment, int, int, int, int]:
-        """Return (segment, its index, position, size, base offset) of the batch that holds the offset, or the next one.
+        """Return (segment, its index, position, size, base offset) of the batch that holds the offset, or of the next one.
 
-        Size 0: there is none."""
-        index = len(self.segments) - 1 if offset >= self.active.base_offset else self._segment_at(offset)
+        Size 0 means that there is none."""
+        index = len(self._files.all) - 1 if offset >= self._files.active.base_offset else self._files.index_at(offset)
         while True:
-            segment = self.segments[index]
+            segment = self._files.all[index]
             position, size, base_offset = segment.position_of(offset)
-            if size or index + 1 == len(self.segments):
+            if size or index + 1 == len(self._files.all):
                 return segment, index, position, size, base_offset
-            index += 1  # compaction left nothing at or after the offset here
+            index += 1  # Compaction removed every batch at or after the offset from this segment.
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that touch offsets start (inclusive) to end (exclusive), by their markers."""
+        """Return the aborted transactions that touch offsets in [start, end), in the order of their markers."""
         found: list[AbortedTransaction] = []
-        with self.lock:
-            for segment in self.segments[self._segment_at(start) :]:
-                segment.load_aborted()
-                if segment.aborted.collect(start, end, found):
+        with self._log.lock:
+            for segment in self._files.all[self._files.index_at(start) :]:
+                if self._files.transactions_of(segment).collect(start, end, found):
                     break
         return found
 
     def list_offset(self, timestamp_ms: int, up_to: int) -> ListedOffset:
-        """Return the first offset whose record is not older than the timestamp, if it is below `up_to`.
+        """Return the first offset below `up_to` whose record has at least this timestamp.
 
         Special timestamps: -1 the end (`up_to` itself), -2 and -4 the start, -3 the record with the greatest timestamp,
-        -5 the end of tiered storage, which is none. Raises InvalidRequest for others below 0, CorruptMessage, OSError.
-        A time is looked for without the lock: records may have to be read and decompressed for it.
+        -5 the end of tiered storage (there is none). Raises InvalidRequest for other negative values, CorruptMessage and
+        OSError. The search by timestamp does not hold the lock while it reads and decompresses records.
         """
-        with self.lock:
+        with self._log.lock:
             if timestamp_ms == LATEST:
-                return ListedOffset(up_to, -1, self.epochs.latest)
+                return ListedOffset(up_to, -1, self._log.epochs.latest)
             if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
-                return ListedOffset(self.log_start_offset, -1, self.epochs.at(self.log_start_offset))
+                return ListedOffset(self._log.log_start_offset, -1, self._log.epochs.at(self._log.log_start_offset))
         if timestamp_ms == LATEST_TIERED:
             return NOTHING_LISTED
         if timestamp_ms == MAX_TIMESTAMP:
@@ -186,72 +190,70 @@ class LogRead(LogCore):
         elif timestamp_ms >= 0:
             found = self._first_since(timestamp_ms)
         else:
-            raise InvalidRequest(f"timestamp {timestamp_ms} has no meaning; -1 to -5 and 0 upwards have")
+            raise InvalidRequest(f"timestamp {timestamp_ms} is invalid; use -5 to -1, or 0 and greater")
         return found if found.offset < up_to else NOTHING_LISTED
 
     def _first_since(self, timestamp_ms: int) -> ListedOffset:
-        begin = self.log_start_offset
+        begin = self._log.log_start_offset
         while True:
-            with self.lock:
+            with self._log.lock:
                 segment = self._segment_since(timestamp_ms, begin)
                 if segment is None:
                     return NOTHING_LISTED
-                begin = self.next_base_offset(segment)
-                stretch = _held(segment, segment.times.lookup(timestamp_ms).offset)
-            found = self._first_record(stretch, timestamp_ms)
+                begin = self._end_of(segment)
+                held = _held(segment, segment.times.lookup(timestamp_ms).offset)
+            found = self._first_record(held, timestamp_ms)
             if found.offset >= 0:
                 return found
 
     def _segment_since(self, timestamp_ms: int, begin: int) -> Segment | None:
-        """Return the first segment that ends after `begin` and has a timestamp that is not older."""
-        for segment in self.segments[self._segment_at(begin) :]:
+        """Return the first segment that ends after `begin` and has a record with at least this timestamp."""
+        for segment in self._files.all[self._files.index_at(begin) :]:
             segment.load_times()
-            if segment.greatest.timestamp >= timestamp_ms and self.next_base_offset(segment) > begin:
+            if segment.greatest.timestamp >= timestamp_ms and self._end_of(segment) > begin:
                 return segment
         return None
 
+    def _end_of(self, segment: Segment) -> int:
+        return self._files.end_of(self._files.all.index(segment), self._log.end_offset)
+
     def _greatest_timestamp(self) -> ListedOffset:
         best: Segment | None = None
-        with self.lock:
-            for segment in self.segments:
+        with self._log.lock:
+            for segment in self._files.all:
                 segment.load_times()
                 if segment.greatest.timestamp > (best.greatest.timestamp if best else -1):
                     best = segment
             if best is None:
                 return NOTHING_LISTED
             timestamp, offset = best.greatest
-            stretch = _held(best, offset)
-        return self._first_record(stretch, timestamp)
+            held = _held(best, offset)
+        return self._first_record(held, timestamp)
 
-    def _first_record(self, stretch: Stretch, timestamp_ms: int) -> ListedOffset:
-        """Return the first record of a held stretch that is not older, and not before the log's start; let it go."""
-        file, position, end = stretch
+    def _first_record(self, held: HeldRange, timestamp_ms: int) -> ListedOffset:
+        """Return the first record of the range with at least this timestamp and offset >= log start. Release the range."""
+        file, position, end = held
         try:
             for at, header in walk_headers(file, position, end):
-                if header.max_timestamp < timestamp_ms or header.next_offset <= self.log_start_offset:
+                if header.max_timestamp < timestamp_ms or header.next_offset <= self._log.log_start_offset:
                     continue
                 batch = read_batch(file, at, header.size)
                 try:
                     for record in batch.records():
-                        # a record may claim a time beyond all times: only headers are looked at when it is appended
-                        if timestamp_ms <= record.timestamp <= LONG_MAX and record.offset >= self.log_start_offset:
+                        # An append may check only the header, so a record can have a timestamp beyond 64 bits.
+                        if timestamp_ms <= record.timestamp <= LONG_MAX and record.offset >= self._log.log_start_offset:
                             return ListedOffset(record.offset, record.timestamp, header.leader_epoch)
-                except BrokerError:  # nor may its records be readable; one producer must not spoil this for everybody
-                    first = max(header.base_offset, self.log_start_offset)
+                except BrokerError:  # Damaged records of one producer must not fail the whole search.
+                    first = max(header.base_offset, self._log.log_start_offset)
                     return ListedOffset(first, header.max_timestamp, header.leader_epoch)
             return NOTHING_LISTED
         finally:
             file.release()
 
-    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """Return (epoch, end offset) of the greatest epoch not above the asked one that wrote here; (-1, -1) if unknown."""
-        with self.lock:
-            return self.epochs.end_offset(epoch, self.end_offset)
-
     def replay(self, start: int, end: int) -> Iterator[RecordBatch]:
-        """Yield the batches that hold offsets start (inclusive) to end (exclusive), read in large pieces.
+        """Yield the batches that hold offsets in [start, end), with large reads. The lock is free between the reads.
 
-        The lock is not held between them. Raises OffsetOutOfRange, CorruptMessage and OSError."""
+        Raises OffsetOutOfRange, CorruptMessage and OSError."""
         offset = start
         while offset < end:
             with self.read(offset, REPLAY_BYTES, end) as piece:

@@ -1,7 +1,7 @@
-"""All logs of a broker: opening them, keeping their checkpoints, and the work that is due from time to time.
+"""All logs of a broker: open, create and delete them, write their checkpoints, run their periodic work.
 
-Owner: the broker. `get`, `create` and `delete` are for the data plane; `tick` and the cleaner wait for the disk and
-belong on threads of their own, which the broker gives them. Source: Kafka's LogManager.
+Owner: the broker. The data plane calls `get`, `create` and `delete`. `tick` and the cleaner wait for the disk, so the broker
+runs them on threads of their own. Source: Kafka's LogManager.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import BrokerStartError, StorageError
+from streamactors.broker.log import logger
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from streamactors.broker.log.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.data_folder import DataFolder
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
-from streamactors.broker.log.log_core import logger
 from streamactors.broker.log.log_loader import Checkpoints
 from streamactors.broker.log.meta_properties import MetaProperties
 from streamactors.broker.log.partition_log import PartitionLog
@@ -47,7 +47,7 @@ class LogManager:
     ) -> None:
         self.folder = folder
         self.config = config or ManagerConfig()
-        self.flush_pool = flush_pool or FlushPool()
+        self.flush_pool = flush_pool or FlushPool(clock_ms)
         self._default_config = default_config
         self._clock_ms = clock_ms
         self._disk = disk or Disk()
@@ -59,25 +59,31 @@ class LogManager:
         self._gone: list[tuple[int, Path]] = []
         self._open = False
         self.properties = MetaProperties("", node_id, None, own=True)
+        self.broker_epoch = -1
+        """Written at a clean stop: the epoch under which this broker left its cluster in order."""
         self.cleaner = Cleaner(self.logs, self._data, dedupe_bytes=self.config.dedupe_bytes)
         self._upkeep = Upkeep(self.logs, self.remove_deleted, self._data, self.config)
 
     def configure(self, config: ManagerConfig) -> None:
-        """Take over what can change while the broker runs: the cleaner's memory and how long producers are remembered.
-        How often something is done stays as it was at the start."""
+        """Apply the dynamic settings: memory of the cleaner, and expiration of producers. Intervals do not change."""
         self.config = config
         self.cleaner.dedupe_bytes = config.dedupe_bytes
         self._upkeep.producer_id_expiration_ms = config.producer_id_expiration_ms
 
     @property
     def was_clean(self) -> bool:
-        """Whether the folder was left in order by the last broker, or is new."""
+        """Whether the folder is new or the last broker was shut down cleanly."""
         return self._data.was_clean
+
+    @property
+    def previous_epoch(self) -> int:
+        """The broker epoch under which the last broker left its cluster in order, else -1."""
+        return self._data.previous_epoch
 
     # ---- life ----
 
     def open(self) -> None:
-        """Lock the folder and open every log in it, recovering what a crash left. Raises BrokerStartError."""
+        """Lock the folder and open every log in it, with recovery after a crash. Raises BrokerStartError."""
         self.properties = self._data.open(self._node_id, self._cluster_id)
         try:
             self._open_all(self._clock_ms())
@@ -85,7 +91,7 @@ class LogManager:
             self._abandon()
             raise BrokerStartError(
                 f"cannot open the logs in {self.folder}: {error.strerror or error}"
-                f"{f' ({error.filename})' if error.filename else ''}; see to the disk, or choose another folder with --data"
+                f"{f' ({error.filename})' if error.filename else ''}; repair the disk, or choose another folder with --data"
             ) from error
         except StorageError as error:
             self._abandon()
@@ -105,7 +111,7 @@ class LogManager:
             key = parse_folder(name)
             if key is None:
                 if not name.startswith(".") and name != "lost+found":
-                    logger.warning("%s is no partition's folder and is left alone", path)
+                    logger.warning("%s is not the folder of a partition and is ignored", path)
                 continue
             checkpoints = Checkpoints(
                 clean=self._data.was_clean,
@@ -117,7 +123,7 @@ class LogManager:
             log = PartitionLog.open(
                 self._disk, path, *key, self._default_config, checkpoints, pool=self.flush_pool, now_ms=now_ms
             )
-            log.let_go()
+            log.close_idle()
             self._logs[key] = log
 
     def _abandon(self) -> None:
@@ -128,9 +134,9 @@ class LogManager:
         self._data.unlock()
 
     def close(self) -> None:
-        """Put everything on the disk, leave word that it is in order, and unlock the folder. More calls do nothing.
+        """Flush and close all logs, mark the shutdown as clean, and unlock the folder. Further calls do nothing.
 
-        What cannot be written is logged; the next start recovers it."""
+        Write errors are logged. The next start then recovers the logs."""
         if not self._open:
             return
         self._open = False
@@ -147,7 +153,7 @@ class LogManager:
             self.remove_deleted()
             self._upkeep.write_checkpoints()
             if in_order:
-                self._data.mark_clean()
+                self._data.mark_clean(self.broker_epoch)
         except OSError as error:
             logger.error("cannot write the checkpoints of %s: %s; the next start recovers", self.folder, error)
         self._data.unlock()
@@ -155,11 +161,11 @@ class LogManager:
     # ---- the logs ----
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
-        """Return the log, None if there is none."""
+        """Return the log, None if it does not exist."""
         return self._logs.get((topic, partition))
 
     def logs(self) -> list[PartitionLog]:
-        """Return all logs as of now."""
+        """Return the current logs."""
         with self._logs_lock:
             return list(self._logs.values())
 
@@ -171,10 +177,10 @@ class LogManager:
         config: LogConfig,
         like: PartitionLog | None = None,
     ) -> PartitionLog:
-        """Make an empty log, perhaps like another one of the topic that was made just now. Raises StorageError."""
+        """Create an empty log. `like` is another new log of the topic, see `PartitionLog.create`. Raises StorageError."""
         path = self.folder / f"{topic}-{partition}"
         if (topic, partition) in self._logs:
-            raise StorageError(f"{topic}-{partition} exists already in {self.folder}")
+            raise StorageError(f"{topic}-{partition} already exists in {self.folder}")
         try:
             log = PartitionLog.create(
                 self._disk,
@@ -194,7 +200,7 @@ class LogManager:
         return log
 
     def delete(self, topic: str, partition: int) -> None:
-        """Delete a log: its folder is renamed now, and removed after file.delete.delay.ms. Unknown ones are ignored.
+        """Delete a log: rename its folder now, remove it after file.delete.delay.ms. An unknown log is ignored.
 
         Raises StorageError."""
         with self._logs_lock:
@@ -211,16 +217,16 @@ class LogManager:
         with self._logs_lock:
             self._gone.append((self._clock_ms() + log.config.file_delete_delay_ms, renamed))
 
-    # ---- work from time to time ----
+    # ---- periodic work ----
 
     def tick(self, now_ms: int) -> int:
-        """Do what is due; return the milliseconds until something is due again. Errors of the disk are logged.
+        """Do the due work. Return the milliseconds until the next work is due. Disk errors are logged.
 
-        Waits for the disk: not for the data plane. `now_ms` is epoch milliseconds."""
+        It waits for the disk: do not call it on the data plane. `now_ms` is epoch milliseconds."""
         return self._upkeep.tick(now_ms)
 
     def remove_deleted(self, now_ms: int | None = None) -> None:
-        """Remove the folders of deleted logs whose delay is over; all, without a time. Raises OSError."""
+        """Remove the folders of deleted logs whose delay is over, or all without a time. Raises OSError."""
         with self._logs_lock:
             due = [path for due_ms, path in self._gone if now_ms is None or due_ms <= now_ms]
             self._gone = [entry for entry in self._gone if now_ms is not None and entry[0] > now_ms]
@@ -229,7 +235,7 @@ class LogManager:
 
 
 def parse_folder(name: str) -> Key | None:
-    """Return (topic, partition) of a folder's name, None if it is none."""
+    """Return (topic, partition) of a folder name, None if it is not the name of a partition's folder."""
     topic, dash, number = name.rpartition("-")
     if not dash or not topic or not number.isascii() or not number.isdigit():
         return None

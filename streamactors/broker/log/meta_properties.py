@@ -1,7 +1,7 @@
 """meta.properties: which broker of which cluster a data folder belongs to.
 
-Owner: LogManager. Java properties: version=1, node.id, cluster.id, directory.id. One line more than Apache Kafka's says
-that this broker has made the folder, which recovery relies on. Source: KIP-631, KIP-858.
+Owner: LogManager. Java properties: version=1, node.id, cluster.id, directory.id. An additional line
+says that this broker created the folder; recovery relies on it. Source: KIP-631, KIP-858.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _OWN: Final = "streamactors.format"
 
 
 class MetaProperties(NamedTuple):
-    """What the file says."""
+    """Content of the file."""
 
     cluster_id: str
     node_id: int
     directory_id: uuid.UUID | None
     own: bool
-    """Whether this broker made the folder, and no other has written to it."""
+    """Whether this broker created the folder and no other broker wrote to it."""
 
 
 def encode_properties(properties: MetaProperties) -> bytes:
@@ -37,7 +37,7 @@ def encode_properties(properties: MetaProperties) -> bytes:
 
 
 def decode_properties(data: bytes) -> MetaProperties:
-    """Read the file's content. Raises ValueError, naming what is missing or wrong."""
+    """Read the file's content. Raises ValueError, which names the missing or wrong entry."""
     values: dict[str, str] = {}
     for line in data.decode("utf-8", "replace").splitlines():
         if line.strip() and line.lstrip()[0] not in "#!":
@@ -57,5 +57,5 @@ def decode_properties(data: bytes) -> MetaProperties:
 
 
 def new_properties(node_id: int, cluster_id: str | None = None) -> MetaProperties:
-    """Return what a new folder gets."""
+    """Return the properties of a new folder."""
     return MetaProperties(cluster_id or encode_uuid(uuid.uuid4()), node_id, uuid.uuid4(), own=True)

@@ -2,8 +2,8 @@
 
 Owner: LogSegment (one writer). Layout: 8-byte big-endian entries (u32 offset relative to the segment's base, u32
 position), at most one per index.interval.bytes; an entry has the last offset of its batch and the position where that
-batch begins. The writer's copy is in memory and is written when the segment is closed: an index that a crash took is made
-again from the segment. Source: Kafka's log format.
+batch begins. The entries are in memory and are written when the segment is closed. An index that a crash lost is
+rebuilt from the segment. Source: Kafka's log format.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Final
 
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 
 ENTRY_SIZE: Final = 8
 
@@ -44,7 +44,7 @@ class OffsetIndex:
         return self._positions[-1] if self._positions else 0
 
     def append(self, last_offset: int, position: int) -> None:
-        """Add the batch that ends with the offset and begins at the position; both must be beyond the last entry's."""
+        """Add the batch that ends with the offset and begins at the position. Both must exceed the last entry's."""
         self._offsets.append(last_offset - self._base_offset)
         self._positions.append(position)
 
@@ -85,7 +85,7 @@ class OffsetIndex:
         disk.write(self.path, both.tobytes())
 
     def load(self, disk: Disk, segment_size: int) -> bool:
-        """Read the file; False, and no entries, if it is missing or is no index of a segment of that size."""
+        """Read the file; return False, with no entries, if it is missing or does not fit a segment of that size."""
         self.clear()
         try:
             data = disk.read(self.path)
@@ -98,7 +98,7 @@ class OffsetIndex:
         if sys.byteorder == "little":
             both.byteswap()
         offsets, positions = both[0::2], both[1::2]
-        # a file that was never trimmed ends in zeros
+        # A file that was not trimmed ends in zeros.
         while offsets and not offsets[-1] and not positions[-1]:
             offsets.pop()
             positions.pop()

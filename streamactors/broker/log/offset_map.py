@@ -1,7 +1,7 @@
 """Key -> latest offset, for one pass of compaction, in bounded memory.
 
-Owner: the cleaner. Keys of 16 bytes and more are kept as a 128-bit hash keyed by a secret of this process, so that nobody
-can choose two keys that meet."""
+Owner: the cleaner. Keys of 16 bytes and more are stored as a 128-bit hash keyed by a secret of this process, so a client
+cannot construct a collision."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 
 HASH_SIZE: Final = 16
 ENTRY_BYTES: Final = 160
-"""What an entry costs in a dict: key object, offset object, slot."""
+"""Memory of one dict entry: key object, offset object, slot."""
 
 _SECRET: Final = os.urandom(16)
 
 
 class OffsetMap:
-    """The latest offset of each key that was put. `latest_offset` is the last offset that the map takes account of."""
+    """The latest offset of each key. `latest_offset` is the last offset that the map covers."""
 
     __slots__ = ("_capacity", "_offsets", "latest_offset")
 
@@ -27,7 +27,7 @@ class OffsetMap:
         self.latest_offset = -1
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note a key's offset, which grows from call to call; False, and nothing noted, if the map is full."""
+        """Set the offset of a key; offsets grow from call to call. Return False without a change if the map is full."""
         short = _short(key)
         if len(self._offsets) >= self._capacity and short not in self._offsets:
             return False

@@ -1,7 +1,7 @@
-"""A bound for the descriptors of logs: the oldest idle file is closed when too many are open, and opens again when used.
+"""Limits the open log files: when too many are open, the oldest idle ones are closed. The next use opens them again.
 
-Owner: the Disk. A file is closed only under the lock of its log, and only if nobody holds it; a lock that is taken just now
-means that the file is in use, so nothing ever waits here."""
+Owner: the Disk. A file is closed only under the lock of its log, and only if it is not held. If the lock is taken, the file
+is in use and stays open, so nothing waits here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 from typing import Final, Protocol
 
 SHARE: Final = 2
-"""Half of the descriptors that the process may have; the others are for connections."""
+"""Log files use half of the process's descriptors; the others are for connections."""
 
 MOST: Final = 100_000
 
@@ -24,13 +24,13 @@ class Guard(Protocol):
 
 
 class Evictable(Protocol):
-    """A file that can be asked to close for a while; it returns whether it did."""
+    """A file that can close until its next use; `evict` returns whether it closed."""
 
     def evict(self) -> bool: ...
 
 
 def default_limit() -> int:
-    """How many files of logs this process may keep open."""
+    """Return how many log files this process may keep open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST if soft == resource.RLIM_INFINITY else max(min(soft // SHARE, MOST), 16)
 
@@ -47,7 +47,7 @@ class OpenFiles:
         return len(self._files)
 
     def opened(self, file: Evictable) -> None:
-        """Take note; close an eighth of the others, the oldest first, if there are too many now."""
+        """Add an open file. Beyond the limit, close an eighth of the others, the oldest first."""
         with self._lock:
             self._files[file] = None
             if len(self._files) <= self._limit:
@@ -61,6 +61,6 @@ class OpenFiles:
                     return
 
     def closed(self, file: Evictable) -> None:
-        """Take note."""
+        """Remove a closed file."""
         with self._lock:
             self._files.pop(file, None)

@@ -1,8 +1,9 @@
-"""The log of one partition: what the broker's handlers, coordinators and replicas call.
+"""The log of one partition, as the broker's handlers, coordinators and replicas use it.
 
-Owner: LogManager makes, keeps and closes it. Thread-safe: one lock per log, held for microseconds. The parts are in
-files of their own: log_core (state, segments), log_append, log_read, log_trim, log_flush; opening is in log_loader.
-Format on disk, offsets and errors are Kafka's; docs/broker.md lists what differs.
+Owner: LogManager creates, opens and closes it. Thread-safe: each log has one lock, held for microseconds. A PartitionLog is
+the shared state (log_state) plus the parts that work on it: `reader`, `truncation`, `trim` and `flusher` are public;
+append_as_leader and append_as_follower call log_append and log_follow. log_loader opens and recovers a log. The format on
+disk, offsets and errors are Kafka's; docs/broker.md lists the differences.
 """
 
 from __future__ import annotations
@@ -12,29 +13,76 @@ from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import StorageError
-from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.config import LONG_MAX, LogConfig
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import Flusher, FlushPool
 from streamactors.broker.log.leader_epochs import LeaderEpochs
-from streamactors.broker.log.log_core import COMPACTED
+from streamactors.broker.log.log_append import AppendResult, LeaderAppend
 from streamactors.broker.log.log_flush import LogFlush
+from streamactors.broker.log.log_folder import LogFolder
+from streamactors.broker.log.log_follow import FollowerAppend
 from streamactors.broker.log.log_loader import Checkpoints, LoadedLog, load_log
-from streamactors.broker.log.log_read import LogRead
+from streamactors.broker.log.log_read import LogReader, LogSlice
+from streamactors.broker.log.log_state import LogState
+from streamactors.broker.log.log_trim import LogTrim
+from streamactors.broker.log.log_truncation import LogTruncation
 from streamactors.broker.log.partition_metadata import FILE_NAME as METADATA
 from streamactors.broker.log.partition_metadata import decode_metadata, encode_metadata
 from streamactors.broker.log.producer_snapshot import snapshot_offsets
 from streamactors.broker.log.producer_state import ProducerEntry, ProducerState
+from streamactors.broker.log.required_flushes import RequiredFlushes
 from streamactors.broker.log.segment import Segment
+from streamactors.broker.records.validation import AppendOrigin
 
 NOTHING_KNOWN: Final = Checkpoints()
 
 
-class PartitionLog(LogRead, LogFlush):
+class PartitionLog(LogState):
     """An append-only sequence of records with offsets, in segments on disk."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_flush",
+        "_follower",
+        "_found_in_order",
+        "_leader",
+        "_required",
+        "closed_in_order",
+        "directory",
+        "disk",
+        "flusher",
+        "reader",
+        "topic_id",
+        "trim",
+        "truncation",
+    )
 
-    flusher: Flusher
+    def __init__(
+        self,
+        folder: LogFolder,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID | None,
+        config: LogConfig,
+        pool: FlushPool,
+        loaded: LoadedLog,
+        high_watermark: int,
+    ) -> None:
+        super().__init__(topic, partition, folder, config, loaded, high_watermark)
+        self.topic_id = topic_id
+        self.disk = folder.disk
+        self.directory = folder.path
+        self.closed_in_order = False
+        """`close` brought everything to the disk."""
+        self._found_in_order: tuple[int, ...] = ()
+        self._required = RequiredFlushes(self.end_offset)
+        self._leader = LeaderAppend(self, self._required)
+        self._follower = FollowerAppend(self)
+        self.reader = LogReader(self)
+        self.truncation = LogTruncation(self, self._required)
+        self.trim = LogTrim(self)
+        self._flush = LogFlush(self, self._required, self.truncation, pool.clock_ms)
+        self.flusher = Flusher(self, self._flush, pool)
+        self.request_flush = self.flusher.request_soon
 
     @classmethod
     def create(
@@ -50,20 +98,20 @@ class PartitionLog(LogRead, LogFlush):
         now_ms: int,
         like: PartitionLog | None = None,
     ) -> PartitionLog:
-        """Make the folder of an empty log. Raises OSError.
+        """Create an empty log and its folder. Raises OSError.
 
-        `like` is one of the same topic that was made just now: what would be the same in both is then one file with two
-        names, since making files is what takes the time. They are only ever replaced, never written in place."""
+        `like` is another new log of the same topic. Small files with the same content are then hard links to its files,
+        because creating files dominates the cost. These files are only ever replaced, never written in place."""
         disk.make_directory(directory)
         segment = Segment.create(disk, directory, 0, config, now_ms)
         loaded = LoadedLog([segment], ProducerState(now_ms=now_ms), LeaderEpochs(), 0, 0, 0, recovered=False)
-        made = cls._made(disk, directory, topic, partition, topic_id, config, pool, loaded, 0)
+        made = cls(LogFolder(disk, directory), topic, partition, topic_id, config, pool, loaded, 0)
         if topic_id is not None:
             if like is None or not disk.link(like.directory / METADATA, directory / METADATA):
                 disk.write(directory / METADATA, encode_metadata(topic_id))
-            made._unsynced.add(directory / METADATA)
+            made.folder.unsynced.add(directory / METADATA)
         made.configured = True
-        made._mark_compacted()
+        made.mark_compacted()
         return made
 
     @classmethod
@@ -79,110 +127,192 @@ class PartitionLog(LogRead, LogFlush):
         pool: FlushPool,
         now_ms: int,
     ) -> PartitionLog:
-        """Open a folder that is there, recovering what a crash has left. Raises OSError."""
+        """Open the log in an existing folder and recover it after a crash. Raises OSError."""
         loaded = load_log(disk, directory, f"{topic}-{partition}", config, checkpoints, now_ms)
         try:
             topic_id = decode_metadata(disk.read(directory / METADATA))
         except FileNotFoundError:
             topic_id = None
-        opened = cls._made(
-            disk, directory, topic, partition, topic_id, config, pool, loaded, checkpoints.high_watermark
-        )
-        try:
-            opened.cut_to = int(disk.read(directory / COMPACTED))
-        except (FileNotFoundError, ValueError):
-            pass  # not compacted, or not cut back since
+        folder = LogFolder(disk, directory)
+        opened = cls(folder, topic, partition, topic_id, config, pool, loaded, checkpoints.high_watermark)
+        opened.truncated_to = folder.read_truncation()
         if not loaded.recovered:
             opened._found_in_order = opened._shape()
         if loaded.recovered and opened.unflushed:
-            opened.flush()  # what a crash of the process left in the page cache is not on the disk yet
+            opened.flush()  # After a crash of the process the last records may be only in the page cache.
         return opened
 
-    @classmethod
-    def _made(
-        cls,
-        disk: Disk,
-        directory: Path,
-        topic: str,
-        partition: int,
-        topic_id: uuid.UUID | None,
-        config: LogConfig,
-        pool: FlushPool,
-        loaded: LoadedLog,
-        high_watermark: int,
-    ) -> PartitionLog:
-        made = cls(
-            disk=disk,
-            directory=directory,
-            topic=topic,
-            partition=partition,
-            topic_id=topic_id,
-            config=config,
-            segments=loaded.segments,
-            producers=loaded.producers,
-            epochs=loaded.epochs,
-            log_start_offset=loaded.log_start_offset,
-            end_offset=loaded.end_offset,
-            recovery_point=loaded.recovery_point,
-            high_watermark=high_watermark,
-        )
-        made.flusher = Flusher(made, pool)
-        return made
+    # ---- state ----
 
-    def _rolled(self) -> None:
-        self.flusher.request_soon()
+    @property
+    def segments(self) -> list[Segment]:
+        """All segments in order. Do not change the list."""
+        return self.segment_list.all
 
-    def _shape(self) -> tuple[int, ...]:
-        """What is different if anything was changed."""
-        return self.end_offset, self.generation, *self._bases, len(self._condemned), len(self._unsynced)
+    @property
+    def active(self) -> Segment:
+        """The segment that appends go to."""
+        return self.segment_list.active
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments."""
+        with self.lock:
+            return sum(segment.size for segment in self.segment_list.all)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The latest leader epoch of this log, -1 without one."""
+        return self.epochs.latest
+
+    @property
+    def hw_limit(self) -> int:
+        """Upper bound of the high watermark, other replicas aside: the first record whose required flush is pending, else
+        the log end."""
+        return self._required.limit(self.end_offset)
+
+    @property
+    def unflushed(self) -> int:
+        """Number of offsets that no flush has covered yet."""
+        return self.end_offset - self.recovery_point
+
+    def next_base_offset(self, segment: Segment) -> int:
+        """Return the base offset of the segment after this one, or the log end. The caller holds the lock."""
+        return self.segment_list.end_of(self.segment_list.all.index(segment), self.end_offset)
+
+    # ---- writing ----
+
+    def append_as_leader(
+        self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> AppendResult:
+        """See `LeaderAppend.append`."""
+        return self._leader.append(records, leader_epoch, now_ms, origin)
+
+    def append_as_follower(self, records: memoryview, now_ms: int) -> AppendResult:
+        """See `FollowerAppend.append`."""
+        return self._follower.append(records, now_ms)
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """Raise the high watermark to the offset, at most to the log end. Return whether it moved."""
+        with self.lock:
+            offset = min(offset, self.end_offset)
+            if offset <= self.high_watermark:
+                return False
+            self.raise_high_watermark(offset)
+            return True
+
+    def assign_leader_epoch(self, epoch: int, like: PartitionLog | None = None) -> None:
+        """Record that the epoch begins at the log end, as a new leader does. Raises StorageError.
+
+        `like` is another new log with the same epochs: see `create`."""
+        with self.lock:
+            self.assign_epoch(epoch, self.end_offset, None if like is None else like.folder)
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment, unless the active one is empty. Raises StorageError."""
+        """Begin a new segment, unless the active segment is empty. Raises StorageError."""
         with self.lock:
-            self._check_online()
-            self._roll(now_ms)
+            self.check_online()
+            self.begin_segment(now_ms, self.end_offset)
 
-    def producers(self, now_ms: int) -> list[ProducerEntry]:
-        """Return the producers that the log remembers, for DescribeProducers; not to be changed."""
+    def flush(self) -> None:
+        """Flush everything appended so far, on the caller's thread. Raises StorageError."""
+        self._flush.flush()
+
+    def update_config(self, config: LogConfig) -> None:
+        """Use other settings from the next call on. Raises StorageError."""
+        with self.lock:
+            self.config = config
+            self.configured = True
+            self.mark_compacted()
+
+    # ---- reading ----
+
+    def read(self, offset: int, max_bytes: int, up_to: int, min_one: bool = True) -> LogSlice:
+        """See `LogReader.read`."""
+        return self.reader.read(offset, max_bytes, up_to, min_one)
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """Return (epoch, end offset) of the greatest epoch of this log that is at most `epoch`; (-1, -1) if there is none."""
+        with self.lock:
+            return self.epochs.end_offset(epoch, self.end_offset)
+
+    def producers(self) -> list[ProducerEntry]:
+        """Return the producers of the log, for DescribeProducers. Do not change them."""
         with self.lock:
             return list(self.producer_state.entries.values())
 
     def ongoing_transaction(self, producer_id: int) -> int | None:
-        """Return the first offset of the producer's open transaction here, None without one."""
+        """Return the first offset of the producer's open transaction, None without one."""
         with self.lock:
             entry = self.producer_state.entries.get(producer_id)
             return entry.transaction_first_offset if entry is not None and entry.transaction_first_offset >= 0 else None
 
+    # ---- background work ----
+
+    def forget_truncation(self) -> None:
+        """Delete the saved truncation offset: the cleaner's checkpoint already takes it into account. Raises OSError."""
+        with self.lock:
+            if self.truncated_to == LONG_MAX:
+                self.folder.forget_truncation()
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that have been silent for `expiration_ms`. Return their number."""
+        with self.lock:
+            return self.producer_state.expire(now_ms, expiration_ms)
+
+    # ---- files ----
+
+    def remove_condemned(self, now_ms: int | None = None) -> int:
+        """Remove the files of condemned segments whose delay is over, or of all without a time. Return the number of segments."""
+        with self.lock:
+            due = self.segment_list.take_condemned(now_ms)
+        for segment in due:
+            for path in segment.paths():
+                self.disk.remove(path)
+        return len(due)
+
+    def close_idle(self) -> int:
+        """Close idle descriptors and drop the indexes of closed segments. The next use opens or loads them again.
+
+        Returns the number of descriptors that stay open."""
+        with self.lock:
+            return self.segment_list.close_idle()
+
+    def abandon(self) -> None:
+        """Close the files without writing anything."""
+        with self.lock:
+            self.shut("is closed")
+            self.segment_list.close()
+
     def delete(self, renamed: Path) -> None:
-        """Rename the folder, out of the way of a new log of the name, and stop. Slices that are held can still be sent.
+        """Close the log and rename its folder, so that a new log can have the name. Held slices can still be sent.
 
         The caller removes the folder later. Raises OSError."""
         with self.lock:
-            self.closed = self.deleted = True
-            self.offline = self.offline or StorageError(f"{self.name}: the log was deleted")
-            for segment in self.segments:
-                segment.log.close()
+            self.deleted = True
+            self.shut("was deleted")
+            self.segment_list.close()
             self.disk.rename(self.directory, renamed)
 
     def close(self) -> None:
-        """Put everything on the disk, indexes and producer snapshot included, and close the files. Raises StorageError.
+        """Flush everything, write indexes and producer snapshot, and close the files. Raises StorageError.
 
-        After that appends are refused; slices that are held can still be sent."""
+        Later appends are refused. Held slices can still be sent."""
         with self.lock:
             if self.closed:
                 return
-            self.closed = True
             failure = self.offline
-            self.offline = self.offline or StorageError(f"{self.name}: the log is closed")
+            self.shut("is closed")
         try:
-            # an empty log, or one that was not touched, has nothing to lose
-            if failure is None and self.end_offset > 0 and self._shape() != self._found_in_order:
+            # A log that never had a record, or that was not changed since it was opened, has nothing to write.
+            has_files = self.end_offset > 0 or self.generation > 0
+            if failure is None and has_files and self._shape() != self._found_in_order:
                 with self.lock:
                     self.active.close_for_append()
-                    for segment in self.segments:
+                    for segment in self.segment_list.all:
                         segment.save_indexes()
                     if snapshot_offsets(self.disk, self.directory)[-1:] != [self.end_offset]:
-                        self._write_snapshot()
+                        self.folder.save_producers(self.producer_state, self.end_offset)
                 self.flush()
                 self.disk.sync_directory(self.directory)
             self.closed_in_order = failure is None
@@ -193,3 +323,11 @@ class PartitionLog(LogRead, LogFlush):
         finally:
             self.remove_condemned()
             self.abandon()
+
+    def _shape(self) -> tuple[int, ...]:
+        """Return values of which at least one differs after any change of the log."""
+        files = self.segment_list
+        return self.end_offset, self.generation, *files.bases, files.condemned, len(self.folder.unsynced)
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.name}, offsets {self.log_start_offset}-{self.end_offset}, {len(self.segments)} segments)"

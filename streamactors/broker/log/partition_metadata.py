@@ -1,4 +1,4 @@
-"""partition.metadata: the id of the topic that a folder belongs to, so that a topic of the same name is not mistaken for it.
+"""partition.metadata: the topic id of a folder. It tells a topic from a later one of the same name.
 
 Owner: PartitionLog writes it when it is created. Two lines: "version: 0", "topic_id: <22 characters, base64url>".
 Source: KIP-516.
@@ -36,7 +36,7 @@ def encode_metadata(topic_id: uuid.UUID) -> bytes:
 
 
 def decode_metadata(data: bytes) -> uuid.UUID | None:
-    """Return the topic id; None if the content is not whole, as after a crash while it was written."""
+    """Return the topic id; None if the content is incomplete, for example after a crash during the write."""
     fields = dict(line.split(": ", 1) for line in data.decode("utf-8", "replace").splitlines() if ": " in line)
     try:
         return decode_uuid(fields["topic_id"]) if fields.get("version") == "0" else None

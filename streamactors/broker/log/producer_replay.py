@@ -1,6 +1,6 @@
-"""Producer state from what is on the disk: the latest snapshot, then the batches after it.
+"""Rebuilds producer state from the disk: the latest snapshot, then the batches after it.
 
-Owner: recovery and truncation, under the log's lock. Only headers are read, but for control batches.
+Owner: recovery and truncation, under the log's lock. Only batch headers are read, except for control batches.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.producer_snapshot import load_snapshot
 from streamactors.broker.log.producer_state import BatchMetadata, ProducerState
 from streamactors.broker.log.scan import read_batch, walk_headers
@@ -19,9 +19,9 @@ from streamactors.broker.records.control import read_marker
 
 
 def note_batch(producers: ProducerState, batch: RecordBatch, now_ms: int) -> AbortedTransaction | None:
-    """Take a stored batch into the state, without checks; a control batch must be in memory whole.
+    """Add a stored batch to the state without checks. A control batch must be complete in memory.
 
-    Returns the transaction that it aborted, if any."""
+    Returns the transaction that the batch aborted, if any."""
     producers.end_offset = batch.next_offset
     if batch.producer_id < 0:
         return None
@@ -46,13 +46,29 @@ def note_batch(producers: ProducerState, batch: RecordBatch, now_ms: int) -> Abo
 
 
 def replay_segment(producers: ProducerState, segment: Segment, end_offset: int, now_ms: int) -> None:
-    """Take in the segment's batches from where the state ends, up to the offset."""
+    """Add the segment's batches from the end of the state up to the offset."""
     position = segment.position_of(producers.end_offset)[0]
     for at, header in walk_headers(segment.log, position, segment.size):
         if header.base_offset >= end_offset:
             return
         batch = read_batch(segment.log, at, header.size) if header.is_control else header
         note_batch(producers, batch, now_ms)
+
+
+def find_aborted(disk: Disk, directory: Path, segments: Sequence[Segment], index: int) -> list[AbortedTransaction]:
+    """Return the transactions whose abort marker is in the segment, found by reading its batches. Raises OSError.
+
+    Their first offsets may lie in earlier segments, so the producer state at the segment's base is loaded first."""
+    segment, start = segments[index], segments[0].base_offset
+    base = segment.base_offset
+    producers = load_producers(disk, directory, segments[:index], start, base, -1, base)
+    found = []
+    for at, header in walk_headers(segment.log, 0, segment.size):
+        batch = read_batch(segment.log, at, header.size) if header.is_control else header
+        aborted = note_batch(producers, batch, -1)
+        if aborted is not None:
+            found.append(aborted)
+    return found
 
 
 def load_producers(

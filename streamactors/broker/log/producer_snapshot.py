@@ -1,12 +1,12 @@
-"""Producer snapshots: the files <offset>.snapshot, what a log knew of its producers when it ended at that offset.
+"""Producer snapshots: each file <offset>.snapshot holds the producer state of the log at that offset.
 
 Owner: PartitionLog. Layout (big-endian): version i16 1, CRC32C u32 of all that follows, count i32, then per producer: id
 i64, epoch i16, last sequence i32, last offset i64, offset delta i32, timestamp i64, coordinator epoch i32, first offset of
 the open transaction i64 (-1: none). Source: Kafka's ProducerSnapshot.
 
-Kafka writes the last batch of each producer only, and so cannot tell after a restart that a request before the last one is
-sent again: the client is told OUT_OF_ORDER_SEQUENCE_NUMBER. Here a producer's earlier batches stand before its last one, as
-entries of their own. Kafka reads such a file as well, for the last entry of a producer wins there.
+Kafka writes only the last batch of each producer. After a restart it cannot recognise the retry of an earlier batch, and the
+client gets OUT_OF_ORDER_SEQUENCE_NUMBER. Here the earlier batches of a producer precede its last one, as entries of their own.
+Kafka can read such a file, because there the last entry of a producer wins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.producer_state import BatchMetadata, ProducerEntry
 from streamactors.broker.log.segment_files import SNAPSHOT_SUFFIX, snapshot_path
 from streamactors.broker.records.header import MAX_SEQUENCE
@@ -30,7 +30,7 @@ _CRC_FROM: Final = 6
 
 
 def snapshot_offsets(disk: Disk, directory: Path) -> list[int]:
-    """Return the offsets of the snapshots that are there, in order."""
+    """Return the offsets of the existing snapshots, in order."""
     names = (name.removesuffix(SNAPSHOT_SUFFIX) for name in disk.names(directory) if name.endswith(SNAPSHOT_SUFFIX))
     return sorted(int(name) for name in names if len(name) == 20 and name.isascii() and name.isdigit())
 
@@ -44,7 +44,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def _pack(entry: ProducerEntry) -> Iterator[bytes]:
-    """Yield the producer's batches, the last one with all that is known of it."""
+    """Yield the entries of the producer's batches. Only the last entry has timestamp and transaction of the producer."""
     batches = entry.batches or (BatchMetadata(-1, -1, -1, -1, entry.last_timestamp),)
     for number, batch in enumerate(batches, 1):
         is_last = number == len(batches)
@@ -89,9 +89,9 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
 
 
 def load_snapshot(disk: Disk, directory: Path, *, at_least: int, at_most: int) -> tuple[int, list[ProducerEntry]]:
-    """Return (offset, entries) of the latest good snapshot between the two; (at_least, []) if there is none.
+    """Return (offset, entries) of the latest valid snapshot in the range; (at_least, []) without one.
 
-    Damaged ones on the way are removed.
+    Damaged snapshots are removed.
     """
     for offset in reversed(snapshot_offsets(disk, directory)):
         if not at_least <= offset <= at_most:

@@ -1,6 +1,6 @@
-"""What one partition knows about the producers that write to it: epochs, the last five batches, open transactions.
+"""The producer state of one partition: epochs, the last five batches of each producer, open transactions.
 
-Owner: PartitionLog, under its lock. Pure: no clock, no file. It is checked before a batch is written and updated after.
+Owner: PartitionLog, under its lock. Pure: no clock, no file. The log checks it before a write and updates it after.
 Rules: a batch equal to one of the last five is a duplicate; else it must follow the last one (sequence numbers wrap from
 2^31 - 1 to 0), a new epoch begins at 0, an older epoch is fenced, and an unknown producer may begin anywhere. Source:
 KIP-98 and Kafka's ProducerStateManager.
@@ -22,7 +22,7 @@ from streamactors.broker.log.transaction_index import AbortedTransaction
 from streamactors.broker.records.header import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE
 
 REMEMBERED_BATCHES: Final = 5
-"""As many as a client may have in flight while it is idempotent."""
+"""The maximum of in-flight requests of an idempotent client."""
 
 
 class BatchMetadata(NamedTuple):
@@ -36,7 +36,7 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer. `batches` is empty if nothing but markers are known of it."""
+    """One producer. `batches` is empty if only markers of it are known."""
 
     __slots__ = (
         "batches",
@@ -70,7 +70,7 @@ class ProducerEntry:
 
 
 class ProducerState:
-    """All producers of one partition. `end_offset` is the offset up to which batches have been taken in."""
+    """All producers of one partition, from the batches below `end_offset`."""
 
     __slots__ = ("_open", "_unreplicated", "end_offset", "entries")
 
@@ -93,7 +93,7 @@ class ProducerState:
     def check(
         self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int, transactional: bool
     ) -> BatchMetadata | None:
-        """Return the earlier batch if this one is its duplicate, None if it may be appended.
+        """Return the earlier batch that this one duplicates, None if this one may be appended.
 
         Raises InvalidProducerEpoch, OutOfOrderSequence or InvalidTransactionState.
         """
@@ -108,7 +108,7 @@ class ProducerState:
                     if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
                         return batch
                 raise OutOfOrderSequence(
-                    f"out of order sequence number for producer {producer_id}: {first_sequence} came, {expected} was expected"
+                    f"out of order sequence number for producer {producer_id}: got {first_sequence}, expected {expected}"
                 )
         elif epoch < entry.producer_epoch:
             raise InvalidProducerEpoch(
@@ -116,7 +116,7 @@ class ProducerState:
             )
         elif first_sequence != 0:
             raise OutOfOrderSequence(
-                f"invalid sequence number for new epoch {epoch} of producer {producer_id}: {first_sequence} came, 0 was expected"
+                f"invalid sequence number for new epoch {epoch} of producer {producer_id}: got {first_sequence}, expected 0"
             )
         if entry.transaction_first_offset >= 0 and not transactional:
             raise InvalidTransactionState(
@@ -125,7 +125,7 @@ class ProducerState:
         return None
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
-        """Raise InvalidProducerEpoch if a newer epoch has written."""
+        """Raise InvalidProducerEpoch if a newer epoch has already written."""
         entry = self.entries.get(producer_id)
         if entry is not None and epoch < entry.producer_epoch:
             raise InvalidProducerEpoch(
@@ -133,16 +133,16 @@ class ProducerState:
             )
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """Raise InvalidProducerEpoch or TransactionCoordinatorFenced for a marker that comes too late."""
+        """Raise InvalidProducerEpoch or TransactionCoordinatorFenced for a marker with an old epoch."""
         self.check_epoch(producer_id, epoch)
         entry = self.entries.get(producer_id)
         if entry is not None and coordinator_epoch < entry.coordinator_epoch:
             raise TransactionCoordinatorFenced(
-                f"a marker for producer {producer_id} of coordinator epoch {coordinator_epoch}; {entry.coordinator_epoch} is current"
+                f"marker for producer {producer_id} has coordinator epoch {coordinator_epoch}, the current one is {entry.coordinator_epoch}"
             )
 
     def append(self, producer_id: int, epoch: int, batch: BatchMetadata, transactional: bool, now_ms: int) -> None:
-        """Take in a batch that was appended."""
+        """Add an appended batch."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
@@ -166,7 +166,7 @@ class ProducerState:
         timestamp: int,
         now_ms: int,
     ) -> AbortedTransaction | None:
-        """Take in a marker that was appended at the offset; return the transaction if it had records and was aborted."""
+        """Add a marker that was appended at the offset. Return the transaction if the marker aborts one with records."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
@@ -187,7 +187,7 @@ class ProducerState:
         return AbortedTransaction(producer_id, first_offset, offset, stable)
 
     def first_unstable(self) -> int | None:
-        """Return the first offset that read_committed must not pass yet, None if there is none."""
+        """Return the first offset that read_committed must not pass, None without one."""
         opened = next(iter(self._open), None)
         if not self._unreplicated:
             return opened
@@ -195,14 +195,14 @@ class ProducerState:
         return first if opened is None or first < opened else opened
 
     def high_watermark_moved(self, high_watermark: int) -> None:
-        """Let go of transactions whose marker is replicated by now."""
+        """Remove the ended transactions whose marker is below the high watermark."""
         if self._unreplicated:
             self._unreplicated = {
                 first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
             }
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers without an open transaction that have not written for so long; return how many."""
+        """Remove producers without an open transaction that have been silent for `expiration_ms`. Return their number."""
         idle = [
             key
             for key, entry in self.entries.items()

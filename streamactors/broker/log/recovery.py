@@ -1,9 +1,9 @@
-"""Recovery of a segment: walk its batches, keep what is whole and right, and make again what is derived from them.
+"""Recovery of a segment: check its batches, keep the valid ones, and rebuild indexes and producer state.
 
-Owner: the loader, before anybody else has the log. A batch ends the log if it is cut off, if its CRC is wrong, or if the
-parts of its header that no CRC covers contradict what is known: its offset must follow the batch before (only compaction
-leaves gaps), and its leader epoch must be the one that the epochs on disk give for that offset (an epoch is on disk before
-its first batch). Source: Kafka's LogSegment.recover, which looks at size and CRC alone.
+Owner: the loader, before the log is shared. The log ends before a batch that is incomplete, that has a wrong CRC, or whose
+header fields outside the CRC are implausible: its offset must follow the previous batch (only compaction leaves gaps), and its
+leader epoch must match the epochs on disk (an epoch is on disk before its first batch). Source: Kafka's LogSegment.recover,
+which checks only size and CRC.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from streamactors.broker.errors import CorruptMessage
-from streamactors.broker.log.files import LogFile
+from streamactors.broker.log.disk import LogFile
 from streamactors.broker.log.leader_epochs import LeaderEpochs
 from streamactors.broker.log.producer_replay import note_batch
 from streamactors.broker.log.producer_state import ProducerState
@@ -25,7 +25,7 @@ from streamactors.broker.records.header import ATTRIBUTES_AT, MAGIC
 
 
 class Recovered(NamedTuple):
-    """How far a segment is good: the position and the offset after its last good batch, and what is wrong after it."""
+    """Position and offset after the last valid batch of a segment, and the damage after it."""
 
     position: int
     next_offset: int
@@ -33,7 +33,7 @@ class Recovered(NamedTuple):
 
 
 class BatchChecker:
-    """What a batch must be to follow the ones before it."""
+    """Checks that a batch can follow the previous batches."""
 
     def __init__(self, epochs: LeaderEpochs, *, learn_epochs: bool, gaps: bool) -> None:
         self.epochs = epochs
@@ -41,7 +41,7 @@ class BatchChecker:
         self.gaps = gaps
 
     def complaint(self, batch: RecordBatch, expected_offset: int, limit: int) -> str | None:
-        """Return what is wrong with a batch that should continue at `expected_offset` and end before `limit`."""
+        """Return the damage of a batch that should begin at `expected_offset` and end before `limit`, None if it is valid."""
         if batch.last_offset_delta < 0 or batch.count > batch.last_offset_delta + 1:
             return f"{batch.count} records in {batch.last_offset_delta + 1} offsets"
         if batch.base_offset < expected_offset or batch.next_offset > limit:
@@ -63,19 +63,19 @@ class BatchChecker:
 def recover_segment(
     segment: Segment, producers: ProducerState, checker: BatchChecker, limit: int | None, now_ms: int
 ) -> Recovered:
-    """Make the segment's indexes again and take its batches into the producer state, as far as they are good.
+    """Rebuild the segment's indexes and add its valid batches to the producer state.
 
-    `limit` is the offset at which the next segment begins. Nothing is cut off here."""
+    `limit` is the base offset of the next segment. The file is not truncated here."""
     limit = segment.base_offset + MAX_RELATIVE_OFFSET + 1 if limit is None else limit
     segment.reset_indexes()
     position, expected = 0, segment.base_offset
-    before_gap: tuple[int, int] | None = None  # where the batch before began, if there was a gap before it
+    before_gap: tuple[int, int] | None = None  # where the previous batch began, if a gap precedes it
     damage: str | None = None
     try:
         for at, batch in walk_batches(segment.log, 0, segment.size):
             damage = checker.complaint(batch, expected, limit)
             if damage and before_gap is not None and batch.base_offset < expected:
-                # the batch before claimed an offset too high for this one to follow: the damage is there
+                # The previous batch has an offset too high for this one to follow: that batch is damaged.
                 return Recovered(*before_gap, damage)
             if damage is None and not _has_right_crc(segment.log, at, batch):
                 damage = f"CRC of the batch at offset {batch.base_offset}"
@@ -91,12 +91,12 @@ def recover_segment(
     except CorruptMessage as error:
         damage = str(error)
     if damage is None and position < segment.size:
-        damage = "the last batch is cut off"
+        damage = "the last batch is incomplete"
     return Recovered(position, expected, damage)
 
 
 def _has_right_crc(file: LogFile, position: int, batch: RecordBatch) -> bool:
-    """Whether the CRC is right; a batch of which only the header was read is not taken into memory for it."""
+    """Whether the CRC is right. A batch that is not in memory is read in pieces."""
     if len(batch.buffer) - batch.position >= batch.size:
         return batch.magic == MAGIC and crc32c(batch.view()[ATTRIBUTES_AT:]) == batch.crc
     crc, at, end = 0, position + ATTRIBUTES_AT, position + batch.size

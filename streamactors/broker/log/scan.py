@@ -1,6 +1,6 @@
-"""Walk over the batches of a segment's file, in big reads, without reading the records where nobody asks for them.
+"""Walks over the batches of a segment's file with few reads; headers alone are read where records are not needed.
 
-Owner: the log, under its lock, or whoever holds the file.
+Owner: the log, under its lock, or the holder of the file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streamactors.broker.errors import CorruptMessage
-from streamactors.broker.log.files import LogFile
+from streamactors.broker.log.disk import LogFile
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.header import (
     HEADER_SIZE,
@@ -21,19 +21,19 @@ from streamactors.broker.records.header import (
 )
 
 LOOK_BYTES: Final = 4096 + HEADER_SIZE
-"""One read of a search: as far as the distance of two index entries, and one header more."""
+"""Size of one read of a search: the distance of two index entries plus one header."""
 
 WALK_BYTES: Final = 1 << 20
 
 BIG_BATCH: Final = 16 << 20
-"""A size to be suspicious of: it may come from a damaged header."""
+"""A batch above this size is not read at once: its size may come from a damaged header."""
 
 
 def find_batch(file: LogFile, offset: int, position: int, known: int, end: int) -> tuple[int, int, int]:
     """Return (position, size, base offset) of the first batch at or after `position` that ends at or after `offset`.
 
-    (end, 0, -1) if there is none. `known` is the last offset that an index says of the batch at `position`, -1 if none
-    does. Raises CorruptMessage at a size that no batch has, and if the first batch does not end with that offset.
+    (end, 0, -1) if there is none. `known` is the last offset of the batch at `position` according to an index, -1 without
+    one. Raises CorruptMessage for an impossible size, and if the first batch does not end with `known`.
     """
     chunk, chunk_at, chunk_end = b"", position, position
     while end - position >= HEADER_SIZE:
@@ -56,9 +56,9 @@ def find_batch(file: LogFile, offset: int, position: int, known: int, end: int) 
 
 
 def walk_headers(file: LogFile, position: int, end: int) -> Iterator[tuple[int, RecordBatch]]:
-    """Yield (position, header) of each batch; the header's records may not be in memory (see `read_batch`).
+    """Yield (position, header) of each batch. The records may not be in memory (see `read_batch`).
 
-    Raises CorruptMessage at a size that no batch has. Ends silently at a batch that does not end before `end`.
+    Raises CorruptMessage for an impossible size. Stops at an incomplete batch.
     """
     chunk, chunk_at, chunk_end = b"", position, position
     while end - position >= HEADER_SIZE:
@@ -77,7 +77,7 @@ def walk_headers(file: LogFile, position: int, end: int) -> Iterator[tuple[int, 
 
 
 def read_batch(file: LogFile, position: int, size: int) -> RecordBatch:
-    """Return the whole batch. Raises CorruptMessage if the file ends before it does."""
+    """Return the complete batch. Raises CorruptMessage if the file ends before the batch."""
     data = file.read_at(size, position)
     if len(data) < size:
         raise CorruptMessage(
@@ -87,9 +87,9 @@ def read_batch(file: LogFile, position: int, size: int) -> RecordBatch:
 
 
 def walk_batches(file: LogFile, position: int, end: int) -> Iterator[tuple[int, RecordBatch]]:
-    """Yield (position, batch) with the records in memory, but for a batch of more than 16 MiB, of which only the header is.
+    """Yield (position, batch) with the records in memory. Of a batch above 16 MiB only the header is in memory.
 
-    Raises CorruptMessage at a size that no batch has. Ends silently at a batch that does not end before `end`.
+    Raises CorruptMessage for an impossible size. Stops at an incomplete batch.
     """
     chunk, chunk_at = b"", position
     while end - position >= HEADER_SIZE:

@@ -1,25 +1,27 @@
-"""One segment: a file of batches, its three indexes, and what is known about it without reading it.
+"""One segment: a file of batches, its three indexes, and its cached offsets and timestamps.
 
-Owner: the log that it belongs to, under that log's lock; slices hold its file. Source: Kafka's log format.
+Owner: its log, under that log's lock; slices hold its file. Source: Kafka's log format.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.files import Disk, LogFile
+from streamactors.broker.log.disk import Disk, LogFile
 from streamactors.broker.log.scan import find_batch, walk_headers
 from streamactors.broker.log.segment_files import LOG_SUFFIX, MAX_RELATIVE_OFFSET, segment_path
 from streamactors.broker.log.segment_indexes import SegmentIndexes
 from streamactors.broker.log.time_index import TimestampOffset
+from streamactors.broker.log.transaction_index import AbortedTransaction
 from streamactors.broker.records.header import Buffer
 
 
 class Segment:
-    """A segment in memory. Indexes of a closed one are read when they are first needed, and can be let go again."""
+    """A segment in memory. The indexes of a closed segment are loaded on first use and can be unloaded."""
 
     __slots__ = (
         "_appendable",
@@ -62,34 +64,34 @@ class Segment:
         self._index_interval = config.index_interval_bytes
         self._bytes_since_index = 0
         self._appendable = is_new
-        # so that the segments of many partitions do not all end in the same second
+        # The jitter spreads the rolls of many partitions over time.
         self._jitter_ms = random.randrange(config.segment_jitter_ms + 1) if config.segment_jitter_ms > 0 else 0
 
     @classmethod
     def create(
         cls, disk: Disk, directory: Path, base_offset: int, config: LogConfig, now_ms: int, extra: str = ""
     ) -> Segment:
-        """Make the file and return the empty segment. Raises OSError."""
+        """Create the file and return the empty segment. Raises OSError."""
         log = disk.create(segment_path(directory, base_offset, LOG_SUFFIX, extra))
         return cls(disk, log, base_offset, config, now_ms, extra, is_new=True)
 
     @classmethod
     def existing(cls, disk: Disk, directory: Path, base_offset: int, config: LogConfig, extra: str = "") -> Segment:
-        """Return the segment whose files are there; nothing of them is read yet."""
+        """Return the segment of existing files, without reading them."""
         path = segment_path(directory, base_offset, LOG_SUFFIX, extra)
         segment = cls(disk, disk.file(path), base_offset, config, disk.modified_ms(path), extra, is_new=False)
         segment.size = disk.size(path)
         return segment
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Write whole batches at the end. Raises OSError; the segment is then as it was, but for bytes after its size."""
+        """Write complete batches at the end. After OSError only bytes beyond `size` may have changed."""
         position = self.size
         self.log.write_at(batch, position)
         self.note(position, size, last_offset, max_timestamp)
         self.size = position + size
 
     def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Take a batch into the indexes: one entry before the batch that crosses the interval."""
+        """Add a batch to the indexes, with an entry if index.interval.bytes have passed since the last entry."""
         if max_timestamp > self.greatest.timestamp:
             self.greatest = TimestampOffset(max_timestamp, last_offset)
         if position == 0:
@@ -101,7 +103,7 @@ class Segment:
         self._bytes_since_index += size
 
     def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
-        """Whether a batch of that size belongs into a new segment: size, age by the first batch, or a full index."""
+        """Whether the batch must go into a new segment, because of size, age or a full index."""
         if not self._appendable:
             self.reopen_for_append()
         filled = self.size
@@ -117,7 +119,7 @@ class Segment:
         return (
             age_ms > config.roll_ms - self._jitter_ms
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
-            # it matters when the batch would need an entry: once in 4 KB
+            # A full index matters only if this batch needs an entry.
             or (self._bytes_since_index > self._index_interval and (self.offsets.is_full or self.times.is_full))
         )
 
@@ -130,7 +132,7 @@ class Segment:
             return find_batch(self.log, offset, *self.offsets.lookup(offset), self.size)
         except CorruptMessage:
             if not self._indexes.from_file:
-                raise  # it is not the index that is wrong
+                raise  # The index did not come from a file, so the log file is damaged.
             self.rebuild_indexes()
             return find_batch(self.log, offset, *self.offsets.lookup(offset), self.size)
 
@@ -141,7 +143,7 @@ class Segment:
         position, last_offset = self.offsets.last_within(limit)
         if not position:
             return position, last_offset
-        self.position_of(last_offset)  # which makes the index again if that is not so
+        self.position_of(last_offset)  # Check the entry; this rebuilds a wrong index.
         return self.offsets.last_within(limit)
 
     def close_for_append(self) -> None:
@@ -152,12 +154,13 @@ class Segment:
             self._appendable = False
 
     def save_indexes(self) -> None:
-        """Write the index files if memory knows more than they do."""
+        """Write the index files if they are out of date."""
         self._indexes.save()
 
     def reopen_for_append(self) -> None:
-        """Take up appending again: from here on memory knows more than the index files, which the next close writes."""
-        self.load_indexes()
+        """Allow appends again. The index files are out of date until the next close writes them."""
+        self.load_offsets()
+        self.load_times()
         self._bytes_since_index = self.size - self.offsets.last_position
         self._indexes.saved = False
         self._appendable = True
@@ -167,7 +170,7 @@ class Segment:
             )
 
     def next_offset(self) -> int | None:
-        """Return the offset after the last batch; None if the file does not end with a whole one: it is damaged."""
+        """Return the offset after the last batch, None if the end of the file is damaged."""
         position, offset = 0, self.base_offset
         try:
             self.load_offsets()
@@ -180,31 +183,30 @@ class Segment:
             return None
         return offset if position == self.size else None
 
-    def load_indexes(self) -> None:
-        """Have all indexes in memory."""
-        self.load_offsets()
-        self.load_times()
-        self.load_aborted()
-
     def load_offsets(self) -> None:
-        """Have the offset index in memory; a missing or damaged one is made again from the batches' headers."""
+        """Load the offset index. A missing or damaged index is rebuilt from the batch headers."""
         if not self._indexes.load_offsets(self.size):
             self.rebuild_indexes()
 
     def load_times(self) -> None:
-        """Have the time index in memory, and with it the greatest timestamp of a closed segment."""
+        """Load the time index, and with it the greatest timestamp of a closed segment."""
         if self._indexes.load_times(self.size):
             self.greatest = max(self.greatest, self.times.last)
         else:
             self.rebuild_indexes()
 
-    def load_aborted(self) -> None:
-        """Have the transaction index in memory."""
-        self._indexes.load_aborted()
+    def load_aborted(self) -> bool:
+        """Load the transaction index. Return False if its file is damaged. Raises OSError.
+
+        Batch headers are not enough to rebuild it: see `SegmentList.transactions_of`."""
+        return self._indexes.load_aborted()
+
+    def replace_aborted(self, entries: Iterable[AbortedTransaction]) -> None:
+        """Replace the transaction index and its file. Raises OSError."""
+        self._indexes.replace_aborted(entries)
 
     def rebuild_indexes(self) -> None:
-        """Make offset and time index again from the batches' headers."""
-        self.load_aborted()
+        """Rebuild offset and time index from the batch headers."""
         self._forget_batches()
         for position, header in walk_headers(self.log, 0, self.size):
             self.note(position, header.size, header.last_offset, header.max_timestamp)
@@ -213,7 +215,7 @@ class Segment:
             self._indexes.save()
 
     def reset_indexes(self) -> None:
-        """Forget all entries and what was known from the batches, to take them in again."""
+        """Clear all indexes and cached values, before the batches are added again."""
         self._forget_batches()
         self._indexes.forget_all()
         self._appendable = True
@@ -225,12 +227,15 @@ class Segment:
         self._bytes_since_index = 0
 
     def unload_indexes(self) -> None:
-        """Let the entries of a closed segment go; they are read again when needed."""
+        """Drop the index entries of a closed segment. The next use loads them again."""
         self._indexes.unload()
 
     def truncate(self, position: int, offset: int) -> None:
-        """Cut the file at the position, where the batch of the offset begins. Raises OSError."""
-        self.load_indexes()
+        """Truncate the file to the position where the batch of the offset begins. Raises OSError.
+
+        The transaction index must be loaded."""
+        self.load_offsets()
+        self.load_times()
         self.log.truncate(position)
         self.size = position
         self.offsets.truncate(position)
@@ -246,16 +251,16 @@ class Segment:
         self.reopen_for_append()
 
     def sync(self) -> None:
-        """Return when the batches, and the indexes of a closed segment, are on the disk. Raises OSError."""
+        """Sync the batches, and the index files of a closed segment. Raises OSError."""
         self.log.sync()
         self._indexes.sync()
 
     def paths(self) -> tuple[Path, ...]:
-        """The files that a segment can have."""
+        """Paths of the files that a segment can have."""
         return self.log.path, *self._indexes.paths()
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Rename the files: the one of the batches last, so that a half-renamed segment is recognised by it."""
+        """Rename the files. The .log file is last: its name tells whether the rename is complete."""
         for owner in (self.offsets, self.times, self.aborted, self.log):
             path = owner.path
             renamed = path.with_name(path.name.removesuffix(old) + new)
@@ -264,7 +269,7 @@ class Segment:
             owner.path = renamed
 
     def earliest_timestamp(self) -> int:
-        """Greatest timestamp of the first batch in epoch milliseconds; without any, when the segment was begun."""
+        """Greatest timestamp of the first batch, or without one the creation time, in epoch milliseconds."""
         if self.first_timestamp < 0 and self.size:
             self.first_timestamp = next(
                 (header.max_timestamp for _, header in walk_headers(self.log, 0, self.size)), -1
@@ -272,7 +277,7 @@ class Segment:
         return self.first_timestamp if self.first_timestamp >= 0 else self.created_ms
 
     def largest_timestamp(self) -> int:
-        """Greatest record timestamp in epoch milliseconds; of a segment without any, when its file was last written."""
+        """Greatest record timestamp, or without one the modification time of the file, in epoch milliseconds."""
         self.load_times()
         if self.greatest.timestamp >= 0:
             return self.greatest.timestamp

@@ -1,4 +1,4 @@
-"""Names of the files in a partition's folder: the base offset in 20 digits, and what it is.
+"""Names of the files in a partition's folder: the base offset in 20 digits plus a suffix.
 
 Source: Kafka's log format."""
 

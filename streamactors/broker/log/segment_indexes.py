@@ -1,13 +1,14 @@
-"""The three indexes of one segment, in memory while they are needed and in their files otherwise.
+"""The three indexes of one segment, loaded on demand from their files.
 
 Owner: Segment, under its log's lock. Source: Kafka's log format."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.offset_index import OffsetIndex
 from streamactors.broker.log.segment_files import (
     INDEX_SUFFIX,
@@ -17,12 +18,12 @@ from streamactors.broker.log.segment_files import (
     segment_path,
 )
 from streamactors.broker.log.time_index import TimeIndex
-from streamactors.broker.log.transaction_index import TransactionIndex
+from streamactors.broker.log.transaction_index import AbortedTransaction, TransactionIndex
 
 
 class SegmentIndexes:
-    """Offset, time and transaction index. `saved`: the files know all that memory does. `from_file`: the offsets are what
-    a file said; it has no checksum, so that a batch must be looked at before it is believed to be where the index says."""
+    """Offset, time and transaction index. `saved`: the files are up to date. `from_file`: the offset index was loaded from its
+    file, which has no checksum, so a lookup must check the batch at the position."""
 
     __slots__ = (
         "_aborted_loaded",
@@ -51,7 +52,7 @@ class SegmentIndexes:
         self._offsets_loaded = self._times_loaded = self._aborted_loaded = not on_disk
 
     def load_offsets(self, segment_size: int) -> bool:
-        """Have the offset index in memory; False if the file is missing or damaged, so that it must be made again."""
+        """Load the offset index. Return False if the file is missing or damaged and the index must be rebuilt."""
         if self._offsets_loaded:
             return True
         self._offsets_loaded = True
@@ -59,28 +60,37 @@ class SegmentIndexes:
         return segment_size == 0 or self.from_file
 
     def load_times(self, segment_size: int) -> bool:
-        """Have the time index in memory; False if it must be made again."""
+        """Load the time index. Return False if it must be rebuilt."""
         if self._times_loaded:
             return True
         self._times_loaded = True
         return segment_size == 0 or self.times.load(self._disk, self._base_offset + MAX_RELATIVE_OFFSET + 1)
 
-    def load_aborted(self) -> None:
-        """Have the transaction index in memory. What was aborted cannot be seen in headers: only recovery makes it again."""
+    def load_aborted(self) -> bool:
+        """Load the transaction index. Return False if the file is damaged. Raises OSError."""
         if not self._aborted_loaded:
-            self._aborted_loaded = True
-            self.aborted.load(self._disk, self._base_offset)
+            self._aborted_loaded = self.aborted.load(self._disk, self._base_offset)
+        return self._aborted_loaded
+
+    def replace_aborted(self, entries: Iterable[AbortedTransaction]) -> None:
+        """Replace a damaged transaction index and its file. Raises OSError."""
+        self.aborted.clear()
+        for entry in entries:
+            self.aborted.append(entry)
+        self._aborted_loaded = True
+        self.aborted.save(self._disk)
 
     def save(self) -> None:
-        """Write the files if memory knows more than they do. Raises OSError."""
+        """Write the files if they are out of date. Raises OSError."""
         if not self.saved:
             self.offsets.save(self._disk)
             self.times.save(self._disk)
-            self.aborted.save(self._disk)
+            if self._aborted_loaded:  # An index that is not loaded is up to date in its file.
+                self.aborted.save(self._disk)
             self.saved = True
 
     def unload(self) -> None:
-        """Let the entries go, if the files have them."""
+        """Drop the entries if the files are up to date."""
         if self.saved:
             self.offsets.clear()
             self.times.clear()
@@ -88,20 +98,20 @@ class SegmentIndexes:
             self._offsets_loaded = self._times_loaded = self._aborted_loaded = False
 
     def forget_batches(self) -> None:
-        """Empty offset and time index, to take the batches in again."""
+        """Clear offset and time index, before the batches are added again."""
         self.offsets.clear()
         self.times.clear()
         self._offsets_loaded = self._times_loaded = True
         self.saved = self.from_file = False
 
     def forget_all(self) -> None:
-        """Empty all three."""
+        """Clear all three indexes."""
         self.forget_batches()
         self.aborted.clear()
         self._aborted_loaded = True
 
     def sync(self) -> None:
-        """Return when the files are on the disk, if they are what memory knows. Raises OSError."""
+        """Sync the files if they are up to date. Raises OSError."""
         if self.saved:
             for path in self.paths():
                 self._disk.sync_file(path)

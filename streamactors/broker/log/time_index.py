@@ -13,13 +13,13 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 
 ENTRY: Final = struct.Struct(">qI")
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp in epoch milliseconds and an offset that belongs to it; (-1, -1) is none."""
+    """A timestamp in epoch milliseconds and its offset; (-1, -1) means none."""
 
     timestamp: int
     offset: int
@@ -83,7 +83,7 @@ class TimeIndex:
         disk.write(self.path, b"".join(map(ENTRY.pack, self._timestamps, self._offsets)))
 
     def load(self, disk: Disk, end_offset: int) -> bool:
-        """Read the file; False, and no entries, if it is missing or is no index of a segment that ends there."""
+        """Read the file; return False, with no entries, if it is missing or does not fit a segment that ends there."""
         self.clear()
         try:
             data = disk.read(self.path)
@@ -93,7 +93,7 @@ class TimeIndex:
             return False
         for timestamp, offset in ENTRY.iter_unpack(data):
             if timestamp == offset == 0 and self._timestamps:
-                break  # a file that was never trimmed ends in zeros
+                break  # A file that was not trimmed ends in zeros.
             if timestamp <= self.last.timestamp or offset + self._base_offset >= end_offset:
                 self.clear()
                 return False

@@ -1,4 +1,4 @@
-"""Transaction index of one segment: the transactions that were aborted, by the segment that has their marker.
+"""Transaction index of one segment: the aborted transactions whose marker is in the segment.
 
 Owner: LogSegment (one writer). Layout: 34-byte big-endian entries (i16 version 0, i64 producer id, i64 first offset, i64
 last offset = the marker's, i64 last stable offset when it was written). A segment without aborted transactions has no
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 
 ENTRY: Final = struct.Struct(">hqqqq")
 VERSION: Final = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction of this partition: offsets of its first record and of its marker."""
+    """An aborted transaction of this partition, with the offsets of its first record and of its marker."""
 
     producer_id: int
     first_offset: int
@@ -46,7 +46,7 @@ class TransactionIndex:
         self._entries.append(entry)
 
     def collect(self, start: int, end: int, into: list[AbortedTransaction]) -> bool:
-        """Add the aborted transactions that touch offsets start (inclusive) to end (exclusive); True if no later one can."""
+        """Add the aborted transactions that touch offsets in [start, end). Return True if no later one can."""
         for entry in self._entries:
             if entry.last_offset >= start and entry.first_offset < end:
                 into.append(entry)
@@ -70,7 +70,7 @@ class TransactionIndex:
             disk.remove(self.path)
 
     def load(self, disk: Disk, base_offset: int) -> bool:
-        """Read the file, if there is one; False, and no entries, if it is damaged."""
+        """Read the file, if there is one. Return False, with no entries, if it is damaged. Raises OSError."""
         self.clear()
         try:
             data = disk.read(self.path)
@@ -78,10 +78,12 @@ class TransactionIndex:
             return True
         if len(data) % ENTRY.size:
             return False
+        least = base_offset
         for version, *fields in ENTRY.iter_unpack(data):
             entry = AbortedTransaction(*fields)
-            if version != VERSION or entry.last_offset < base_offset or entry.first_offset > entry.last_offset:
+            if version != VERSION or entry.last_offset < least or entry.first_offset > entry.last_offset:
                 self.clear()
                 return False
+            least = entry.last_offset + 1
             self._entries.append(entry)
         return True

@@ -1,6 +1,6 @@
-"""The work that logs need from time to time: checkpoints, retention, flush.ms, forgetting producers, removing files.
+"""Periodic work on the logs: checkpoints, retention, flush.ms, expiry of producers, removal of files.
 
-Owner: LogManager. Called on a thread that may wait for the disk. Intervals: Kafka's broker settings.
+Owner: LogManager, which calls it on a thread that may wait for the disk. Intervals: Kafka's broker settings.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from collections.abc import Callable
 from typing import Final
 
 from streamactors.broker.errors import StorageError
+from streamactors.broker.log import logger
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from streamactors.broker.log.config import LONG_MAX, ManagerConfig
 from streamactors.broker.log.data_folder import DataFolder
-from streamactors.broker.log.log_core import logger
 from streamactors.broker.log.partition_log import PartitionLog
 
 REMOVE_EVERY_MS: Final = 10_000
 LOOK_EVERY_MS: Final = 60_000
+SHORTEST_INTERVAL_MS: Final = 100
+SHORTEST_FLUSH_INTERVAL_MS: Final = 10
 
 
 class Upkeep:
@@ -45,13 +47,16 @@ class Upkeep:
         self._dirty_since: dict[PartitionLog, int] = {}
 
     def tick(self, now_ms: int) -> int:
-        """Do what is due; return the milliseconds until something is due again. Errors of the disk are logged."""
+        """Do the due work. Return the milliseconds until the next work is due. Disk errors are logged."""
         wait_ms = self._flush_old(now_ms)
         for index, (work, interval_ms) in enumerate(self._works):
+            if interval_ms < 0:
+                continue  # never
+            interval_ms = max(interval_ms, SHORTEST_INTERVAL_MS)
             due_ms = self._due_ms[index]
             if due_ms is None:
                 due_ms = now_ms + interval_ms
-            elif due_ms <= now_ms or due_ms - now_ms > interval_ms:  # the latter: the wall clock went back
+            elif due_ms <= now_ms or due_ms - now_ms > interval_ms:  # The second case: the wall clock went back.
                 due_ms = now_ms + interval_ms
                 try:
                     work(now_ms)
@@ -76,7 +81,7 @@ class Upkeep:
         self._data.write_checkpoint(RECOVERY_POINTS, offsets)
 
     def _checkpoint_log_starts(self, now_ms: int) -> None:
-        # only those that lie inside their first segment: the others are seen from the files
+        # Only log starts inside the first segment: file names tell the others.
         offsets = {
             (log.topic, log.partition): log.log_start_offset
             for log in self._logs()
@@ -87,10 +92,10 @@ class Upkeep:
     def _retain(self, now_ms: int) -> None:
         for log in self._logs():
             try:
-                log.apply_retention(now_ms)
+                log.trim.apply_retention(now_ms)
             except StorageError:
                 pass  # logged when the partition went offline
-            log.let_go()
+            log.close_idle()
 
     def _expire_producers(self, now_ms: int) -> None:
         for log in self._logs():
@@ -102,20 +107,20 @@ class Upkeep:
         self._remove_folders(now_ms)
 
     def _flush_old(self, now_ms: int) -> int:
-        """Flush the logs that flush.ms asks for; return when to look again."""
+        """Flush the logs whose oldest unflushed record is due by flush.ms. Return the milliseconds until the next look."""
         wait_ms = LOOK_EVERY_MS
         dirty_since: dict[PartitionLog, int] = {}
         for log in self._logs():
             flush_ms = log.config.flush_ms
-            if flush_ms == LONG_MAX:
-                continue
-            half_ms = max(flush_ms // 2, 1)  # looked at twice in the time that a record may wait
-            wait_ms = min(wait_ms, half_ms)
+            if flush_ms == LONG_MAX or flush_ms < 0:
+                continue  # Never. A negative value comes from log.flush.scheduler.interval.ms.
+            half_ms = flush_ms // 2  # Two looks happen within the time that a record may wait.
+            wait_ms = min(wait_ms, max(half_ms, SHORTEST_FLUSH_INTERVAL_MS))
             if log.unflushed:
                 since_ms = self._dirty_since.get(log, now_ms)
                 if now_ms - since_ms >= half_ms:
                     log.flusher.request_soon()
                 else:
-                    dirty_since[log] = min(since_ms, now_ms)  # less than it was if the wall clock went back
+                    dirty_since[log] = min(since_ms, now_ms)  # The wall clock may have gone back.
         self._dirty_since = dirty_since
         return wait_ms

@@ -1,4 +1,4 @@
-"""The broker's network: listeners, connections, frames and what leaves again.
+"""The broker's network: listeners, connections, frames and output.
 
-Everything here belongs to the data plane's thread. It knows the size of a frame and the order of answers; what a frame
-means is none of its business."""
+The data plane's thread owns everything here. The network knows the size of a frame and the order of answers. It does not
+interpret requests."""

@@ -1,4 +1,4 @@
-"""The acceptor: opens the listeners and hands new connections on.
+"""The acceptor: opens the listeners and passes new connections to the processor.
 
 Owner: the data plane. `localhost` means both loopback addresses on one port."""
 
@@ -15,6 +15,7 @@ from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.listener import Listener, address
+from streamactors.broker.security.protection import OPEN, Protection
 
 _log = logging.getLogger("streamactors.broker.network")
 
@@ -35,12 +36,12 @@ class Acceptor:
         self._adopt = adopt
         self._sockets: list[tuple[socket.socket, Listener]] = []
 
-    def bind(self, spec: ListenerSpec) -> Listener:
+    def bind(self, spec: ListenerSpec, protection: Protection = OPEN) -> Listener:
         """Bind and listen, without accepting yet. Raises BrokerStartError naming the address."""
         addresses = _addresses(spec)
         sockets = _bind_all(addresses, spec, self._limits)
         port: int = sockets[0].getsockname()[1]
-        listener = Listener(spec.name, spec.host, port, spec.advertised_host, spec.advertised_port or port)
+        listener = Listener(spec.name, spec.host, port, spec.advertised_host, spec.advertised_port or port, protection)
         if spec.advertised_port == spec.port == 0:
             listener.advertised_port = port
         self._sockets += [(sock, listener) for sock in sockets]
@@ -57,7 +58,7 @@ class Acceptor:
             try:
                 self._dispatcher.unregister(sock)
             except KeyError:
-                pass  # bound, but never started
+                pass  # It was bound, but never started.
             sock.close()
         self._sockets.clear()
 
@@ -73,7 +74,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno not in _OUT_OF_FILES:
                     raise
-                # The connection stays in the backlog and would wake us for ever: look away for a moment.
+                # The connection stays in the backlog and would wake the loop again and again: pause accepting.
                 _log.warning("cannot accept on %s: %s; raise the limit of open files (ulimit -n)", listener, error)
                 self._dispatcher.unregister(sock)
                 self._dispatcher.call_later(_RETRY_MS, lambda: self._watch_again(sock, listener))
@@ -97,7 +98,7 @@ def _addresses(spec: ListenerSpec) -> list[tuple[socket.AddressFamily, str]]:
         infos = socket.getaddrinfo(spec.host, spec.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise BrokerStartError(
-            f"listener {spec.name}: no address for host {spec.host!r} ({error}); name one of this machine's"
+            f"listener {spec.name}: no address for host {spec.host!r} ({error}); name an address of this machine"
         ) from None
     return [(infos[0][0], str(infos[0][4][0]))]
 
@@ -114,7 +115,7 @@ def _has_ipv6_loopback() -> bool:
 def _bind_all(
     addresses: list[tuple[socket.AddressFamily, str]], spec: ListenerSpec, limits: Limits
 ) -> list[socket.socket]:
-    """Bind every address to one port; a free one of the first may be taken on the second, so try a few."""
+    """Bind every address to the same port. A free port of one address may be in use on the other: try several."""
     for _ in range(_TRIES_FOR_ONE_PORT):
         sockets: list[socket.socket] = []
         try:
@@ -152,7 +153,7 @@ def _prepare(sock: socket.socket, host: str, limits: Limits) -> None:
 def _why_not(spec: ListenerSpec, error: OSError) -> str:
     where = f"{spec.name}://{address(spec.host, spec.port)}"
     if error.errno == errno.EADDRINUSE:
-        return f"{where}: port {spec.port} is in use; stop who uses it or choose another with --listen"
+        return f"{where}: port {spec.port} is in use; stop the other process or choose another port with --listen"
     if error.errno == errno.EACCES:
         return f"{where}: no permission to listen on port {spec.port}; choose one above 1023"
     return f"{where}: cannot listen ({error.strerror}); choose another address with --listen"

@@ -1,8 +1,7 @@
-"""Receive buffers: taken while a large request is on its way, given back when it is done, counted all the time.
+"""Receive buffers for large requests, with a budget.
 
-Owner: one processor. A buffer's pages cost the kernel more than filling them does, so buffers are kept for the next
-request. The budget bounds what half-received requests of all connections may hold: past it a connection waits until
-others are done."""
+Owner: one processor. New memory pages cost more than filling them, so buffers are kept for later requests. The budget limits
+the partly received requests of all connections. Beyond the budget, a connection waits until other requests are complete."""
 
 from __future__ import annotations
 
@@ -22,15 +21,15 @@ class BufferPool:
 
     @property
     def overdrawn(self) -> bool:
-        """Whether more is in use than there should be."""
+        """Whether the buffers in use exceed the budget."""
         return self.in_use > self.budget
 
     def admits(self, size: int) -> bool:
-        """Whether a buffer of this size may be taken. One may always be, however large, or it would wait for ever."""
+        """Whether a buffer of this size may be taken. A single buffer of any size always may."""
         return self.in_use + size <= self.budget or self.in_use == 0
 
     def take(self, size: int) -> bytearray:
-        """Return a buffer of at least `size` bytes; what it holds is arbitrary."""
+        """Return a buffer of at least `size` bytes. Its content is arbitrary."""
         kept = self._kept
         for index in range(len(kept) - 1, -1, -1):
             if size <= len(kept[index]) <= 2 * size:
@@ -42,7 +41,7 @@ class BufferPool:
         return buffer
 
     def give_back(self, buffer: bytearray) -> None:
-        """Return a buffer to which no view is left that anybody reads."""
+        """Take back a buffer. No reader may still use a view of it."""
         self.in_use -= len(buffer)
         if len(self._kept) < _KEPT_BUFFERS and len(buffer) <= _LARGEST_KEPT:
             self._kept.append(buffer)

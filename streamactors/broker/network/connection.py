@@ -1,4 +1,4 @@
-"""A connection: its socket, the requests it has in service in their order, and why it is not read from.
+"""A connection: its socket, its requests in service in their order, and its mute reasons.
 
 Owner: a processor, on the data plane's thread."""
 
@@ -7,41 +7,63 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol
+from functools import partial
+from typing import Final, Protocol
 
 from streamactors.broker.network.frame_reader import FrameReader
 from streamactors.broker.network.listener import Listener, address
-from streamactors.broker.network.output import Output
-from streamactors.broker.security import ANONYMOUS
-
-if TYPE_CHECKING:
-    from streamactors.broker.network.processor import Processor
-    from streamactors.broker.request import Request
+from streamactors.broker.network.output import Output, Part
+from streamactors.broker.security.login import Login
+from streamactors.broker.security.rights import ANONYMOUS
 
 _log = logging.getLogger("streamactors.broker.network")
 
 
 class Mute:
-    """Why nothing is read from a connection, as bits. It is read again when no reason is left. (An IntFlag would cost
-    half a microsecond per look, and every answer looks.)"""
+    """Reasons not to read from a connection, as bits. Reading continues when no bit is set. They are plain integers, because
+    every answer tests them and an IntFlag costs half a microsecond per test."""
 
     NONE: Final = 0
-    IN_FLIGHT: Final = 1  # as many requests in service as one connection may have
+    IN_FLIGHT: Final = 1  # the connection has the maximum of requests in service
     OUTPUT: Final = 2  # the client does not read its answers
-    MEMORY: Final = 4  # no buffer for the request it is sending
-    QUEUE_FULL: Final = 8  # too many bytes of requests in service, over all connections
-    THROTTLED: Final = 16  # a quota; the place for it (KIP-219)
-    HANDLER: Final = 32  # a handler must not see the next request before it is done with this one
-    CLOSING: Final = 64  # nothing is read any more; it is closed when what was asked is answered
+    MEMORY: Final = 4  # no buffer is free for the incoming request
+    QUEUE_FULL: Final = 8  # requests in service of all connections exceed the byte limit
+    THROTTLED: Final = 16  # a quota (KIP-219); not used yet
+    HANDLER: Final = 32  # a handler must finish this request before the next one
+    CLOSING: Final = 64  # close after the answers to the requests in service
 
 
 _CLOSED_BY_PEER: Final = (7, 8)  # TCP_CLOSE, TCP_CLOSE_WAIT
 
 
+class InService(Protocol):
+    """A request that has been read and whose answer is not sent yet. `parts` is the answer, None before it exists."""
+
+    size: int
+    answered: bool
+    parts: list[Part] | None
+
+
 class Unfinished(Protocol):
-    """Something that a request waits for, and that can be brought to its end at any time."""
+    """An operation that a request waits for. It can be completed early at any time."""
 
     def force_complete(self) -> bool: ...
+
+
+class Owner(Protocol):
+    """The part of the processor that a connection uses."""
+
+    in_flight_bytes: int
+    max_in_flight: int
+    max_in_flight_bytes: int
+
+    def limit_reached(self, connection: Connection) -> None: ...
+
+    def has_output(self, connection: Connection) -> None: ...
+
+    def resume(self, connection: Connection) -> None: ...
+
+    def forget(self, connection: Connection) -> None: ...
 
 
 class Connection:
@@ -55,12 +77,14 @@ class Connection:
         "in_flight",
         "last_active_ms",
         "listener",
+        "login",
         "muted",
         "output",
         "port",
         "principal",
         "processor",
         "reader",
+        "receive_into",
         "registered",
         "socket",
         "unfinished",
@@ -71,7 +95,7 @@ class Connection:
         sock: socket.socket,
         connection_id: int,
         listener: Listener,
-        processor: Processor,
+        processor: Owner,
         reader: FrameReader,
         now_ms: float,
     ) -> None:
@@ -81,18 +105,29 @@ class Connection:
         self.listener = listener
         self.host: str = peer[0]
         self.port: int = peer[1]
-        self.principal: Final = ANONYMOUS
+        self.principal = ANONYMOUS
+        self.login: Login | None = listener.protection.login()
+        """Which requests the connection may send now; None on a listener without logins."""
         self.client_software = ""
         self.processor = processor
         self.reader = reader
         self.output = Output(sock)
-        self.in_flight: deque[Request] = deque()
+        self.receive_into = sock.recv_into
+        if listener.protection.tls is not None:
+            from streamactors.broker.network.tls_connection import (
+                decrypt_into,  # a broker without TLS does not load OpenSSL
+            )
+            from streamactors.broker.network.tls_output import TlsOutput
+
+            self.output = TlsOutput(sock)
+            self.receive_into = partial(decrypt_into, sock)
+        self.in_flight: deque[InService] = deque()
         self.muted: int = Mute.NONE
         self.registered = (True, False)  # for reading, for writing
         self.closed = False
         self.last_active_ms = now_ms
         self.unfinished: set[Unfinished] = set()
-        """What requests wait for that nobody waits for any more once the connection ends."""
+        """Waiting operations of this connection's requests; they are completed when the connection ends."""
 
     @property
     def peer(self) -> str:
@@ -101,21 +136,29 @@ class Connection:
 
     @property
     def left_by_peer(self) -> bool:
-        """Whether the client has closed its end, as can be seen without reading (on Linux)."""
+        """Whether the client has closed its end. Needs no read, but Linux."""
         if not hasattr(socket, "TCP_INFO"):
             return False
         return self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _CLOSED_BY_PEER
 
-    def begin(self, request: Request) -> None:
-        """Give a request its place in the order of answers."""
+    @property
+    def decrypted(self) -> bool:
+        """Whether OpenSSL holds bytes that it has taken from the socket: no event will tell of them."""
+        if self.listener.protection.tls is None:
+            return False
+        pending: int = self.socket.pending()  # type: ignore[attr-defined]  # an SSLSocket
+        return pending > 0
+
+    def begin(self, request: InService) -> None:
+        """Add a request at the end of the order of answers."""
         in_flight, processor = self.in_flight, self.processor
         in_flight.append(request)
         processor.in_flight_bytes += request.size
         if len(in_flight) >= processor.max_in_flight or processor.in_flight_bytes > processor.max_in_flight_bytes:
             processor.limit_reached(self)
 
-    def answered(self, request: Request) -> None:
-        """A request has its answer. It leaves as soon as all before it have left."""
+    def answered(self, request: InService) -> None:
+        """Send the answer of a request once all requests before it are answered."""
         if self.closed:
             _release(request)
             return
@@ -137,15 +180,14 @@ class Connection:
         self.muted |= reason
 
     def unmute(self, reason: int) -> None:
-        """This reason is gone; read on if it was the last."""
+        """Remove a mute reason. Continue to read if no reason is left."""
         if self.muted & reason:
             self.muted &= ~reason
             if not self.muted and not self.closed:
                 self.processor.resume(self)
 
     def close_after_answers(self, reason: str) -> None:
-        """Read no more, and close the connection when the requests before have their answers, which must not wait for
-        anything long. As `close` else."""
+        """Stop reading, complete waiting operations at once, and close the connection after its answers."""
         if self.closed or self.muted & Mute.CLOSING:
             return
         if reason:
@@ -157,7 +199,7 @@ class Connection:
         self.processor.has_output(self)
 
     def close(self, reason: str) -> None:
-        """Close the connection; its requests go on, their answers are dropped. One log line if there is a reason."""
+        """Close the connection and drop the answers to its requests. Log one line if there is a reason."""
         if self.closed:
             return
         self.closed = True
@@ -178,7 +220,7 @@ class Connection:
         return self.peer
 
 
-def _release(request: Request) -> None:
+def _release(request: InService) -> None:
     for part in request.parts or ():
         if not isinstance(part, bytes | bytearray | memoryview):
             part.release()

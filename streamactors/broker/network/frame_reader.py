@@ -1,9 +1,9 @@
-"""Frames out of a byte stream: a size of four bytes, then so many bytes.
+"""Reads frames from a byte stream: a size of four bytes, then that number of bytes.
 
-Owner: one connection. Small requests are parsed where the socket left them, in a buffer that all connections share.
-Only a request that is not complete yet gets a buffer of its own. It grows with what has arrived, not with what the size
-claims, except on a connection that has sent as large a request before; so a claim costs its sender the bytes. Frames
-are views: they are valid until the next `park` or `receive`."""
+Owner: one connection. Small requests are parsed in place, in a receive buffer that all connections share. Only an incomplete
+request gets its own buffer. The buffer grows with the received bytes, not with the claimed size, unless the connection has
+already sent a request of that size. So a client cannot reserve memory with a false size. Frames are views, valid until the
+next `park` or `receive`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SIZE_BYTES: Final = 4
 _FIRST_BUFFER: Final = 16 << 10
 _GROWTH: Final = 4
 
-_SMALL: Final = 64 << 10  # requests up to here come by way of the shared buffer
+_SMALL: Final = 64 << 10  # requests up to this size use the shared buffer
 _read_size: Final = _SIZE.unpack_from
 
 ReceiveInto = Callable[[memoryview], int]
 
 
 class BadFrame(StreamActorsError):
-    """A size that cannot be one. `head` is the first bytes in its place."""
+    """An invalid frame size. `head` is the first bytes of the frame."""
 
     def __init__(self, size: int, head: bytes) -> None:
         super().__init__(f"a request of {size} bytes")
@@ -35,24 +35,24 @@ class BadFrame(StreamActorsError):
 
 
 class OutOfBuffers(StreamActorsError):
-    """The budget for half-received requests is used up; try again when others are done."""
+    """The budget for partly received requests is used up. Try again when other requests are complete."""
 
 
 class FrameReader:
     """Collects the bytes of one connection into frames."""
 
-    __slots__ = ("_buffer", "_end", "_largest", "_max_bytes", "_next_size", "_pool", "_scratch", "_start", "_view")
+    __slots__ = ("_buffer", "_end", "_largest", "_next_size", "_pool", "_scratch", "_start", "_view", "max_bytes")
 
     def __init__(self, scratch: memoryview, pool: BufferPool, max_bytes: int) -> None:
         self._scratch = scratch
         self._pool = pool
-        self._max_bytes = max_bytes
-        self._buffer: bytearray | None = None  # a buffer of our own; else the scratch buffer is used
+        self.max_bytes = max_bytes
+        self._buffer: bytearray | None = None  # None: the shared scratch buffer is used
         self._view = scratch
         self._start = 0
         self._end = 0
         self._largest = 0  # the largest request so far
-        self._next_size = 0  # what the next one probably takes, if it is large
+        self._next_size = 0  # expected size of the next request if it is large, else 0
 
     @property
     def pending(self) -> int:
@@ -64,7 +64,7 @@ class FrameReader:
 
         Raises what `receive_into` raises, and OutOfBuffers before anything is received."""
         if self._buffer is None and self._start == self._end and not self._next_size:
-            self._start = 0  # the common case: a small request, all of it, into the shared buffer
+            self._start = 0  # The common case: a complete small request in the shared buffer.
             self._end = received = receive_into(self._scratch)
             return received
         limit = self._make_room()
@@ -93,14 +93,14 @@ class FrameReader:
 
     @property
     def holds_buffer(self) -> bool:
-        """Whether half a request has a buffer of its own."""
+        """Whether a partly received request has its own buffer."""
         return self._buffer is not None
 
     def park(self) -> bool:
-        """Leave the shared buffer to others: keep what is not taken yet, in a buffer of our own if need be.
+        """Free the shared buffer for other connections: move unread bytes to an own buffer.
 
-        Returns whether buffers were taken or given back. The pool may be overdrawn then, for what has been received
-        must not be lost; its owner makes room."""
+        Returns whether buffers were taken or given back. The pool may then exceed its budget, because received bytes must
+        not be lost. Its owner frees memory."""
         pending = self._end - self._start
         if pending == 0:
             if self._buffer is None:
@@ -111,18 +111,18 @@ class FrameReader:
         return True
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop all received bytes and the buffer."""
         self._start = self._end
         self._drop_buffer()
 
     def _claimed_size(self) -> int:
         size: int = _SIZE.unpack_from(self._view, self._start)[0]
-        if not 0 <= size <= self._max_bytes:
+        if not 0 <= size <= self.max_bytes:
             raise BadFrame(size, bytes(self._view[self._start : min(self._start + 16, self._end)]))
         return size
 
     def _make_room(self) -> int:
-        """Make sure that something can be received; return where receiving has to end."""
+        """Make room to receive. Return the end position for the next receive."""
         pending = self._end - self._start
         if pending == 0:
             if self._next_size == 0:
@@ -131,7 +131,7 @@ class FrameReader:
             if self._buffer is None or len(self._buffer) < self._next_size:
                 self._drop_buffer()
                 if not self._pool.admits(self._next_size):
-                    return len(self._view)  # the scratch buffer will do
+                    return len(self._view)  # use the scratch buffer instead
                 self._use(self._pool.take(self._next_size))
             self._start = self._end = 0
             return self._next_size

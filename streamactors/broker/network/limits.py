@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,18 +14,19 @@ _RECEIVE_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What connections may cost. Sizes in bytes, times in milliseconds."""
+    """Limits of connections. Sizes in bytes, times in milliseconds."""
 
     max_request_bytes: int = 104_857_600
     max_in_flight: int = 64
-    """Requests of one connection in service; one restores Kafka's own way, one after the other."""
+    """Requests of one connection in service. 1 means one after the other, as in Apache Kafka."""
     max_in_flight_bytes: int = _IN_FLIGHT_BYTES
-    """Requests in service over all connections; above it nobody's next request is read."""
+    """Requests in service over all connections; above it no further request is read."""
     max_receive_bytes: int = _RECEIVE_BYTES
-    """Buffers of half-received requests over all connections; above it those that want more have to wait."""
+    """Buffers of partly received requests over all connections; above it a connection waits for a buffer."""
     stalled_frame_ms: float = 60_000
-    """A request half received that gets nothing for so long ends its connection."""
+    """A connection whose partly received request gets no byte for this time is closed."""
     max_idle_ms: float = 600_000
+    """A connection without a request for this time is closed; infinite means never."""
     max_connections: int = 2**31 - 1
     max_connections_per_ip: int = 2**31 - 1
     send_buffer_bytes: int = -1
@@ -33,7 +35,7 @@ class Limits:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Limits:
-        """Read them from the broker's configuration."""
+        """Return the limits of a broker configuration."""
         queued = config.queued_max_request_bytes
         largest = config.socket_request_max_bytes
         return cls(
@@ -41,7 +43,7 @@ class Limits:
             max_in_flight=config.max_in_flight_requests if config.pipelining else 1,
             max_in_flight_bytes=queued if queued > 0 else _IN_FLIGHT_BYTES,
             max_receive_bytes=max(_RECEIVE_BYTES, 2 * largest),
-            max_idle_ms=config.connections_max_idle_ms,
+            max_idle_ms=math.inf if config.connections_max_idle_ms < 0 else config.connections_max_idle_ms,
             max_connections=config.max_connections,
             max_connections_per_ip=config.max_connections_per_ip,
             send_buffer_bytes=config.socket_send_buffer_bytes,

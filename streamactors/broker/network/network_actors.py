@@ -1,8 +1,7 @@
-"""The actors of the network: who accepts, and who owns the connections.
+"""The actors of the network: one accepts connections, one owns them.
 
-Owner: the server makes them, on the data plane's dispatcher. Their life, new connections and orders come as messages; a
-request on its way through the broker is a plain call (an actor's message for each would cost as much again as the
-request)."""
+Owner: the server creates them on the data plane's dispatcher. Start, stop and new connections are messages. A request is a
+plain call through the broker, because a message per request would double its cost."""
 
 from __future__ import annotations
 
@@ -20,15 +19,15 @@ from streamactors.broker.network.processor import Processor
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Begin to work; `done` gets None, or the error that prevents it."""
+class StartServing:
+    """Start. `done` gets None, or the error of the start."""
 
     done: Future[None]
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """Close what there is and work no more."""
+class StopServing:
+    """Close everything and stop."""
 
     done: Future[None]
 
@@ -48,10 +47,10 @@ class _NetworkActor(ActorTypeDispatcher):  # type: ignore[misc]
         super().__init__()
         self.part = part
 
-    def receiveMsg_Start(self, message: Start, _sender: ActorAddress | None) -> None:
+    def receiveMsg_StartServing(self, message: StartServing, _sender: ActorAddress | None) -> None:
         _carry_out(self.part.start, message.done)
 
-    def receiveMsg_Stop(self, message: Stop, _sender: ActorAddress | None) -> None:
+    def receiveMsg_StopServing(self, message: StopServing, _sender: ActorAddress | None) -> None:
         _carry_out(self.part.stop, message.done)
 
 
@@ -71,7 +70,7 @@ class ProcessorActor(_NetworkActor):
 
 
 def spawn(actor: _NetworkActor, dispatcher: Dispatcher, name: str) -> Cell:
-    """Run the actor on a dispatcher; return the mailbox that its messages go to."""
+    """Run the actor on a dispatcher. Return its mailbox."""
 
     def receive(message: Any) -> None:
         actor.receiveMessage(message, None)
@@ -82,7 +81,7 @@ def spawn(actor: _NetworkActor, dispatcher: Dispatcher, name: str) -> Cell:
 def _carry_out(fn: Any, done: Future[None]) -> None:
     try:
         fn()
-    except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+    except BaseException as error:  # noqa: BLE001 - the waiting caller raises it again
         done.set_exception(error)
     else:
         done.set_result(None)

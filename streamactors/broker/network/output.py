@@ -1,7 +1,6 @@
-"""What leaves by a socket: bytes gathered into one call, regions of files by sendfile.
+"""Output of a socket: bytes gathered into one call, file regions by sendfile.
 
-Owner: one connection. A region is released when its last byte has been handed to the kernel, or when the connection
-closes."""
+Owner: one connection. A region is released after its last byte has gone to the kernel, or when the connection closes."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from streamactors.errors import StreamActorsError
 
 
 class FileRegion(Protocol):
-    """Bytes of a file that stay where they are until `release`."""
+    """A range of a file, held open until `release`."""
 
     @property
     def fd(self) -> int: ...
@@ -37,11 +36,11 @@ _NO_SIGNAL: Final = getattr(socket, "MSG_NOSIGNAL", 0)
 
 
 class RegionTooShort(StreamActorsError):
-    """A file ended before the region that was promised from it."""
+    """A file ends before the end of its region."""
 
 
 class Output:
-    """The parts that wait to be sent over one socket."""
+    """The parts that wait to be sent on one socket."""
 
     __slots__ = ("_parts", "_regions", "_sent_of_region", "_socket", "size")
 
@@ -51,13 +50,13 @@ class Output:
         self._regions = 0
         self._sent_of_region = 0
         self.size = 0
-        """Bytes that wait."""
+        """Waiting bytes."""
 
     def __bool__(self) -> bool:
         return bool(self._parts)
 
     def extend(self, parts: Iterable[Part]) -> None:
-        """Add parts behind those that wait."""
+        """Add parts at the end."""
         for part in parts:
             self._parts.append(part)
             if isinstance(part, _IN_MEMORY):
@@ -67,9 +66,9 @@ class Output:
                 self._regions += 1
 
     def flush(self) -> bool:
-        """Send until nothing is left (True), or the socket or this connection's turn is full (False).
+        """Send until nothing is left (True), or until the socket is full or the turn of this connection ends (False).
 
-        Raises OSError if the connection is gone, RegionTooShort if a response cannot be completed."""
+        Raises OSError if the connection is lost, RegionTooShort if a response cannot be completed."""
         parts = self._parts
         if not self._regions and self.size <= _AT_ONCE:
             return self._send_together()
@@ -84,11 +83,11 @@ class Output:
             except (BlockingIOError, InterruptedError):
                 return False
             if not whole:
-                return False  # the socket is full; to ask once more only to hear so costs as much as to send
+                return False  # The socket is full: a further call would cost as much as a send and fail.
         return not parts
 
     def _send_together(self) -> bool:
-        """Small answers: to copy them into one piece is cheaper than to tell the kernel of each."""
+        """Send small answers as one copy, which is cheaper than a list of buffers."""
         parts = self._parts
         if not parts:
             return True
@@ -113,13 +112,13 @@ class Output:
         self.size = self._regions = 0
 
     def _send_bytes(self) -> bool:
-        """Send the bytes up to the next region; return whether all of them went."""
+        """Send the bytes up to the next region. Return whether the kernel took all of them."""
         parts = self._parts
         gathered: list[bytes | bytearray | memoryview] = []
         flags = _NO_SIGNAL
         for part in parts:
             if not isinstance(part, _IN_MEMORY):
-                flags |= _MORE  # its records follow: one segment for both
+                flags |= _MORE  # File bytes follow: one TCP segment for both.
                 break
             gathered.append(part)
             if len(gathered) == _GATHERED:
@@ -139,7 +138,7 @@ class Output:
         return True
 
     def _send_region(self, region: FileRegion) -> bool:
-        """Send of the region what one turn may; return whether all of that went."""
+        """Send at most one turn's share of the region. Return whether the kernel took all of it."""
         done = self._sent_of_region
         wanted = region.length - done
         sent, tried = 0, min(wanted, _PER_TURN)

@@ -1,4 +1,4 @@
-"""The Kafka protocol: primitives, headers and messages. Nothing here knows a socket, a log or a thread.
+"""The Kafka protocol: primitives, headers and messages, without sockets, logs and threads.
 
-kio is named in this package only. Produce and Fetch are written by hand over memory views; all other messages go
-through `messages`."""
+Only this package imports kio. Produce, Fetch and Metadata responses have codecs written by hand; all other messages use
+`messages`."""

@@ -1,7 +1,7 @@
 """Names of the API keys, and the first version of each with flexible encoding (KIP-482).
 
-A request's header cannot be read without knowing whether its version is flexible, and loading a message's schema to
-find out would cost a frame of random bytes a module import: hence this table. A test compares it with the schemas."""
+Reading a request's header requires to know whether its version is flexible. This table saves the import of the message's schema,
+which a frame of random bytes could cause. A test compares the table with the schemas."""
 
 from __future__ import annotations
 
@@ -117,5 +117,5 @@ def api_name(key: int) -> str:
 
 
 def is_flexible(key: int, version: int) -> bool:
-    """Whether this version of a request has compact types and tagged fields. Unknown keys are taken as not flexible."""
+    """Whether this version of a request has compact types and tagged fields; False for unknown keys."""
     return version >= FIRST_FLEXIBLE.get(key, NEVER)

@@ -1,11 +1,11 @@
-"""Decoding of messages into plain objects.
+"""Decodes messages into plain objects.
 
-Each struct of a schema becomes a small class with the schema's own names and a list of steps, one per field or run of
-fixed-size fields. A field that the message's version does not have yet (or no longer has) reads as Kafka's default, so
-a handler is written once, against the newest version.
+Each struct of a schema becomes a small class with the schema's names and a list of steps, one per field or run of fixed-size
+fields. A field that the message's version does not have reads as Kafka's default, so a handler is written once, for the newest
+version.
 
-kio's own reader is not used for what a socket sent: it allocates from the lengths it reads, and a frame of a dozen
-bytes that claims two billion elements aborts the process."""
+kio's own reader is not used for data from a socket: it allocates memory for the lengths it reads, so a frame of a dozen bytes that
+claims two billion elements aborts the process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable
 from functools import cache
 from struct import Struct, error
-from typing import Any, Final
+from typing import Any
 
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.primitives import (
@@ -26,6 +26,7 @@ from streamactors.broker.protocol.primitives import (
     tagged_field_count,
 )
 from streamactors.broker.protocol.schema import (
+    NUMBERS,
     Direction,
     FieldSchema,
     StructSchema,
@@ -36,20 +37,9 @@ from streamactors.broker.protocol.schema import (
 Decoder = Callable[[memoryview, int], Any]
 Reader = Callable[["Cursor"], Any]
 
-_FIXED: Final = {
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint16": "H",
-    "uint32": "I",
-    "float64": "d",
-    "bool": "?",
-}
-
 
 class Cursor:
-    """Where a decoder stands, and how many more elements of arrays and tagged fields this message may have."""
+    """The position of a decoder, and the number of elements and tagged fields that this message may still have."""
 
     __slots__ = ("elements_left", "position", "view")
 
@@ -59,7 +49,7 @@ class Cursor:
         self.elements_left = MAX_ELEMENTS
 
     def take(self, count: int) -> None:
-        """Note so many elements more. Raises MalformedMessage if they are too many."""
+        """Count more elements. Raises MalformedMessage if the message has too many."""
         self.elements_left -= count
         if self.elements_left < 0:
             raise MalformedMessage(f"more than {MAX_ELEMENTS} elements in one message")
@@ -118,7 +108,7 @@ def _runs(fields: list[FieldSchema]) -> list[list[FieldSchema]]:
     runs: list[list[FieldSchema]] = []
     joinable = False
     for known in fields:
-        fixed = known.type in _FIXED and not known.is_array
+        fixed = known.type in NUMBERS and not known.is_array
         if fixed and joinable:
             runs[-1].append(known)
         else:
@@ -129,8 +119,8 @@ def _runs(fields: list[FieldSchema]) -> list[list[FieldSchema]]:
 
 def _step(run: list[FieldSchema], compact: bool, key: int, direction: Direction) -> Callable[[Any, Cursor], None]:
     first = run[0]
-    if first.type in _FIXED and not first.is_array:
-        packed = Struct(">" + "".join(_FIXED[str(known.type)] for known in run))
+    if first.type in NUMBERS and not first.is_array:
+        packed = Struct(">" + "".join(NUMBERS[str(known.type)] for known in run))
         names = [known.name for known in run]
         unpack, size = packed.unpack_from, packed.size
 
@@ -218,8 +208,8 @@ def _array_reader(read: Reader, known: FieldSchema, compact: bool) -> Reader:
 
 
 def _primitive_reader(kind: str, optional: bool, compact: bool) -> Reader:
-    if kind in _FIXED:
-        packed = Struct(">" + _FIXED[kind])
+    if kind in NUMBERS:
+        packed = Struct(">" + NUMBERS[kind])
 
         def read_number(cursor: Cursor) -> Any:
             (value,) = packed.unpack_from(cursor.view, cursor.position)
@@ -257,7 +247,7 @@ def _read_uuid(cursor: Cursor) -> uuid.UUID | None:
 @cache
 def _class_of(schema: StructSchema, key: int, direction: Direction) -> Any:
     def missing(self: Any, name: str) -> Any:
-        # Only reached for a field that this version lacks.
+        # Python calls this only for a field that this version lacks.
         known = None if name.startswith("__") else fields_of_all_versions(key, direction)[schema.name].get(name)
         if known is None:
             raise AttributeError(f"{schema.name} has no field {name!r} in any version")

@@ -1,9 +1,8 @@
-"""Encoding of messages from dictionaries.
+"""Encodes messages from dictionaries.
 
-An encoder is compiled from a schema on first use: per struct a list of (name, writer, default). What the dictionary
-leaves out takes Kafka's default; what this version does not have is dropped; what no version has is a MessageError.
-Dictionaries, because a dataclass per version would make every handler choose between thirteen classes, and cost more to
-build than to write to the socket."""
+The first use compiles an encoder from a schema: a list of (name, writer, default) per struct. A missing field takes Kafka's default,
+a field that this version does not have is dropped, and a field that no version has is a MessageError. With a dataclass per version,
+handlers would choose between up to thirteen classes, and to build one would cost more than to encode it."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ from typing import Any, Final
 from streamactors.broker.protocol.errors import MessageError
 from streamactors.broker.protocol.primitives import INT16, INT32, array_length, uvarint
 from streamactors.broker.protocol.schema import (
+    NUMBERS,
     Direction,
     FieldSchema,
     StructSchema,
@@ -26,16 +26,6 @@ from streamactors.broker.protocol.schema import (
 Body = Mapping[str, Any]
 Writer = Callable[[bytearray, Any], None]
 
-_NUMBERS: Final = {
-    "int8": Struct(">b"),
-    "int16": INT16,
-    "int32": INT32,
-    "int64": Struct(">q"),
-    "uint16": Struct(">H"),
-    "uint32": Struct(">I"),
-    "float64": Struct(">d"),
-    "bool": Struct(">?"),
-}
 _NO_UUID: Final = bytes(16)
 _LONGEST_ERROR_BYTES: Final = 2_000
 
@@ -143,7 +133,7 @@ def _primitive_writer(kind: str, nullable: bool, compact: bool) -> Writer:
         return _bytes_writer(INT32, nullable, compact, encode=memoryview)
     if kind == "uuid":
         return _write_uuid
-    pack = _NUMBERS[kind].pack
+    pack = Struct(f">{NUMBERS[kind]}").pack
 
     def write_number(out: bytearray, value: Any) -> None:
         out += pack(value)
@@ -166,7 +156,7 @@ def _bytes_writer(length: Struct, nullable: bool, compact: bool, encode: Callabl
 
 
 def _brief(text: str) -> bytes:
-    """Encode an error's text. It may cite a name as long as a request may have it, which no answer could hold."""
+    """Encode an error text, shortened: it may cite a name that is too long for an answer."""
     encoded = text.encode()
     if len(encoded) <= _LONGEST_ERROR_BYTES:
         return encoded

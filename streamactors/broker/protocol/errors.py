@@ -1,4 +1,4 @@
-"""What a codec raises."""
+"""The errors of codecs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from streamactors.errors import StreamActorsError
 
 
 class MalformedMessage(StreamActorsError, ValueError):
-    """Bytes from the wire that are not the message they claim to be. The connection they came on cannot be trusted any
-    more."""
+    """The received bytes are not a message of their kind. The connection must be closed."""
 
 
 class UnsupportedVersion(StreamActorsError, ValueError):
-    """An API key or version that this broker does not speak."""
+    """An API key or version without a schema."""
 
 
 class MessageError(StreamActorsError, TypeError):
-    """A message that cannot be encoded: a field that no version has, or a value of the wrong type. Always a bug of the
-    caller."""
+    """A message that cannot be encoded: an unknown field, or a value of the wrong type. A bug of the caller."""

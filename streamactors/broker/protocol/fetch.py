@@ -1,4 +1,4 @@
-"""Fetch (key 1) by hand: requests into flat tuples, responses as parts between which records go from file to socket.
+"""The codec of Fetch (key 1): requests into flat tuples, responses into parts, with records sent from file to socket.
 
 Versions: 4-18. 5 log start offset; 7 sessions (KIP-227); 9 leader epoch (KIP-320); 11 rack and preferred replica
 (KIP-392); 12 flexible, last fetched epoch; 13 topic ids instead of names (KIP-516); 15 replica state instead of replica
@@ -30,7 +30,7 @@ from streamactors.broker.protocol.primitives import (
 FIRST_FLEXIBLE: Final = 12
 FIRST_TOPIC_ID: Final = 13
 READ_COMMITTED: Final = 1
-CONSUMER: Final = -1  # the replica id of who is no replica
+CONSUMER: Final = -1  # the replica id of a consumer
 NO_EPOCH: Final = -1
 
 
@@ -44,7 +44,7 @@ class FetchPartition(NamedTuple):
 
 
 class FetchTopic(NamedTuple):
-    """The partitions wanted of one topic, named (to version 12) or known by its id (16 bytes)."""
+    """The partitions of one topic, which has a name up to version 12 and an id of 16 bytes from version 13 on."""
 
     name: str
     topic_id: bytes | None
@@ -61,6 +61,7 @@ class FetchRequest(NamedTuple):
     session_epoch: int
     topics: list[FetchTopic]
     rack_id: str
+    replica_epoch: int = NO_EPOCH  # the broker epoch of a follower, from version 15 on
 
 
 _HEAD_15: Final = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation, session id, session epoch
@@ -100,15 +101,25 @@ def _decode(view: memoryview, position: int, version: int) -> FetchRequest:
     if version >= 7:
         position = _skip_forgotten(view, position, version)
     rack_id = ""
+    replica_epoch = NO_EPOCH
     if version >= 11:
         rack, position = read_nullable_string(view, position, compact)
         rack_id = rack or ""
     if version >= 15:
-        replica_id = _read_replica_id(view, position)
+        replica_id, replica_epoch = _read_replica_state(view, position)
     elif compact:
         skip_tagged_fields(view, position)
     return FetchRequest(
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics, rack_id
+        replica_id,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation,
+        session_id,
+        session_epoch,
+        topics,
+        rack_id,
+        replica_epoch,
     )
 
 
@@ -170,28 +181,29 @@ def _skip_forgotten(view: memoryview, position: int, version: int) -> int:
         _, _, position = _read_topic(view, position, version)
         partition_count, position = read_array_length(view, position, compact)
         position += 4 * max(partition_count, 0)
-        if position > len(view):  # nothing need follow that would notice
-            raise MalformedMessage("the message ends inside the topics that are forgotten")
+        if position > len(view):  # no later read may notice
+            raise MalformedMessage("the message ends inside the forgotten topics")
         if compact:
             position, left = skip_counted(view, position, left)
     return position
 
 
-def _read_replica_id(view: memoryview, position: int) -> int:
+def _read_replica_state(view: memoryview, position: int) -> tuple[int, int]:
+    """Return (replica id, broker epoch)."""
     count = tagged_field_count(view, position)
     position += 1
     for _ in range(count):
         tag, position = read_uvarint(view, position)
         size, position = read_uvarint(view, position)
         if tag == _REPLICA_STATE_TAG:
-            replica_id: int = _REPLICA_STATE.unpack_from(view, position)[0]
-            return replica_id
+            replica_id, epoch, _ = _REPLICA_STATE.unpack_from(view, position)
+            return replica_id, epoch
         position += size
-    return CONSUMER
+    return CONSUMER, NO_EPOCH
 
 
 class Region(Protocol):
-    """Records that go from a file to a socket without passing through Python; held until released."""
+    """Records that the kernel sends from a file to a socket; held until released."""
 
     @property
     def length(self) -> int: ...
@@ -211,10 +223,10 @@ class PartitionFetched(NamedTuple, Generic[R]):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: bytes | bytearray | R = b""
-    aborted: Sequence[tuple[int, int]] | None = None  # (producer id, first offset); None: not asked for
+    aborted: Sequence[tuple[int, int]] | None = None  # (producer id, first offset); None for read_uncommitted
     preferred_replica: int = -1
     diverging: tuple[int, int] | None = None  # (epoch, end offset)
-    leader: tuple[int, int] | None = None  # (id, epoch) of who should be asked instead
+    leader: tuple[int, int] | None = None  # (id, epoch) of the current leader
 
 
 class TopicFetched(NamedTuple, Generic[R]):
@@ -240,7 +252,7 @@ _LEADER: Final = Struct(">BBiiB")
 
 
 def encode_fetch_response(response: FetchResponse[R], version: int, correlation_id: int) -> list[bytes | bytearray | R]:
-    """Return the whole response frame as parts: bytes, and the regions among them in their places."""
+    """Return the whole response frame as parts: bytes, with the regions in their places."""
     compact = version >= FIRST_FLEXIBLE
     parts: list[bytes | bytearray | R] = []
     size = 0

@@ -1,9 +1,8 @@
 """Request and response headers.
 
-A request header is version 2 (with tagged fields) where the request is flexible, else version 1; the client id keeps
-its classic form in both. A response header is version 1 (with tagged fields) where the response is flexible, except for
-ApiVersions, whose response header is always version 0: its client does not know yet what the broker speaks
-(KIP-511)."""
+A request header has version 2 (with tagged fields) if the request is flexible, otherwise version 1; the client id keeps its
+classic form in both. A response header has version 1 (with tagged fields) if the response is flexible, except for ApiVersions,
+whose response header always has version 0: its client does not know the broker's versions yet (KIP-511)."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ _RESPONSE_START: Final = Struct(">ii")
 
 
 class RequestHeader(NamedTuple):
-    """What every request begins with. `end` is the position of the body within the frame."""
+    """The header of a request. `end` is the position of the body in the frame."""
 
     api_key: int
     api_version: int
@@ -48,7 +47,7 @@ def read_request_header(frame: memoryview) -> tuple[int, int, int, str | None, i
     elif client_length != -1:
         raise MalformedMessage(f"a client id of length {client_length}")
     if version >= FIRST_FLEXIBLE.get(key, NEVER):  # `is_flexible` in place
-        # Nearly always an empty block; not worth a call.
+        # An empty block is by far the most frequent, so it takes no call.
         if position < len(frame) and frame[position] == 0:
             position += 1
         else:
@@ -57,7 +56,7 @@ def read_request_header(frame: memoryview) -> tuple[int, int, int, str | None, i
 
 
 def request_frame(key: int, version: int, correlation_id: int, client_id: str | None, body: bytes) -> bytes:
-    """Return a whole request with its size, as a client sends it."""
+    """Return a whole request frame, as a client sends it."""
     head = Struct(">hhi").pack(key, version, correlation_id) + nullable_string(client_id, compact=False)
     if is_flexible(key, version):
         head += b"\x00"
@@ -65,12 +64,12 @@ def request_frame(key: int, version: int, correlation_id: int, client_id: str | 
 
 
 def response_header_is_flexible(key: int, version: int) -> bool:
-    """Whether the response header carries tagged fields."""
+    """Whether the response header has tagged fields."""
     return key != API_VERSIONS and is_flexible(key, version)
 
 
 def response_frame(key: int, version: int, correlation_id: int, body: bytes) -> bytes:
-    """Return a whole response with its size, ready for the socket."""
+    """Return a whole response frame."""
     if response_header_is_flexible(key, version):
         return _RESPONSE_START.pack(len(body) + 5, correlation_id) + b"\x00" + body
     return _RESPONSE_START.pack(len(body) + 4, correlation_id) + body

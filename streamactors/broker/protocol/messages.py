@@ -1,8 +1,8 @@
 """Encoding and decoding of any message of the Kafka protocol, by API key and version.
 
-A decoded message is an object with Kafka's field names in snake case; a message to encode is a dictionary with the same
-names. Times are ints in milliseconds with the suffix `_ms`, error codes ints, unset UUIDs None. Produce and Fetch have
-codecs of their own, which do not copy records; their messages can be had here all the same, for clients and tests."""
+A decoded message is an object with Kafka's field names in snake case; a message to encode is a dictionary with the same names.
+Times are ints in milliseconds with the suffix `_ms`, error codes are ints, unset UUIDs are None. Clients and tests can use this
+codec also for Produce and Fetch, for which the broker has codecs that do not copy records."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def decode_request(key: int, version: int, view: memoryview, position: int = 0) 
 
 
 def encode_response(key: int, version: int, body: Body) -> bytes:
-    """Encode the body of a response. Raises MessageError if it does not fit, UnsupportedVersion if there is no such
-    message."""
+    """Encode the body of a response. Raises MessageError for an illegal field, UnsupportedVersion for an unknown message."""
     return encoder(key, version, "response")(body)
 
 

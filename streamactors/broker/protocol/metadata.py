@@ -1,7 +1,7 @@
-"""Metadata responses, encoded by hand: every client asks for one every few minutes, and it may have ten thousand partitions.
+"""The encoder of Metadata responses. Every client requests one every few minutes, with up to ten thousand partitions.
 
-Layout: versions 0-13 of Kafka's MetadataResponse. A topic up to its partitions depends on nothing but the topic, the listener
-and the version, so whoever answers may keep it. A test compares every version with the general codec.
+Layout: versions 0-13 of Kafka's MetadataResponse. An encoded topic, up to its partitions, depends only on the topic, the listener
+and the version, so the handler caches it. A test compares every version with the general codec.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARTITION_EPOCH: Final = Struct(">hiii")
 _INT16: Final = Struct(">h")
 
 
-class Partition(NamedTuple):
+class PartitionMetadata(NamedTuple):
     """A partition in a response."""
 
     error_code: int
@@ -36,14 +36,14 @@ class Partition(NamedTuple):
     offline: tuple[int, ...]
 
 
-class Topic(NamedTuple):
-    """A topic in a response: encoded already up to its partitions, and the operations that are allowed on it."""
+class TopicMetadata(NamedTuple):
+    """A topic in a response: its encoding up to the partitions, and its authorised operations."""
 
     encoded: bytes
     operations: int = NOT_ASKED
 
 
-class Broker(NamedTuple):
+class BrokerMetadata(NamedTuple):
     """A broker in a response."""
 
     node_id: int
@@ -52,11 +52,11 @@ class Broker(NamedTuple):
     rack: str | None
 
 
-class Metadata(NamedTuple):
+class MetadataResponse(NamedTuple):
     """A whole response. `topics` are encoded for its version."""
 
-    brokers: Sequence[Broker]
-    topics: Sequence[Topic]
+    brokers: Sequence[BrokerMetadata]
+    topics: Sequence[TopicMetadata]
     cluster_id: str | None
     controller_id: int
     operations: int = NOT_ASKED
@@ -67,12 +67,12 @@ def encode_topic(
     version: int,
     name: str | None,
     topic_id: uuid.UUID | None,
-    partitions: Sequence[Partition],
+    partitions: Sequence[PartitionMetadata],
     *,
     error_code: int = 0,
     internal: bool = False,
 ) -> bytes:
-    """Return a topic up to its partitions. A null name is told as empty where null is not allowed."""
+    """Return a topic up to its partitions. A null name is encoded as empty if the version has no null."""
     compact = version >= FIRST_FLEXIBLE
     out = bytearray(_INT16.pack(error_code))
     out += nullable_string(name if version >= 12 else name or "", compact)
@@ -97,7 +97,7 @@ def encode_topic(
     return bytes(out)
 
 
-def encode_metadata(response: Metadata, version: int, correlation_id: int) -> bytes:
+def encode_metadata(response: MetadataResponse, version: int, correlation_id: int) -> bytes:
     """Return the whole response frame."""
     compact = version >= FIRST_FLEXIBLE
     out = bytearray()
@@ -132,6 +132,6 @@ def encode_metadata(response: Metadata, version: int, correlation_id: int) -> by
     return response_frame(METADATA, version, correlation_id, bytes(out))
 
 
-@lru_cache(4096)  # the same few brokers, over and over
+@lru_cache(4096)  # the few brokers of a cluster repeat
 def _ids(brokers: tuple[int, ...], compact: bool) -> bytes:
     return array_length(len(brokers), compact) + b"".join(map(INT32.pack, brokers))

@@ -1,8 +1,8 @@
-"""Primitive types of the Kafka protocol, as the hand-written codecs read and write them.
+"""Primitive types of the Kafka protocol.
 
-Readers take (view, position) and return (value, next position); they raise MalformedMessage instead of reading past the
-end, and nothing is allocated from a length that has not been compared with the bytes at hand. Source: Kafka's protocol
-guide, KIP-482 for the compact types and tagged fields."""
+Readers take (view, position) and return (value, next position). They raise MalformedMessage at the end of the view, and compare
+every length with the remaining bytes before they allocate. Source: Kafka's protocol guide, KIP-482 for the compact types and
+tagged fields."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Final
 from streamactors.broker.protocol.errors import MalformedMessage
 
 MAX_ELEMENTS: Final = 250_000
-"""Elements of arrays in one message. A hundred megabytes of two-byte elements would be gigabytes of objects."""
+"""The most elements of arrays in one message: a hundred megabytes of two-byte elements would be gigabytes of objects."""
 
 MAX_STRING_BYTES: Final = 0xFFFF
-"""Of a string in the compact form; the classic one can say half of it, and Apache Kafka takes no more in either. With this
-much an id that is too long is still refused by name, where Apache Kafka closes the connection."""
+"""The longest string. Apache Kafka's limit is half of it; up to this one a name that is too long gets an error, where Apache Kafka
+closes the connection."""
 
 MAX_TAGGED_FIELDS: Final = 127
-"""Tagged fields of one struct: as many as one byte can count. None has more than a handful, and a hundred megabytes of
-empty ones would keep everybody waiting for seconds. Apache Kafka has no such limit."""
+"""The most tagged fields of one struct: the count of one byte. No struct has more than a handful, and a hundred megabytes of empty
+ones would block the data plane for seconds. Apache Kafka has no such limit."""
 
 INT16: Final = Struct(">h")
 INT32: Final = Struct(">i")
@@ -63,27 +63,19 @@ def uvarint(value: int) -> bytes:
 _ONE_BYTE: Final = tuple(bytes([value]) for value in range(0x80))
 
 
-def read_int16(view: memoryview, position: int) -> tuple[int, int]:
-    if position + 2 > len(view):
-        raise MalformedMessage("the message ends inside an int16")
-    value: int = INT16.unpack_from(view, position)[0]
-    return value, position + 2
-
-
-def read_int32(view: memoryview, position: int) -> tuple[int, int]:
-    if position + 4 > len(view):
-        raise MalformedMessage("the message ends inside an int32")
-    value: int = INT32.unpack_from(view, position)[0]
-    return value, position + 4
+def _read_length(view: memoryview, position: int, compact: bool, classic: Struct) -> tuple[int, int]:
+    """Read the length of a string, bytes or an array; -1 is null."""
+    if compact:
+        length, position = read_uvarint(view, position)
+        return length - 1, position
+    if position + classic.size > len(view):
+        raise MalformedMessage("the message ends inside a length")
+    return classic.unpack_from(view, position)[0], position + classic.size
 
 
 def read_nullable_string(view: memoryview, position: int, compact: bool) -> tuple[str | None, int]:
-    """Read a string that may be null, in its compact (flexible versions) or its classic form."""
-    if compact:
-        length, position = read_uvarint(view, position)
-        length -= 1
-    else:
-        length, position = read_int16(view, position)
+    """Read a nullable string, in its compact (flexible versions) or classic form."""
+    length, position = _read_length(view, position, compact, INT16)
     if length < 0:
         if length != -1:
             raise MalformedMessage(f"a string of length {length}")
@@ -108,12 +100,8 @@ def read_string(view: memoryview, position: int, compact: bool) -> tuple[str, in
 
 
 def read_nullable_bytes(view: memoryview, position: int, compact: bool) -> tuple[memoryview | None, int]:
-    """Read a byte string without copying it: the view lives as long as the frame's buffer."""
-    if compact:
-        length, position = read_uvarint(view, position)
-        length -= 1
-    else:
-        length, position = read_int32(view, position)
+    """Read a byte string without a copy: the view lives as long as the frame's buffer."""
+    length, position = _read_length(view, position, compact, INT32)
     if length < 0:
         if length != -1:
             raise MalformedMessage(f"a byte string of length {length}")
@@ -125,20 +113,15 @@ def read_nullable_bytes(view: memoryview, position: int, compact: bool) -> tuple
 
 
 def read_array_length(view: memoryview, position: int, compact: bool) -> tuple[int, int]:
-    """Read the length of an array; -1 says null. An element takes at least one byte, so a lying length is refused
-    here."""
-    if compact:
-        length, position = read_uvarint(view, position)
-        length -= 1
-    else:
-        length, position = read_int32(view, position)
+    """Read the length of an array; -1 is null. A length larger than the number of remaining bytes is refused."""
+    length, position = _read_length(view, position, compact, INT32)
     if length < -1 or length > len(view) - position or length > MAX_ELEMENTS:
         raise MalformedMessage(f"an array of {length} elements in {len(view) - position} bytes")
     return length, position
 
 
 def tagged_field_count(view: memoryview, position: int) -> int:
-    """Return how many tagged fields the block at the position has; they begin one byte further on."""
+    """Return the number of tagged fields in the block at the position; they begin one byte later."""
     if position >= len(view):
         raise MalformedMessage("the message ends before its tagged fields")
     count = view[position]
@@ -148,9 +131,9 @@ def tagged_field_count(view: memoryview, position: int) -> int:
 
 
 def skip_counted(view: memoryview, position: int, left: int) -> tuple[int, int]:
-    """Skip a block of tagged fields within an array; return (position after it, `left` less their number).
+    """Skip a block of tagged fields in an array; return (position after it, `left` less their number).
 
-    Raises MalformedMessage if that is below 0."""
+    Raises MalformedMessage if more than `left` elements are used."""
     left -= tagged_field_count(view, position)
     if left < 0:
         raise MalformedMessage(f"more than {MAX_ELEMENTS} elements in one message")
@@ -184,5 +167,5 @@ def nullable_string(value: str | None, compact: bool) -> bytes:
 
 
 def array_length(length: int, compact: bool) -> bytes:
-    """Encode the length of an array; -1 says null."""
+    """Encode the length of an array; -1 is null."""
     return uvarint(length + 1) if compact else INT32.pack(length)

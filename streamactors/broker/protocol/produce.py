@@ -1,7 +1,7 @@
-"""Produce (key 0) by hand: requests decoded without a copy of the record bytes, responses packed in one go.
+"""The codec of Produce (key 0): requests are decoded without a copy of the records, responses packed at once.
 
-Versions: 0-13. 0-2 differ from 3 only by the transactional id (they are older than record batches, but librdkafka up to
-2.8 looks for them in ApiVersions before it compresses); 9 flexible; 10 current leader (KIP-951); 12 as 11; 13 topic ids
+Versions: 0-13. 0-2 lack the transactional id of 3 (they are older than record batches, but librdkafka up to 2.8 looks for them in
+ApiVersions before it compresses); 9 flexible; 10 current leader (KIP-951); 12 as 11; 13 topic ids
 instead of names (KIP-516). Source: Kafka's ProduceRequest.json and ProduceResponse.json."""
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.primitives import (
-    INT16,
     INT32,
     MAX_ELEMENTS,
     array_length,
@@ -26,7 +25,6 @@ from streamactors.broker.protocol.primitives import (
     skip_counted,
     skip_tagged_fields,
     string,
-    uvarint,
 )
 
 FIRST_TRANSACTIONAL: Final = 3
@@ -39,7 +37,7 @@ PartitionRecords = tuple[int, memoryview | None]
 
 
 TopicRecords = tuple[str, bytes | None, list[PartitionRecords]]
-"""(name, topic id, partitions): named to version 12, known by 16 bytes of id from then on."""
+"""(name, topic id, partitions): a name up to version 12, an id of 16 bytes from version 13 on."""
 
 
 class ProduceRequest(NamedTuple):
@@ -50,14 +48,14 @@ class ProduceRequest(NamedTuple):
 
 
 class RecordProblem(NamedTuple):
-    """A record that made its batch be refused, by its index in the batch."""
+    """A record because of which its batch is refused, by its index in the batch."""
 
     batch_index: int
     message: str | None
 
 
 class PartitionProduced(NamedTuple):
-    """The answer for one partition. `leader` is (id, epoch) where another broker should be asked."""
+    """The answer for one partition. `leader` is (id, epoch) of the current leader, if it is another broker."""
 
     partition: int
     error_code: int
@@ -70,7 +68,7 @@ class PartitionProduced(NamedTuple):
 
 
 def succeeded(partition: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> PartitionProduced:
-    """Return the answer for an appended batch, made without the class's own, slower constructor."""
+    """Return the answer for an appended batch, without the class's slower constructor."""
     return _new(PartitionProduced, (partition, 0, base_offset, log_append_time_ms, log_start_offset, (), None, None))
 
 
@@ -87,7 +85,7 @@ class ProduceResponse(NamedTuple):
 
 
 def produced(topics: Sequence[TopicProduced]) -> ProduceResponse:
-    """Return the response, made without the class's own, slower constructor."""
+    """Return the response, without the class's slower constructor."""
     return _new(ProduceResponse, (topics, 0))
 
 
@@ -102,7 +100,7 @@ def decode_produce_request(view: memoryview, position: int, version: int) -> Pro
 
 
 def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRequest:
-    # Varints of one byte and empty tag blocks are read in place: small requests come by the ten thousand.
+    # Varints of one byte and empty tag blocks are read in place: there are tens of thousands of small requests a second.
     transactional_id = None
     length, acks, timeout_ms, topic_count = _START_FLEXIBLE(view, position)
     position += 8
@@ -139,7 +137,7 @@ def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRe
             partition_count, position = read_uvarint(view, position - 1)
         elif partition_count == 0:
             raise MalformedMessage(f"null where the partitions of topic {name!r} must be")
-        left -= partition_count  # one more than there are: that one stands for the topic
+        left -= partition_count  # the count plus one, which stands for the topic
         if left < 0:
             raise MalformedMessage(f"more than {MAX_ELEMENTS} topics and partitions in one request")
         partitions: list[PartitionRecords] = []
@@ -224,8 +222,8 @@ def encode_produce_response(response: ProduceResponse, version: int, correlation
             (partition, code, base_offset, log_append_time_ms, log_start_offset, problems, message, leader) = (
                 partitions[0]
             )
-            if message is None and leader is None and not problems:  # one batch that went well: most answers
-                topic = _lonely(name) if len(name) <= _LONGEST_KEPT else _with_one_partition(name)
+            if message is None and leader is None and not problems:  # one appended batch, the most frequent answer
+                topic = _single_partition_topic(name) if len(name) <= _LONGEST_KEPT else _with_one_partition(name)
                 rest = _PARTITION_9_TO_END.pack(
                     partition, code, base_offset, log_append_time_ms, log_start_offset, 1, 0, 0, 0, throttle_time_ms, 0
                 )
@@ -249,13 +247,13 @@ def encode_produce_response(response: ProduceResponse, version: int, correlation
 
 
 def _with_one_partition(name: str) -> bytes:
-    """One topic of this name with one partition."""
+    """Return the head of a topic with one partition."""
     return b"\x02" + string(name, True) + b"\x02"
 
 
-_LONGEST_KEPT: Final = 249  # as long as a topic's name may be: what else a client may have asked for is not kept
-_lonely = lru_cache(maxsize=4096)(_with_one_partition)
-_name = lru_cache(maxsize=4096)(string)  # the same few topics, thousands of times
+_LONGEST_KEPT: Final = 249  # the longest legal name of a topic: longer ones are not cached
+_single_partition_topic = lru_cache(maxsize=4096)(_with_one_partition)
+_name = lru_cache(maxsize=4096)(string)  # the few topics of a producer repeat
 _array_length = lru_cache(maxsize=256)(array_length)
 
 
@@ -282,24 +280,4 @@ def _encode_problem(
         parts.append(INT32.pack(batch_index) + nullable_string(problem, compact) + tags)
     parts.append(nullable_string(message, compact))
     parts.append(_LEADER.pack(1, 0, 9, leader[0], leader[1], 0) if version >= 10 and leader is not None else tags)
-    return b"".join(parts)
-
-
-def encode_produce_request(request: ProduceRequest, version: int) -> bytes:
-    """Encode a request's body, as a producer does (benchmarks and tests; the broker only decodes)."""
-    compact = version >= FIRST_FLEXIBLE
-    tags = b"\x00" if compact else b""
-    parts = []
-    if version >= FIRST_TRANSACTIONAL:
-        parts.append(nullable_string(request.transactional_id, compact))
-    parts += [INT16.pack(request.acks), INT32.pack(request.timeout_ms), array_length(len(request.topics), compact)]
-    for name, topic_id, partitions in request.topics:
-        parts.append((topic_id or bytes(16)) if version >= FIRST_TOPIC_ID else string(name, compact))
-        parts.append(array_length(len(partitions), compact))
-        for index, records in partitions:
-            size = -1 if records is None else len(records)
-            length = uvarint(size + 1) if compact else INT32.pack(size)
-            parts += [INT32.pack(index), length, bytes(records or b""), tags]
-        parts.append(tags)
-    parts.append(tags)
     return b"".join(parts)

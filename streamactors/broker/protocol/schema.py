@@ -1,8 +1,8 @@
 """The schemas of Kafka's messages, taken from kio's generated classes.
 
-This file is the only one that knows kio. A schema is loaded on the first use of its API and version: the whole set is
-1,600 modules. Names are kio's (Kafka's in snake case), except that a span or a point of time is an int in milliseconds
-whose name ends in `_ms`, and an error code is an int: handlers then need no type of kio's.
+Only this file imports kio. A schema is loaded on the first use of its API and version: the whole set has 1,600 modules. Names are
+kio's (Kafka's in snake case), except that a duration or a point of time is an int in milliseconds with the suffix `_ms`, and an
+error code is an int, so that handlers need no types of kio.
 
 Source: Kafka's message definitions (clients/src/main/resources/common/message), from which kio is generated."""
 
@@ -22,6 +22,18 @@ from streamactors.broker.protocol.api_keys import api_name
 from streamactors.broker.protocol.errors import UnsupportedVersion
 
 Direction = Literal["request", "response"]
+
+NUMBERS: Final = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "uint32": "I",
+    "float64": "d",
+    "bool": "?",
+}
+"""The types of a fixed size, with their codes in `struct`."""
 
 _PLAIN_TYPE: Final = {
     "timedelta_i32": "int32",
@@ -45,11 +57,10 @@ class FieldSchema:
     nullable: bool
     tag: int | None
     default: Any
-    kio_type: Any
 
     @property
     def implicit_default(self) -> Any:
-        """What Kafka takes for the field where a version or a sender leaves it out."""
+        """Kafka's value of the field if a version or a sender leaves it out."""
         if self.default is not NO_DEFAULT:
             return self.default
         if self.is_array:
@@ -64,10 +75,8 @@ class StructSchema:
     """A message of one version, or a struct within it."""
 
     name: str
-    version: int
     flexible: bool
     fields: tuple[FieldSchema, ...]
-    kio_class: Any
 
 
 @cache
@@ -78,7 +87,7 @@ def load_struct(key: int, version: int, direction: Direction) -> StructSchema:
 
 @cache
 def known_versions(key: int) -> tuple[int, int]:
-    """Return the lowest and the highest version that has a schema."""
+    """Return the lowest and the highest version with a schema."""
     _load_kio()
     numbers = sorted(import_module("kio.schema.index").schema_name_map[api_name(key)])
     return numbers[0], numbers[-1]
@@ -86,8 +95,7 @@ def known_versions(key: int) -> tuple[int, int]:
 
 @cache
 def fields_of_all_versions(key: int, direction: Direction) -> dict[str, dict[str, FieldSchema]]:
-    """Return, by struct and field name, every field that any version has; of differing ones the newest. Loads every
-    version."""
+    """Return the fields of all versions, by struct and field name, each in its newest form. Loads every version."""
     low, high = known_versions(key)
     found: dict[str, dict[str, FieldSchema]] = {}
 
@@ -120,8 +128,7 @@ def _load_kio() -> None:
 
 @contextmanager
 def _without_hypothesis() -> Iterator[None]:
-    # kio registers test strategies with hypothesis wherever that is installed: 15 MB and 100 ms that a broker has no
-    # use for.
+    # kio registers test strategies if hypothesis is installed, which would cost a broker 15 MB and 100 ms.
     if "hypothesis" in sys.modules:
         yield
         return
@@ -143,10 +150,8 @@ def _message_class(module: ModuleType, direction: Direction) -> Any:
 def _struct_of(kio_class: Any) -> StructSchema:
     return StructSchema(
         name=kio_class.__name__,
-        version=int(kio_class.__version__),
         flexible=kio_class.__flexible__,
         fields=tuple(_field_of(field) for field in fields(kio_class)),
-        kio_class=kio_class,
     )
 
 
@@ -162,12 +167,11 @@ def _field_of(field: Field[Any]) -> FieldSchema:
         nullable=nullable and not is_time and kind != "uuid",
         tag=field.metadata.get("tag"),
         default=_default_of(field, is_time),
-        kio_type=kafka_type,
     )
 
 
 def _unfold(annotation: Any) -> tuple[Any, bool, bool]:
-    """Return (type of an element, whether it is an array, whether it may be null)."""
+    """Return (element type, is an array, is nullable)."""
     nullable = False
     if get_origin(annotation) in (Union, UnionType):
         present = [argument for argument in get_args(annotation) if argument is not NoneType]

@@ -1,6 +1,6 @@
 """A view of one record batch in a buffer, and the walk over a buffer of batches.
 
-Owner: whoever holds the buffer; a view copies nothing and dies with it. `records()` decompresses. Source: Kafka's
+Owner: the holder of the buffer. A view copies nothing and is valid as long as the buffer. `records()` decompresses. Source: Kafka's
 message format, version 2.
 """
 
@@ -33,9 +33,9 @@ from streamactors.broker.records.record_reader import read_records
 
 
 class RecordBatch:
-    """The batch that begins at `position` of a buffer. Only the presence of 61 bytes is checked before `ensure_valid`.
+    """The batch that begins at `position` of a buffer. Raises CorruptMessage if fewer than 61 bytes follow.
 
-    Raises CorruptMessage if they are not there.
+    Only `ensure_valid` checks more.
     """
 
     __slots__ = (
@@ -149,7 +149,7 @@ class RecordBatch:
         if computed != self.crc:
             raise CorruptMessage(
                 f"record batch at offset {self.base_offset}: stored CRC {self.crc}, computed {computed}; "
-                "the bytes were changed on the way"
+                "the bytes were damaged in transit"
             )
 
     def payload(self, max_bytes: int = MAX_BATCH_BYTES) -> bytes:
@@ -161,7 +161,7 @@ class RecordBatch:
         return decompress(codec, stored, max_bytes)
 
     def records(self) -> Iterator[Record]:
-        """Yield the records. Raises CorruptMessage where their bytes do not hold what the header promises."""
+        """Yield the records. Raises CorruptMessage if the bytes do not match the header."""
         timestamp = self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
         return read_records(self.payload(), self.count, self.base_offset, self.base_timestamp, timestamp)
 
@@ -173,9 +173,9 @@ class RecordBatch:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[RecordBatch]:
-    """Yield the batches of a buffer, ending silently at a partial one, as a fetch may be cut anywhere.
+    """Yield the batches of a buffer. Stop at a partial batch, because a fetch may end anywhere.
 
-    Raises CorruptMessage for a size that no batch has. CRCs are not computed.
+    Raises CorruptMessage for an impossible size. CRCs are not checked.
     """
     position, end = 0, len(buffer)
     while end - position >= HEADER_SIZE:

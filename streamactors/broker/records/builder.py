@@ -1,4 +1,4 @@
-"""Build record batches: for coordinators' topics, control markers, compaction and tests.
+"""Builds record batches for coordinators, control markers, compaction and tests.
 
 Owner: the caller; a builder is used once. The result is a writable bytearray, as an append to a log takes it. Source:
 Kafka's message format, version 2.
@@ -94,7 +94,7 @@ def build_batch(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> bytearray:
-    """Return one batch of the records, CRC and all, with offsets from base_offset on."""
+    """Return one batch of the records, with offsets from base_offset on."""
     builder = BatchBuilder()
     for record in records:
         builder.append(*record)
@@ -117,7 +117,7 @@ def write_record(
     value: bytes | None,
     headers: Headers = (),
 ) -> None:
-    """Append one record, its length in front."""
+    """Append one record, preceded by its length."""
     body = bytearray(1)  # attributes: none
     write_varint(body, timestamp_delta)
     write_varint(body, offset_delta)

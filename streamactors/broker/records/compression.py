@@ -1,8 +1,8 @@
-"""The four codecs of record batches, and decompression that cannot be made to fill the memory.
+"""The four codecs of record batches, with decompression into bounded memory.
 
 Owner: pure functions. Formats as Kafka's clients write and read them: gzip; snappy in xerial's framing (the Java
-client) or bare (librdkafka); lz4 frames, whose blocks must be independent, since Java's reader knows no others; zstd.
-Output is produced into a buffer of a bounded size, whatever the input claims. Source: Kafka's message format, KIP-57
+client) or bare (librdkafka); lz4 frames with independent blocks, the only ones that the Java reader supports; zstd.
+The output buffer has a bounded size, whatever the input claims. Source: Kafka's message format, KIP-57
 (lz4), KIP-110 (zstd), the xerial snappy-java stream format.
 """
 
@@ -19,7 +19,7 @@ from streamactors.broker.errors import CorruptMessage, UnsupportedCompressionTyp
 from streamactors.broker.records.header import Buffer
 
 MAX_BATCH_BYTES: Final = 128 * 1024 * 1024
-"""No batch may decompress to more. Producers bound a batch before compressing it, mostly at 16 KiB to 1 MiB."""
+"""Upper limit of a decompressed batch. Producers limit a batch before compression, usually to 16 KiB to 1 MiB."""
 
 _FIRST_GUESS: Final = 64 * 1024
 _LZ4_BLOCK: Final = 64 * 1024
@@ -61,8 +61,8 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
 def decompress(codec: int, data: Buffer, max_bytes: int = MAX_BATCH_BYTES) -> bytes:
     """Return the data decompressed.
 
-    Raises CorruptMessage if it does not decompress, or to more than max_bytes, of which no more is ever allocated, and
-    UnsupportedCompressionType for a codec that does not exist.
+    Raises CorruptMessage if the data is damaged or exceeds max_bytes (no more is ever allocated), and
+    UnsupportedCompressionType for an unknown codec.
     """
     if codec == Compression.NONE:
         return bytes(data)
@@ -82,8 +82,8 @@ def _too_large(name: str, max_bytes: int) -> CorruptMessage:
 
 
 def _decompress_by_guess(name: str, decompress_into: Any, data: Buffer, max_bytes: int) -> bytes:
-    # The size is not in the data, or not to be trusted. A buffer that turns out too small is doubled: two passes in the
-    # typical bad case, and no allocation beyond the bound.
+    # The data has no trustworthy size. A buffer that is too small is doubled: usually at most two passes, and no
+    # allocation beyond the limit.
     size = min(max(_FIRST_GUESS, 4 * len(data)), max_bytes)
     while True:
         out = bytearray(size)

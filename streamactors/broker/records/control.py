@@ -21,7 +21,7 @@ _VALUE: Final = struct.Struct(">hi")
 
 
 class EndTransactionMarker(NamedTuple):
-    """What a marker says."""
+    """The content of a marker."""
 
     committed: bool
     coordinator_epoch: int
@@ -37,9 +37,9 @@ def build_marker(
 
 
 def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """Return what a control batch says; None if compaction emptied it, or if it is a control record of another kind.
+    """Return the marker of a control batch; None if compaction emptied it, or if it is another kind of control record.
 
-    Raises CorruptMessage if the record is none that a coordinator writes."""
+    Raises CorruptMessage if the record is malformed."""
     if batch.count == 0:
         return None
     record = next(batch.records())

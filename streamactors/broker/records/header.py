@@ -1,10 +1,10 @@
-"""The 61-byte header of a record batch, format version 2, and what may be patched in it.
+"""The 61-byte header of a record batch, format version 2, and the fields that the broker patches.
 
-Owner: whoever holds the buffer. Layout (big-endian): base offset i64 at 0, length of what follows i32 at 8, partition
+Owner: the holder of the buffer. Layout (big-endian): base offset i64 at 0, length of what follows i32 at 8, partition
 leader epoch i32 at 12, magic i8 at 16, CRC u32 at 17, attributes i16 at 21, last offset delta i32 at 23, base timestamp
 i64 at 27, max timestamp i64 at 35, producer id i64 at 43, producer epoch i16 at 51, base sequence i32 at 53, record
-count i32 at 57. The CRC32C covers the attributes and everything after them, so the base offset and the leader epoch are
-assigned in place without computing it again. Source: Kafka's message format (KIP-98, delete horizon: KIP-534).
+count i32 at 57. The CRC32C covers the attributes and everything after them, so base offset and leader epoch are
+assigned in place without a new CRC. Source: Kafka's message format (KIP-98, delete horizon: KIP-534).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
 
 SIZE_AND_LAST_OFFSET: Final = struct.Struct(">qi11xi")
-"""Base offset, length and last offset delta: all that walking over batches takes."""
+"""Base offset, length and last offset delta: enough to walk over batches."""
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08

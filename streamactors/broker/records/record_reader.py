@@ -2,7 +2,7 @@
 
 Record: length varint, attributes i8, timestamp delta varlong, offset delta varint, key length varint (-1: null), key,
 value length varint (-1: null), value, header count varint, then per header: key length, key, value length (-1), value.
-Everything is bounded by the bytes that are there, whatever the counts say. Source: Kafka's message format, version 2.
+All work is bounded by the available bytes, whatever the counts claim. Source: Kafka's message format, version 2.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _new_record: Any = tuple.__new__
 
 
 class RecordSpan(NamedTuple):
-    """Where one record's parts lie in the payload. A size of -1 is a null."""
+    """Positions of the parts of one record in the payload. A size of -1 means null."""
 
     start: int
     end: int
@@ -35,11 +35,11 @@ class RecordSpan(NamedTuple):
 
 
 def walk_records(payload: bytes, count: int) -> Iterator[RecordSpan]:
-    """Yield the span of each of `count` records, the headers walked too.
+    """Yield the span of each of `count` records, after a check of its headers.
 
-    Raises CorruptMessage where a length points outside its record, and if records are missing or bytes are left over.
+    Raises CorruptMessage if a length exceeds its record, if records are missing, or if bytes are left over.
     """
-    # A varint of one byte is read in line: most are, and five calls a record would be half of the cost.
+    # Varints of one byte are read inline: most are, and five calls per record would be half of the cost.
     position, size = 0, len(payload)
     start = 0
     try:

@@ -1,8 +1,8 @@
-"""What a leader checks before it appends a batch.
+"""The checks of a leader before it appends a batch.
 
-Two levels: the header with its CRC, always; and record by record, for compacted topics and where record.validation=full
-asks for it. The walk over 100-byte records costs more than all the rest of a Produce, which is why the header is the
-default; Apache Kafka always walks. The rules and their error codes are Kafka's (its LogValidator).
+There are two levels. The header and its CRC are always checked. Every record is checked for compacted topics and with
+record.validation=full. Apache Kafka always checks every record. Here this is not the default, because with 100-byte records it
+costs more than the rest of a Produce request. The rules and their error codes are Kafka's (its LogValidator).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int,
 
 _SHOWN_ERRORS = 3
 _MOST_ERRORS: Final = 1_000
-"""A batch of a megabyte can hold a million records; nobody needs to be told of each. Apache Kafka lists them all."""
+"""Limit of listed errors: a batch of a megabyte can hold a million records. Apache Kafka lists all."""
 
 
 class AppendOrigin(Enum):
-    """Who appends as leader, which decides what is checked."""
+    """The origin of a leader's append. It decides which checks apply."""
 
     CLIENT = "client"
     """A producer: everything is checked."""
@@ -54,7 +54,7 @@ class AppendOrigin(Enum):
     """A group or transaction coordinator of this cluster: control batches are allowed, sequences are not checked."""
 
 
-# An enum's member costs a call each time it is asked of its class, and these are asked for every batch.
+# Reading a member from its enum class costs a call, and every batch needs these.
 _CLIENT: Final = AppendOrigin.CLIENT
 _LAST_CODEC: Final = int(Compression.ZSTD)
 
@@ -112,20 +112,20 @@ def check_header(records: memoryview, max_message_bytes: int, origin: AppendOrig
 
 
 def check_create_time(records: memoryview, base_timestamp: int, max_timestamp: int, bounds: TimestampBounds) -> int:
-    """Return the greatest timestamp: the header's, or what the records say if the header's are out of bounds or
-    contradict each other. Believed, such a header would keep its segment for ever, and hide it from who asks by time.
+    """Return the greatest timestamp: the header's, or the records' if the header's are out of bounds or contradictory. A wrong
+    header would keep its segment from retention and hide it from searches by timestamp.
 
-    Raises InvalidTimestamp, naming the records, and InvalidRecord."""
+    Raises InvalidTimestamp, which names the records, and InvalidRecord."""
     if base_timestamp <= max_timestamp <= bounds.latest and not NO_TIMESTAMP != base_timestamp < bounds.earliest:
         return max_timestamp
     return check_records(records, keys_required=False, bounds=bounds)
 
 
 def check_records(records: memoryview, *, keys_required: bool, bounds: TimestampBounds | None) -> int:
-    """Walk over the records of one batch; return the greatest timestamp that they really have (-1 for none).
+    """Check every record of one batch. Return their greatest timestamp (-1 without one).
 
     Raises InvalidRecord (or InvalidTimestamp) with the index of each record that lacks a key it needs or is out of
-    `bounds`, and InvalidRecord for a batch whose records are not what its header says.
+    `bounds`, and InvalidRecord for a batch whose records do not match its header.
     """
     batch = RecordBatch(records)
     errors: list[RecordError] = []

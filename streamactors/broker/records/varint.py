@@ -1,6 +1,6 @@
 """Zigzag variable-length integers, as records use them.
 
-The walk over whole records (record_reader) has the one-byte case in line; what is here is the general case.
+record_reader reads one-byte values inline, because most values have one byte. This module handles the general case.
 """
 
 from __future__ import annotations
@@ -19,11 +19,6 @@ def write_varint(out: bytearray, value: int) -> None:
         out.append((zigzag & 0x7F) | 0x80)
         zigzag >>= 7
     out.append(zigzag)
-
-
-def varint_size(value: int) -> int:
-    """Return the bytes that `write_varint` takes for the value."""
-    return max(1, (((value << 1) ^ (value >> 63)).bit_length() + 6) // 7)
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:

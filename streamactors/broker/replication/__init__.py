@@ -1,2 +1,1 @@
-"""Partitions as the broker hosts them: a log with a leader, an epoch and a high watermark, and the requests that wait
-for one."""
+"""The partitions that the broker hosts, and the Produce and Fetch requests that wait for them."""

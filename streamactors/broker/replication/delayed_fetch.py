@@ -1,8 +1,10 @@
-"""A fetch that waits for enough records, or for its time to be up (Kafka's DelayedFetch).
+"""A fetch that waits for enough records or for its timeout (Kafka's DelayedFetch).
 
-Owner: the data plane. It is done when the records between its offsets and the high watermark (or the last stable
-offset) come to min.bytes, or when a partition can only give an error now. The partitions are read when it completes,
-not before."""
+Owner: the data plane. It completes when the records between its offsets and the high watermark (or the last stable offset)
+reach min.bytes, or when a partition can only return an error. The partitions are read after it completes.
+
+Woken by `HostedPartition`: an append or flush that moves the high watermark, and a change of the leader or a deletion; also by its own
+deadline, and by the end of its connection."""
 
 from __future__ import annotations
 
@@ -11,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.errors import BrokerError
 from streamactors.broker.purgatory import DelayedOperation
-from streamactors.broker.replication.partition import Partition
+from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.reading import ReadLimits, Wanted, WantedTopic
 
 if TYPE_CHECKING:
-    from streamactors.broker.node import Node
+    from streamactors.broker.runtime import Runtime
 
 _ALL: Final = 2**31 - 1
 
 
 class DelayedFetch(DelayedOperation):
-    """Calls `done` once, when it is worth reading."""
+    """Calls `done` once, when the partitions should be read."""
 
     __slots__ = ("_by_partition", "_done", "_limits")
 
@@ -35,8 +37,8 @@ class DelayedFetch(DelayedOperation):
         self._limits = limits
         self._done = done
 
-    def wait(self, node: Node) -> None:
-        """Go to the purgatory, or complete at once."""
+    def wait(self, node: Runtime) -> None:
+        """Enter the purgatory, or complete at once."""
         node.fetch_purgatory.try_complete_else_watch(self, self._by_partition)
 
     def try_complete(self) -> bool:
@@ -53,16 +55,16 @@ class DelayedFetch(DelayedOperation):
     def try_complete_for(self, key: Hashable) -> bool:
         if self._limits.min_bytes > 1:
             return self.try_complete()
-        # One byte is enough, so the partition that changed decides alone: a thousand others need not be looked at.
-        assert isinstance(key, Partition)
+        # One byte is enough, so only the changed partition matters, not a thousand others.
+        assert isinstance(key, HostedPartition)
         size = self._available(key, self._by_partition[key])
         return self.force_complete() if size is None or size > 0 else False
 
     def on_complete(self) -> None:
         self._done()
 
-    def _available(self, partition: Partition, wanted: Wanted) -> int | None:
-        """Bytes that a read would give now; None if it would give an error."""
+    def _available(self, partition: HostedPartition, wanted: Wanted) -> int | None:
+        """Return the bytes that a read would return now, None if it would return an error."""
         asked = wanted.asked
         if partition.epoch_error(asked.current_leader_epoch):
             return None
@@ -73,7 +75,7 @@ class DelayedFetch(DelayedOperation):
             return 1
         log = partition.log
         if asked.offset < log.active.base_offset:
-            return self._limits.min_bytes  # a read ends with its segment, so waiting would not give it more
+            return self._limits.min_bytes  # A read ends with its segment, so waiting cannot add bytes.
         try:
             piece = log.read(asked.offset, _ALL, bound, True)
         except (BrokerError, OSError):

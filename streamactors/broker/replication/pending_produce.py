@@ -1,8 +1,7 @@
-"""A produce request that waits: for its flush, and with acks=-1 for the high watermark (Kafka's DelayedProduce).
+"""A Produce request that waits for its flush and, with acks=-1, for the high watermark (Kafka's DelayedProduce).
 
-Owner: the data plane. It is done when each of its partitions is: flushed or failed, not led from here any more, or past
-the high watermark. Until then a partition's error is REQUEST_TIMED_OUT, so running out of time needs no work of its
-own."""
+Owner: the data plane. It completes when each partition is settled: flushed and below the high watermark, failed, or no longer
+led by this broker. Until then the error of a partition is REQUEST_TIMED_OUT, so a timeout needs no extra work."""
 
 from __future__ import annotations
 
@@ -12,23 +11,23 @@ from typing import TYPE_CHECKING
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.log_append import AppendResult
 from streamactors.broker.purgatory import DelayedOperation
-from streamactors.broker.replication.partition import Partition
+from streamactors.broker.replication.hosted_partition import HostedPartition
 
 if TYPE_CHECKING:
-    from streamactors.broker.node import Node
+    from streamactors.broker.runtime import Runtime
 
 
 class Appended:
-    """An append whose fate is not known yet."""
+    """An append that is not settled yet."""
 
     __slots__ = ("error", "flushed", "partition", "pending", "result")
 
-    def __init__(self, partition: Partition, result: AppendResult) -> None:
+    def __init__(self, partition: HostedPartition, result: AppendResult) -> None:
         self.partition = partition
         self.result = result
         self.error = ErrorCode.REQUEST_TIMED_OUT
         self.pending = True
-        self.flushed = False
+        self.flushed = not partition.must_flush(result)
 
     def settle(self, error: ErrorCode) -> None:
         self.error = error
@@ -36,13 +35,13 @@ class Appended:
 
 
 class PendingProduce(DelayedOperation):
-    """Calls `done` once, when nothing is pending any more or the time is up."""
+    """Calls `done` once, when every append is settled or the timeout ends."""
 
     __slots__ = ("_all_replicas", "_appended", "_done", "_node")
 
     def __init__(
         self,
-        node: Node,
+        node: Runtime,
         appended: Sequence[Appended],
         timeout_ms: float,
         done: Callable[[], object],
@@ -56,9 +55,10 @@ class PendingProduce(DelayedOperation):
         self._done = done
 
     def wait(self) -> None:
-        """Ask for the flushes and go to the purgatory."""
+        """Request the flushes and enter the purgatory."""
         for appended in self._appended:
-            self._request_flush(appended)
+            if not appended.flushed:
+                self._request_flush(appended)
         keys = [appended.partition for appended in self._appended]
         self._node.produce_purgatory.try_complete_else_watch(self, keys)
 
@@ -92,10 +92,10 @@ class PendingProduce(DelayedOperation):
             if not error:
                 appended.flushed = True
             elif appended.pending:
-                # The log has been cut back to before this append: its offset may belong to another batch already.
+                # The log was truncated before this append. Its offset may already belong to another batch.
                 appended.settle(error)
             appended.partition.flush_ended(error)
-            # Not through the watch list: a flush of sixty requests would walk it sixty times.
+            # Not by the watch list: a flush of sixty requests would scan it sixty times.
             self.attempt()
 
         appended.partition.log.flusher.request(appended.result, done)

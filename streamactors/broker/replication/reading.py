@@ -1,42 +1,45 @@
-"""Reading for Fetch: what each partition gives, within the sizes that the request allows.
+"""Reads for Fetch: the records of each partition, within the size limits of the request.
 
-Owner: the data plane. Nothing here copies records: a read gives slices of segment files, which are held until they are
-sent or released. Source: Kafka's ReplicaManager.readFromLog; limits: KIP-74."""
+Owner: the data plane. Large reads are not copied: they return slices of segment files, which are held until they are sent or
+released. Source: Kafka's ReplicaManager.readFromLog; limits: KIP-74."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.log.log_read import LogSlice
 from streamactors.broker.protocol.fetch import (
+    CONSUMER,
     READ_COMMITTED,
     FetchPartition,
     FetchResponse,
     PartitionFetched,
     TopicFetched,
 )
-from streamactors.broker.replication.partition import Partition
+from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.warming import read_now
-
-if TYPE_CHECKING:
-    from streamactors.broker.node import Node
 
 _log = logging.getLogger("streamactors.broker.fetch")
 
-_COPIED_UP_TO: Final = 16 << 10  # below this a read and one send are cheaper than two system calls of their own
+_COPIED_UP_TO: Final = 16 << 10  # below this size a copy is cheaper than a separate sendfile
 _COPIED_IN_ALL: Final = 256 << 10
+
+
+_SAYS_LEADER: Final = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
+)
 
 
 @dataclass(slots=True)
 class Wanted:
-    """One partition of a fetch: what is asked, and where it is, or why not."""
+    """One partition of a fetch: the request, and the hosted partition or an error."""
 
     asked: FetchPartition
-    partition: Partition | None
+    partition: HostedPartition | None
     error: ErrorCode = ErrorCode.NONE
 
 
@@ -49,14 +52,17 @@ class WantedTopic:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """What a request allows. Sizes in bytes."""
+    """Limits of a fetch. Sizes in bytes."""
 
     min_bytes: int
     max_bytes: int
     isolation_level: int
+    replica_id: int = CONSUMER
 
-    def bound(self, partition: Partition) -> int:
-        """The first offset that must not be read."""
+    def bound(self, partition: HostedPartition) -> int:
+        """Exclusive upper bound of the visible offsets. A follower sees the whole log."""
+        if self.replica_id >= 0:
+            return partition.log_end_offset
         if self.isolation_level == READ_COMMITTED:
             return partition.last_stable_offset
         return partition.high_watermark
@@ -64,7 +70,7 @@ class ReadLimits:
 
 @dataclass(slots=True)
 class Reading:
-    """The outcome of reading every partition once. Its slices are held: send or release them."""
+    """The result of one read of every partition. Send or release its slices."""
 
     response: FetchResponse[LogSlice]
     size: int
@@ -72,7 +78,7 @@ class Reading:
     slices: list[LogSlice]
 
     def without(self, lost: Sequence[LogSlice]) -> FetchResponse[LogSlice]:
-        """Return the response with the disk's error in place of some slices, which are let go."""
+        """Return the response with KAFKA_STORAGE_ERROR in place of the lost slices, which are released."""
         for each in lost:
             each.release()
         return self.response._replace(
@@ -90,7 +96,7 @@ class Reading:
         )
 
     def release(self) -> None:
-        """Let go of the slices unsent."""
+        """Release the slices without sending them."""
         for each in self.slices:
             each.release()
 
@@ -135,15 +141,16 @@ def read_one(
     if partition is not None and not error:
         error = partition.epoch_error(asked.current_leader_epoch)
     if error or partition is None:
-        return PartitionFetched(asked.partition, error)
+        known = error in _SAYS_LEADER and partition is not None
+        return PartitionFetched(
+            asked.partition, error, leader=(partition.leader, partition.leader_epoch) if known and partition else None
+        )
     if asked.last_fetched_epoch >= 0:
-        epoch, end_offset = partition.log.epoch_end_offset(asked.last_fetched_epoch)
-        if epoch < 0:
-            return PartitionFetched(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-        if epoch < asked.last_fetched_epoch or end_offset < asked.offset:
-            # Where the reader's log and ours part: the end of the largest epoch we have up to the reader's last
-            # (KIP-595).
-            return PartitionFetched(asked.partition, 0, *_offsets(partition), b"", diverging=(epoch, end_offset))
+        diverging = divergence(asked, partition)
+        if diverging is not None:
+            if diverging[0] < 0:
+                return PartitionFetched(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return PartitionFetched(asked.partition, 0, *_offsets(partition), b"", diverging=diverging)
     log = partition.log
     bound = limits.bound(partition)
     try:
@@ -164,28 +171,26 @@ def read_one(
     return PartitionFetched(asked.partition, 0, *_offsets(partition), records, aborted)
 
 
-def _aborted_in(piece: LogSlice, partition: Partition, offset: int) -> list[tuple[int, int]]:
-    """Return (producer id, first offset) of the aborted transactions in a slice, which is let go if that fails."""
+def divergence(asked: FetchPartition, partition: HostedPartition) -> tuple[int, int] | None:
+    """Return None if the reader's log agrees with this one, else the (epoch, end offset) of the largest epoch here that is at most
+    the reader's last one (KIP-595); (-1, -1) if there is none."""
+    epoch, end_offset = partition.log.epoch_end_offset(asked.last_fetched_epoch)
+    if epoch < asked.last_fetched_epoch or end_offset < asked.offset:
+        return epoch, end_offset
+    return None
+
+
+def _aborted_in(piece: LogSlice, partition: HostedPartition, offset: int) -> list[tuple[int, int]]:
+    """Return (producer id, first offset) of the aborted transactions in a slice. Release the slice on an error."""
     if not piece.length:
         return []
     try:
-        found = partition.log.aborted_transactions(offset, piece.end_offset)
+        found = partition.log.reader.aborted_transactions(offset, piece.end_offset)
     except OSError:
         piece.release()
         raise
     return [(each.producer_id, each.first_offset) for each in found]
 
 
-def _offsets(partition: Partition) -> tuple[int, int, int]:
+def _offsets(partition: HostedPartition) -> tuple[int, int, int]:
     return partition.high_watermark, partition.last_stable_offset, partition.log_start_offset
-
-
-def find_topic(node: Node, name: str, topic_id: bytes | None) -> tuple[str, Mapping[int, Partition], ErrorCode]:
-    """Return (name, hosted partitions, error for those that are not) of a topic named either way; the name is "" if
-    unknown."""
-    partitions = node.partitions
-    if topic_id is not None:
-        name = partitions.name_of(topic_id) or ""
-        if not name:
-            return "", {}, ErrorCode.UNKNOWN_TOPIC_ID
-    return name, partitions.of_topic(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

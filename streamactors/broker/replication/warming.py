@@ -1,9 +1,8 @@
-"""Keeping cold disks away from the data plane.
+"""Keeps reads from a cold disk off the data plane.
 
-A read of a page that is not in memory blocks whoever makes it, and sendfile blocks in the same way. Before records are
-sent their pages are probed with reads that refuse to wait (RWF_NOWAIT); what turns out to be cold is read once on a
-helper thread, which leaves it in the page cache. Where the kernel or the file system has no such reads, everything
-counts as warm."""
+A read or a sendfile of a page outside the page cache blocks its thread. So the pages of records are probed with reads that do
+not wait (RWF_NOWAIT) before they are sent. Cold pages are read once on a helper thread, which brings them into the page cache.
+If the kernel or the file system has no RWF_NOWAIT, all pages count as warm."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _CANNOT_TELL: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 def read_now(piece: LogSlice) -> bytearray | None:
-    """Return the slice's bytes if they can be had without waiting for a disk, else None."""
+    """Return the bytes of the slice if reading them needs no wait for the disk, else None."""
     content = bytearray(piece.length)
     try:
         if _NOWAIT is None:
@@ -30,7 +29,7 @@ def read_now(piece: LogSlice) -> bytearray | None:
             read = os.preadv(piece.fd, [content], piece.position, _NOWAIT)
     except OSError as error:
         if error.errno not in _CANNOT_TELL:
-            return None  # cold, or the disk's error, which is for the helper thread to find
+            return None  # The pages are cold, or the helper thread will get the disk error.
         read = os.preadv(piece.fd, [content], piece.position)
     return content if read == piece.length else None
 
@@ -46,12 +45,12 @@ def is_cold(piece: LogSlice) -> bool:
             os.preadv(piece.fd, byte, position, _NOWAIT)
         os.preadv(piece.fd, byte, end, _NOWAIT)
     except OSError as error:
-        return error.errno not in _CANNOT_TELL  # EAGAIN, or the disk's error, which is for the helper thread to find
+        return error.errno not in _CANNOT_TELL  # EAGAIN, or a disk error, which the helper thread will get.
     return False
 
 
 def warm(pieces: Iterable[LogSlice]) -> None:
-    """Read the slices into the page cache. On a helper thread. Raises OSError."""
+    """Read the slices into the page cache, on a helper thread. Raises OSError."""
     buffer = bytearray(_READ_AT_ONCE)
     for piece in pieces:
         position, end = piece.position, piece.position + piece.length

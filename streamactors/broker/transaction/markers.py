@@ -1,25 +1,25 @@
-"""Delivers the markers of a decided transaction to every partition that takes part, for as long as it takes.
+"""Writes the markers of a decided transaction to all its partitions, and retries until every partition has its marker.
 
-Owner: the transaction component, on the data plane's thread. A partition of the offsets topic gets its marker
-through the group coordinator, which holds the offsets that wait for it; any other through the log. A partition
-that was deleted needs none. A marker that is refused as too old belongs to a coordinator or an epoch that has been
-succeeded: the successor delivers its own."""
+Owner: the transaction component, on the data plane's thread. The group coordinator writes the marker of a partition of the
+offsets topic, because it holds the transaction's offsets; all other markers go to the log directly. A deleted partition needs
+no marker. If a marker is refused for an old epoch, a newer coordinator or producer epoch delivers its own marker."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-from streamactors.broker.controller.topic_name import OFFSETS_TOPIC
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.group_messages import EndTransaction
+from streamactors.broker.group.group_messages import WriteMarker
+from streamactors.broker.group.groups import Groups
+from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC
 from streamactors.broker.records.control import build_marker
+from streamactors.broker.replication.partition_table import PartitionTable
+from streamactors.broker.runtime import Runtime
 from streamactors.broker.transaction.transaction import TopicPartition
 from streamactors.broker.transaction.transaction_events import SendMarkers
-
-if TYPE_CHECKING:
-    from streamactors.broker.node import Node
+from streamactors.clock import Clock
 
 _log = logging.getLogger("streamactors.broker.transaction")
 
@@ -34,41 +34,60 @@ _COORDINATOR_ERRORS: Final = frozenset(
 )
 
 
-def write_marker(
-    node: Node, where: TopicPartition, send: SendMarkers, coordinator_epoch: int, then: Callable[[ErrorCode], object]
-) -> None:
-    """Write one marker into one partition that is led here."""
-    if where.topic == OFFSETS_TOPIC:
+class Writes(Protocol):
+    """Writes a marker where its partition is led: `MarkerWriter` here, `RemoteMarkers` on any broker."""
 
-        def answered(error: ErrorCode) -> None:
-            # Whoever sends markers knows partitions and their leaders, not what is behind this one.
-            then(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _COORDINATOR_ERRORS else error)
+    def write(
+        self, where: TopicPartition, send: SendMarkers, coordinator_epoch: int, then: Callable[[ErrorCode], object]
+    ) -> None: ...
 
-        end = EndTransaction(answered, send.producer_id, send.producer_epoch, coordinator_epoch, send.commit)
-        node.groups.end_transaction(where.partition, end)
-        return
-    marker = build_marker(
-        send.producer_id,
-        send.producer_epoch,
-        committed=send.commit,
-        coordinator_epoch=coordinator_epoch,
-        timestamp_ms=node.clock.wall_ms(),
-    )
-    node.partitions.append(where.topic, where.partition, marker, lambda outcome: then(outcome.error))
+
+class MarkerWriter:
+    """Writes single markers to partitions that this broker leads."""
+
+    def __init__(self, clock: Clock, partitions: PartitionTable, groups: Groups) -> None:
+        self._clock = clock
+        self._partitions = partitions
+        self._groups = groups
+
+    def write(
+        self, where: TopicPartition, send: SendMarkers, coordinator_epoch: int, then: Callable[[ErrorCode], object]
+    ) -> None:
+        """Write one marker to one partition, then call `then` with the error."""
+        if where.topic == OFFSETS_TOPIC:
+
+            def answered(error: ErrorCode) -> None:
+                # The sender of a marker knows partitions and leaders, but no coordinators.
+                then(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _COORDINATOR_ERRORS else error)
+
+            end = WriteMarker(answered, send.producer_id, send.producer_epoch, coordinator_epoch, send.commit)
+            self._groups.end_transaction(where.partition, end)
+            return
+        marker = build_marker(
+            send.producer_id,
+            send.producer_epoch,
+            committed=send.commit,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=self._clock.wall_ms(),
+        )
+        self._partitions.append(where.topic, where.partition, marker, lambda outcome: then(outcome.error))
 
 
 class Markers:
-    """The markers of one coordinator."""
+    """The markers that one coordinator still has to deliver."""
 
-    def __init__(self, node: Node, coordinator_epoch: int, done: Callable[[str, SendMarkers], object]) -> None:
+    def __init__(
+        self, node: Runtime, writer: Writes, coordinator_epoch: int, done: Callable[[str, SendMarkers], object]
+    ) -> None:
         self._node = node
+        self._writer = writer
         self._coordinator_epoch = coordinator_epoch
         self._done = done
         self._owed: dict[tuple[str, int, int], set[TopicPartition]] = {}
         self._stopped = False
 
     def send(self, transactional_id: str, send: SendMarkers) -> None:
-        """Deliver to every partition, then call `done`."""
+        """Deliver the markers to every partition, then call `done`."""
         key = (transactional_id, send.producer_id, send.producer_epoch)
         self._owed[key] = set(send.partitions)
         if not send.partitions:
@@ -77,7 +96,7 @@ class Markers:
             self._deliver(key, send, where)
 
     def stop(self) -> None:
-        """Deliver nothing more: another coordinator does."""
+        """Deliver no more markers: another coordinator delivers them."""
         self._stopped = True
         self._owed.clear()
 
@@ -98,10 +117,10 @@ class Markers:
                 _log.info("%s: the marker for %s-%d is sent again: %s", key[0], *where, error.name)
                 self._node.data_plane.call_later(_RETRY_MS, lambda: self._deliver(key, send, where))
 
-        write_marker(self._node, where, send, self._coordinator_epoch, then)
+        self._writer.write(where, send, self._coordinator_epoch, then)
 
     def _exists(self, where: TopicPartition) -> bool:
-        topic = self._node.controller.image.topics.get(where.topic)
+        topic = self._node.metadata.image.topics.get(where.topic)
         return topic is not None and where.partition < len(topic.partitions)
 
     def _arrived(self, key: tuple[str, int, int], send: SendMarkers, where: TopicPartition) -> None:

@@ -1,7 +1,7 @@
-"""What can happen to a transactional id, and what it wants done about it.
+"""The events and effects of the transaction state machine.
 
-Owner: nobody; frozen messages between the coordinator (or a test) and `transaction_state.step`. `reply_to` is the
-address of a waiting request, given back in an `Answer` and never looked into."""
+Frozen messages between the coordinator (or a test) and `transaction_state.step`. `reply_to` stands for the waiting request; the
+machine only passes it on in an `Answer`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from streamactors.broker.transaction.transaction import TopicPartition, Transact
 class InitProducerId:
     reply_to: object
     timeout_ms: int
-    producer_id: int = -1  # with `producer_epoch`: the producer goes on after an error and says who it was (KIP-360)
+    producer_id: int = -1  # with `producer_epoch`: the current id of a producer that recovers from an error (KIP-360)
     producer_epoch: int = -1
-    spare_producer_id: int | None = None  # to be used should the epochs of the current one have run out
+    spare_producer_id: int | None = None  # used if the epochs of the current id have run out
+
+    def refused(self, error: ErrorCode) -> InitAnswer:
+        return InitAnswer(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +34,21 @@ class AddPartitions:
     producer_epoch: int
     partitions: frozenset[TopicPartition]
 
+    def refused(self, error: ErrorCode) -> ErrorAnswer:
+        return ErrorAnswer(error)
+
 
 @dataclass(frozen=True, slots=True)
 class VerifyPartitions:
-    """AddPartitionsToTxn v4+ with verify_only: a partition leader asks before the first record of a transaction."""
+    """AddPartitionsToTxn v4+ with verify_only: sent by a partition's leader before the first record of a transaction."""
 
     reply_to: object
     producer_id: int
     producer_epoch: int
     partitions: frozenset[TopicPartition]
+
+    def refused(self, error: ErrorCode) -> VerifyAnswer:
+        return VerifyAnswer(tuple((partition, error) for partition in sorted(self.partitions)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +58,29 @@ class EndTransaction:
     producer_epoch: int
     commit: bool
 
+    def refused(self, error: ErrorCode) -> ErrorAnswer:
+        return ErrorAnswer(error)
+
 
 @dataclass(frozen=True, slots=True)
 class TimeoutCheck:
-    """The sweep came by: a transaction that is open for longer than its timeout is fenced and aborted."""
+    """Fence and abort the transaction if it is open for longer than its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiryCheck:
-    """The sweep came by: an id that was not used for `expiration_ms` is forgotten."""
+    """Delete the id if it was not used for `expiration_ms`."""
 
     expiration_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The log answered to the `Write` of `transaction`; `error` is what its clients are to hear."""
+    """The log has answered the `Write` of `transaction`; `error` is the error for the client."""
 
     transaction: Transaction
     reply: Answer | None
-    fences: bool = False  # it takes the epoch away from a producer that may still be at work
+    fences: bool = False  # the write fences a producer that may still be running
     error: ErrorCode = ErrorCode.NONE
 
 
@@ -81,8 +93,8 @@ class MarkersWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """The id was just read from the log: a decided transaction may still owe its markers."""
+class TransactionLoaded:
+    """The id was read from the log: the markers of a decided transaction may be missing."""
 
 
 Event = (
@@ -94,7 +106,7 @@ Event = (
     | ExpiryCheck
     | Written
     | MarkersWritten
-    | Loaded
+    | TransactionLoaded
 )
 
 # -- effects --------------------------------------------------------------------------------------------------------
@@ -109,7 +121,7 @@ class InitAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
-    """The answer to everything that has nothing but an error to say."""
+    """An answer that is only an error."""
 
     error: ErrorCode
 
@@ -127,7 +139,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Append this picture to the log (a tombstone when it is DEAD); `then` comes back with the error filled in."""
+    """Append this state to the log (a tombstone if DEAD); `then` comes back as an event, with the log's error."""
 
     transaction: Transaction
     then: Written
@@ -135,7 +147,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class SendMarkers:
-    """Tell every partition of the transaction how it ended, for as long as it takes."""
+    """Write a marker to every partition of the transaction, and retry until it succeeds."""
 
     producer_id: int
     producer_epoch: int
@@ -145,14 +157,14 @@ class SendMarkers:
 
 @dataclass(frozen=True, slots=True)
 class NeedProducerId:
-    """Step this event again, with a spare producer id in it."""
+    """Send this event again, with a spare producer id."""
 
     event: InitProducerId
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The id is expired and its tombstone is in the log."""
+    """The id has expired and its tombstone is in the log."""
 
 
 Effect = Answer | Write | SendMarkers | NeedProducerId | Forget

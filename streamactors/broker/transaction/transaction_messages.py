@@ -1,6 +1,6 @@
-"""What a transaction coordinator is told, beside the events of single ids, and what it answers.
+"""The messages of a transaction coordinator, beside the events of single ids.
 
-Owner: nobody; frozen messages. `reply_to` is called once with the answer, on the data plane's thread."""
+Frozen. `reply_to` is called once with the answer, on the data plane's thread."""
 
 from __future__ import annotations
 
@@ -24,16 +24,25 @@ class ToTransaction:
     transactional_id: str
     event: InitProducerId | AddPartitions | VerifyPartitions | EndTransaction
 
+    def refuse(self, error: ErrorCode) -> None:
+        self.event.reply_to(self.event.refused(error))  # type: ignore[operator]
+
 
 @dataclass(frozen=True, slots=True)
 class DescribeTransaction:
     reply_to: Callable[[ErrorCode, Transaction | None], object]
     transactional_id: str
 
+    def refuse(self, error: ErrorCode) -> None:
+        self.reply_to(error, None)
+
 
 @dataclass(frozen=True, slots=True)
 class ListTransactions:
     reply_to: Callable[[ErrorCode, Sequence[Transaction]], object]
+
+    def refuse(self, error: ErrorCode) -> None:
+        self.reply_to(error, ())
 
 
 Request = ToTransaction | DescribeTransaction | ListTransactions
@@ -41,11 +50,14 @@ Request = ToTransaction | DescribeTransaction | ListTransactions
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdGiven:
-    """A producer id that an InitProducerId has been waiting for."""
+    """The producer id that an InitProducerId waited for."""
 
     transactional_id: str
     event: InitProducerId
     producer_id: int
+
+    def refuse(self, error: ErrorCode) -> None:
+        self.event.reply_to(self.event.refused(error))  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +70,10 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """The partition has been read: from here on requests are served."""
-
-    transactions: dict[str, Transaction]
-
-
-@dataclass(frozen=True, slots=True)
 class TimeoutSweep:
-    """Time to look for transactions that are open for too long."""
+    """Abort transactions that are open for longer than their timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpirySweep:
-    """Time to look for ids that nobody uses any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flush:
-    """The turn is over: append what it wrote."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resign:
-    """The partition is led by somebody else now, or gone."""
+    """Delete ids that have expired."""

@@ -1,14 +1,27 @@
 """A transactional id in `__transaction_state`: Kafka's TransactionLogKey and TransactionLogValue.
 
-Owner: the transaction coordinator. Key: version 0, transactional id. Value version 0 and 1 (flexible) are read, 0
-is written, as Apache Kafka does until transaction.version 1 is finalised. A null value is a tombstone: the id is
-forgotten."""
+Owner: the transaction coordinator. Key: version 0, transactional id. Value versions 0 and 1 (flexible) are read; version 0 is
+written, as Apache Kafka does until transaction.version 1 is finalised. A null value is a tombstone and deletes the id."""
 
 from __future__ import annotations
 
-from typing import Final
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final, NamedTuple
 
-from streamactors.broker.coordinator.record_codec import CorruptRecord, Reader, Writer
+from streamactors.broker.protocol.record_schema import (
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    TEXT,
+    CorruptRecord,
+    Field,
+    Versioned,
+    array,
+    structure,
+)
+from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.transaction.transaction import (
     NO_PRODUCER_ID,
     TopicPartition,
@@ -16,92 +29,103 @@ from streamactors.broker.transaction.transaction import (
     TransactionState,
 )
 
+_log = logging.getLogger("streamactors.broker.transaction")
+
 KEY_VERSION: Final = 0
 VALUE_VERSION: Final = 0
 
-_PREVIOUS_PRODUCER_ID: Final = 0  # tags of the flexible version's optional fields
-_NEXT_PRODUCER_ID: Final = 1
-_CLIENT_VERSION: Final = 2
+
+class _Key(NamedTuple):
+    transactional_id: Annotated[str, TEXT]
+
+
+class _Topic(NamedTuple):
+    topic: Annotated[str, TEXT]
+    partitions: Annotated[Sequence[int], array(INT32)]
+
+
+class _Value(NamedTuple):
+    producer_id: Annotated[int, INT64]
+    producer_epoch: Annotated[int, INT16]
+    timeout_ms: Annotated[int, INT32]
+    state: Annotated[int, INT8]
+    topics: Annotated[Sequence[_Topic] | None, array(structure(_Topic))]
+    updated_at_ms: Annotated[int, INT64]
+    started_at_ms: Annotated[int, INT64]
+    previous_producer_id: Annotated[int, Field(INT64, tag=0)] = NO_PRODUCER_ID
+    next_producer_id: Annotated[int, Field(INT64, tag=1)] = NO_PRODUCER_ID
+    client_version: Annotated[int, Field(INT16, tag=2)] = 0
+
+
+_KEY: Final = Versioned("a transactional id's key", structure(_Key), highest=KEY_VERSION)
+_VALUE: Final = Versioned("transactional id", structure(_Value), highest=1, flexible_since=1)
 
 
 def encode_transaction_key(transactional_id: str) -> bytes:
     """Return the record key of a transactional id."""
-    return Writer(KEY_VERSION).string(transactional_id).finish()
+    return _KEY.encode(_Key(transactional_id), KEY_VERSION)
 
 
 def decode_transaction_key(data: bytes) -> str | None:
     """Return the transactional id, or None for a key of another kind. Raises CorruptRecord."""
-    reader = Reader(data)
-    return reader.string() if reader.int16() == KEY_VERSION else None
+    if len(data) >= 2 and data[:2] != b"\x00\x00":
+        return None
+    return _KEY.decode(data).transactional_id
 
 
 def encode_transaction_value(txn: Transaction, version: int = VALUE_VERSION) -> bytes:
     """Return the record value of a transactional id."""
-    out = Writer(version, flexible=version >= 1)
-    out.int64(txn.producer_id).int16(txn.producer_epoch).int32(txn.timeout_ms).int8(txn.state)
-    if txn.state is TransactionState.EMPTY:
-        out.count(None)
-    else:
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(txn.partitions):
-            by_topic.setdefault(topic, []).append(partition)
-        out.count(len(by_topic))
-        for topic, partitions in by_topic.items():
-            out.string(topic).count(len(partitions))
-            for partition in partitions:
-                out.int32(partition)
-            out.tagged_fields()
-    out.int64(txn.updated_at_ms).int64(txn.started_at_ms)
-    return out.tagged_fields(_tagged(txn)).finish()
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(txn.partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    value = _Value(
+        txn.producer_id,
+        txn.producer_epoch,
+        txn.timeout_ms,
+        txn.state,
+        None if txn.state is TransactionState.EMPTY else [_Topic(*each) for each in by_topic.items()],
+        txn.updated_at_ms,
+        txn.started_at_ms,
+        txn.previous_producer_id,
+        txn.next_producer_id,
+        txn.client_version,
+    )
+    return _VALUE.encode(value, version)
 
 
 def decode_transaction_value(transactional_id: str, data: bytes) -> Transaction:
-    """Return the transactional id a record holds. Raises CorruptRecord, also for a version from the future."""
-    reader = Reader(data)
-    version = reader.int16()
-    if not 0 <= version <= 1:
-        raise CorruptRecord(
-            f"version {version} of transactional id {transactional_id!r} is unknown; 0 and 1 can be read"
-        )
-    reader.flexible = version >= 1
-    producer_id, producer_epoch, timeout_ms, status = reader.int64(), reader.int16(), reader.int32(), reader.int8()
-    if status not in TransactionState._value2member_map_:
-        raise CorruptRecord(f"transactional id {transactional_id!r} is in unknown state {status}")
-
-    def topic() -> list[TopicPartition]:
-        name = reader.string()
-        partitions = [TopicPartition(name, partition) for partition in reader.array(reader.int32)]
-        reader.tagged_fields()
-        return partitions
-
-    partitions = frozenset(partition for part in reader.array(topic) for partition in part)
-    updated_at_ms, started_at_ms = reader.int64(), reader.int64()
-    tagged = reader.tagged_fields()
+    """Return the transactional id of a record. Raises CorruptRecord, also for an unknown version."""
+    value = _VALUE.decode(data, transactional_id)
+    if value.state not in TransactionState._value2member_map_:
+        raise CorruptRecord(f"transactional id {transactional_id!r} is in unknown state {value.state}")
     return Transaction(
         transactional_id,
-        producer_id,
-        producer_epoch,
-        previous_producer_id=_int(tagged.get(_PREVIOUS_PRODUCER_ID), NO_PRODUCER_ID),
-        next_producer_id=_int(tagged.get(_NEXT_PRODUCER_ID), NO_PRODUCER_ID),
-        timeout_ms=timeout_ms,
-        state=TransactionState(status),
-        partitions=partitions,
-        started_at_ms=started_at_ms,
-        updated_at_ms=updated_at_ms,
-        client_version=_int(tagged.get(_CLIENT_VERSION), 0),
+        value.producer_id,
+        value.producer_epoch,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        timeout_ms=value.timeout_ms,
+        state=TransactionState(value.state),
+        partitions=frozenset(TopicPartition(name, each) for name, numbers in value.topics or () for each in numbers),
+        started_at_ms=value.started_at_ms,
+        updated_at_ms=value.updated_at_ms,
+        client_version=value.client_version,
     )
 
 
-def _tagged(txn: Transaction) -> dict[int, bytes]:
-    fields = {}
-    if txn.previous_producer_id != NO_PRODUCER_ID:
-        fields[_PREVIOUS_PRODUCER_ID] = txn.previous_producer_id.to_bytes(8, "big", signed=True)
-    if txn.next_producer_id != NO_PRODUCER_ID:
-        fields[_NEXT_PRODUCER_ID] = txn.next_producer_id.to_bytes(8, "big", signed=True)
-    if txn.client_version:
-        fields[_CLIENT_VERSION] = txn.client_version.to_bytes(2, "big", signed=True)
-    return fields
-
-
-def _int(data: bytes | None, default: int) -> int:
-    return default if data is None else int.from_bytes(data, "big", signed=True)
+def load_transactions(batches: Iterable[RecordBatch], name: str) -> dict[str, Transaction]:
+    """Fold a partition: the last record of each id counts. A record that cannot be read is logged and left out."""
+    transactions: dict[str, Transaction] = {}
+    for batch in batches:
+        for record in batch.records() if batch.count and not batch.is_control else ():
+            try:
+                transactional_id = decode_transaction_key(record.key or b"")
+                if transactional_id is None:
+                    continue
+                if record.value is None:
+                    transactions.pop(transactional_id, None)
+                else:
+                    transactions[transactional_id] = decode_transaction_value(transactional_id, record.value)
+            except CorruptRecord as error:
+                _log.error("%s: the record at offset %d is left out: %s", name, record.offset, error)
+    return transactions

@@ -1,17 +1,17 @@
-"""The transactional ids of one partition: feeds their state machines and carries the effects out.
+"""The transactional ids of one partition: steps their state machines and carries out the effects.
 
-Owner: the partition's coordinator actor. Needs a log, a clock, producer ids and somebody who delivers markers, and
-no more."""
+Owner: the partition's coordinator actor."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog, client_error
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.transaction.refusal import refuse
+from streamactors.broker.transaction.markers import Markers
 from streamactors.broker.transaction.transaction import TopicPartition, Transaction, TransactionState
 from streamactors.broker.transaction.transaction_events import (
     Answer,
@@ -24,17 +24,20 @@ from streamactors.broker.transaction.transaction_events import (
     NeedProducerId,
     SendMarkers,
     TimeoutCheck,
+    TransactionLoaded,
     Write,
 )
-from streamactors.broker.transaction.transaction_events import Loaded as TransactionLoaded
 from streamactors.broker.transaction.transaction_messages import (
-    Loaded,
+    DescribeTransaction,
+    ExpirySweep,
+    ListTransactions,
     Marked,
     ProducerIdGiven,
+    TimeoutSweep,
     ToTransaction,
 )
 from streamactors.broker.transaction.transaction_record import encode_transaction_key, encode_transaction_value
-from streamactors.broker.transaction.transaction_state import membership_error, step
+from streamactors.broker.transaction.transaction_state import failed, membership_error, step
 from streamactors.clock import Clock
 
 _log = logging.getLogger("streamactors.broker.transaction")
@@ -58,7 +61,7 @@ class TransactionShard:
         clock: Clock,
         rules: TransactionRules,
         next_producer_id: Callable[[Callable[[int | None], object]], object],
-        send_markers: Callable[[str, SendMarkers], object],
+        markers: Markers,
         tell: Callable[[ProducerIdGiven], object],
     ) -> None:
         self.name = name
@@ -67,17 +70,29 @@ class TransactionShard:
         self._clock = clock
         self._rules = rules
         self._next_producer_id = next_producer_id
-        self._send_markers = send_markers
+        self._markers = markers
+        self.serves: Final[Mapping[type, Callable[[Any], object]]] = {
+            ToTransaction: self.serve,
+            ProducerIdGiven: self.producer_id_given,
+            DescribeTransaction: self._describe,
+            ListTransactions: lambda message: message.reply_to(ErrorCode.NONE, tuple(self.transactions.values())),
+            Marked: self.marked,
+            TimeoutSweep: lambda _: self._step_all(TimeoutCheck()),
+            ExpirySweep: lambda _: self._step_all(ExpiryCheck(self._rules.expiration_ms)),
+        }
         self._tell = tell
 
-    def take_over(self, loaded: Loaded) -> None:
-        """Go on from what the log holds; what was decided and not finished is finished now."""
-        self.transactions = loaded.transactions
-        for transactional_id in tuple(self.transactions):
-            self._step(transactional_id, TransactionLoaded())
+    def take_over(self, transactions: dict[str, Transaction]) -> None:
+        """Take over the ids of the log, and deliver the missing markers of decided transactions."""
+        self.transactions = transactions
+        self._step_all(TransactionLoaded())
+
+    def close(self) -> None:
+        """Deliver no more markers. A request that waits for the log is answered when the log reports."""
+        self._markers.stop()
 
     def serve(self, message: ToTransaction) -> None:
-        """Give a producer's request to its id; only InitProducerId makes a new one."""
+        """Pass a producer's request to its id; only InitProducerId makes a new id."""
         event = message.event
         if isinstance(event, InitProducerId) and not 0 < event.timeout_ms <= self._rules.max_timeout_ms:
             event.reply_to(InitAnswer(ErrorCode.INVALID_TRANSACTION_TIMEOUT))  # type: ignore[operator]
@@ -86,7 +101,7 @@ class TransactionShard:
         elif isinstance(event, InitProducerId):
             self._ask_for_producer_id(message.transactional_id, event)
         else:
-            refuse(message, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            message.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
     def verify_now(
         self, transactional_id: str, producer_id: int, producer_epoch: int, where: TopicPartition
@@ -98,7 +113,7 @@ class TransactionShard:
         return membership_error(txn, producer_id, producer_epoch, where)
 
     def producer_id_given(self, given: ProducerIdGiven) -> None:
-        """Go on with an InitProducerId that had to wait for a producer id."""
+        """Continue an InitProducerId that waited for a producer id."""
         transactional_id = given.transactional_id
         if transactional_id not in self.transactions:
             self.transactions[transactional_id] = Transaction(
@@ -112,24 +127,27 @@ class TransactionShard:
             self._step(transactional_id, replace(given.event, spare_producer_id=given.producer_id))
 
     def marked(self, marked: Marked) -> None:
-        """Every partition has its marker."""
+        """Complete the transaction: every partition has its marker."""
         if marked.transactional_id in self.transactions:
             self._step(marked.transactional_id, MarkersWritten(marked.producer_id, marked.producer_epoch))
 
-    def sweep_timeouts(self) -> None:
+    def _step_all(self, event: Event) -> None:
         for transactional_id in tuple(self.transactions):
-            self._step(transactional_id, TimeoutCheck())
+            self._step(transactional_id, event)
 
-    def sweep_expired(self) -> None:
-        for transactional_id in tuple(self.transactions):
-            self._step(transactional_id, ExpiryCheck(self._rules.expiration_ms))
+    def _describe(self, message: DescribeTransaction) -> None:
+        txn = self.transactions.get(message.transactional_id)
+        if txn is None or txn.state is TransactionState.DEAD:
+            message.reply_to(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, None)
+        else:
+            message.reply_to(ErrorCode.NONE, txn)
 
     def _ask_for_producer_id(self, transactional_id: str, event: InitProducerId) -> None:
         def given(producer_id: int | None) -> None:
             if producer_id is None:
                 event.reply_to(InitAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE))  # type: ignore[operator]
             else:
-                # Perhaps much later, when the controller has made a block of ids durable: so in its turn.
+                # The controller may have to reserve a block of ids first, so the id comes as a message of its own.
                 self._tell(ProducerIdGiven(transactional_id, event, producer_id))
 
         self._next_producer_id(given)
@@ -144,7 +162,7 @@ class TransactionShard:
                 case Write():
                     self._write(transactional_id, effect)
                 case SendMarkers():
-                    self._send_markers(transactional_id, effect)
+                    self._markers.send(transactional_id, effect)
                 case NeedProducerId(waiting):
                     self._ask_for_producer_id(transactional_id, waiting)
                 case Forget():
@@ -157,7 +175,7 @@ class TransactionShard:
         def then(error: ErrorCode, _offset: int) -> None:
             if error is not ErrorCode.NONE:
                 _log.warning(
-                    "transactional id %s of %s: %s could not be written: %s",
+                    "transactional id %s of %s: writing %s failed: %s",
                     transactional_id,
                     self.name,
                     txn.state.label,
@@ -166,4 +184,8 @@ class TransactionShard:
             if transactional_id in self.transactions:
                 self._step(transactional_id, replace(write.then, error=client_error(error)))
 
-        self.log.write([(encode_transaction_key(transactional_id), value)], then)
+        def refuse(error: ErrorCode) -> None:
+            if write.then.reply is not None:
+                write.then.reply.reply_to(failed(write.then.reply, error).response)  # type: ignore[operator]
+
+        self.log.write([(encode_transaction_key(transactional_id), value)], then, refuse)

@@ -1,12 +1,11 @@
 """Kafka's transaction protocol as one pure state machine: `step(transaction, event, now_ms) -> (transaction,
 effects)`.
 
-Owner: the coordinator of the id's partition. No clock, socket, thread or logger in here. States and legal moves:
-`transaction.py`. Every change is written before anybody hears of it; while it is being written (`pending`) every
-other change is refused with CONCURRENT_TRANSACTIONS, which clients retry.
-Source: KIP-98 and KIP-360, that is transaction.version 0 and 1 (the same protocol; 1 only changes the record).
-Version 2 (KIP-890: a new epoch at every end) adds its bump in `_prepare_end` and its takeover of
-`next_producer_id` in `_complete`."""
+Owner: the coordinator of the id's partition. `transaction.py` has the states and the legal moves. A change is written before it is
+answered. While a change is being written (`pending`), every other change is refused with CONCURRENT_TRANSACTIONS, and clients
+retry it.
+Source: KIP-98 and KIP-360, which are transaction.version 0 and 1 (1 only changes the record). Version 2 (KIP-890: a new epoch at
+every end) would bump the epoch in `_prepare_end` and take `next_producer_id` over in `_complete`."""
 
 from __future__ import annotations
 
@@ -35,11 +34,11 @@ from streamactors.broker.transaction.transaction_events import (
     Forget,
     InitAnswer,
     InitProducerId,
-    Loaded,
     MarkersWritten,
     NeedProducerId,
     SendMarkers,
     TimeoutCheck,
+    TransactionLoaded,
     VerifyAnswer,
     VerifyPartitions,
     Write,
@@ -50,8 +49,7 @@ _S = TransactionState
 
 
 def step(txn: Transaction, event: Event, now_ms: int) -> tuple[Transaction, list[Effect]]:
-    """Return the transactional id after an event, and what must be done about it, in order. Never raises on a
-    request."""
+    """Return the transactional id after an event, and the effects to carry out, in order. Never raises on a request."""
     effects: list[Effect] = []
     return _STEPS[type(event)](txn, event, now_ms, effects), effects
 
@@ -69,11 +67,11 @@ def _init_producer_id(txn: Transaction, init: InitProducerId, now_ms: int, effec
     claims_epoch = init.producer_epoch if init.producer_id != NO_PRODUCER_ID else None
     if txn.state is _S.ONGOING:
         if claims_epoch is not None and claims_epoch != txn.producer_epoch:
-            # A producer that was fenced long ago must not abort the transaction of the one that fenced it.
+            # A fenced producer must not abort the transaction of its successor.
             effects.append(Answer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
             return txn
-        # The producer before this one left a transaction open. It is fenced and aborted first; the new producer is
-        # told to come back, and gets a further epoch then, so that the one that aborts is never used for writing.
+        # The previous producer left a transaction open. It is fenced and aborted first. The new producer retries and then
+        # gets one more epoch, so that the epoch of the abort is never used for records.
         retry = Answer(init.reply_to, InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
         return _fence_and_abort(txn, now_ms, retry, effects)
     if txn.epoch_exhausted and claims_epoch in (None, txn.producer_epoch):
@@ -92,7 +90,7 @@ def _init_producer_id(txn: Transaction, init: InitProducerId, now_ms: int, effec
     elif txn.producer_epoch in (NO_PRODUCER_EPOCH, claims_epoch):
         after = replace(txn, producer_epoch=txn.producer_epoch + 1, last_producer_epoch=txn.producer_epoch)
     elif claims_epoch == txn.last_producer_epoch:
-        after = txn  # its first request succeeded and the answer was lost: the same answer again
+        after = txn  # the answer to its first request was lost: give the same answer again
     else:
         effects.append(Answer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
         return txn
@@ -104,12 +102,12 @@ def _init_producer_id(txn: Transaction, init: InitProducerId, now_ms: int, effec
 
 
 def _knows_itself(txn: Transaction, init: InitProducerId) -> bool:
-    """Whether the producer id a request claims can be that of the newest producer of this transactional id."""
+    """Whether the producer id of a request can be that of the newest producer of this transactional id."""
     if init.producer_id == NO_PRODUCER_ID or txn.producer_epoch == NO_PRODUCER_EPOCH:
         return True
     if init.producer_id == txn.producer_id:
         return True
-    # The answer that gave out the current id was lost; the claim is the last epoch of the id before.
+    # The answer with the current id was lost, and the request names the last epoch of the id before.
     exhausted = replace(txn, producer_epoch=init.producer_epoch).epoch_exhausted
     return init.producer_id == txn.previous_producer_id and exhausted
 
@@ -131,9 +129,9 @@ def _add_partitions(txn: Transaction, add: AddPartitions, now_ms: int, effects: 
 
 
 def membership_error(txn: Transaction, producer_id: int, producer_epoch: int, where: TopicPartition) -> ErrorCode:
-    """Return NONE if the producer may write to a partition now: it is part of its open transaction.
+    """Return NONE if a partition is part of the producer's open transaction.
 
-    A write under way is no obstacle: the append that follows is checked against the log's own producer state."""
+    A pending write does not matter: the append that follows is checked against the log's own producer state."""
     error = _check_producer(txn, producer_id, producer_epoch)
     if error is ErrorCode.NONE and txn.state in PREPARED:
         error = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -161,7 +159,7 @@ def _check_producer(txn: Transaction, producer_id: int, producer_epoch: int) -> 
 # -- the end -------------------------------------------------------------------------------------------------------
 
 _ENDS: Final = {
-    # state: (the decision it stands for, what a request for the same decision hears)
+    # state: (its decision, the answer to a request for the same decision)
     _S.COMPLETE_COMMIT: (True, ErrorCode.NONE),
     _S.COMPLETE_ABORT: (False, ErrorCode.NONE),
     _S.PREPARE_COMMIT: (True, ErrorCode.CONCURRENT_TRANSACTIONS),
@@ -190,9 +188,9 @@ def _prepare_end(txn: Transaction, commit: bool, now_ms: int) -> Transaction:
 
 
 def _fence_and_abort(txn: Transaction, now_ms: int, reply: Answer | None, effects: list[Effect]) -> Transaction:
-    """Take the epoch away from the producer of an open transaction, and abort it.
+    """Fence the producer of an open transaction, and abort the transaction.
 
-    The new epoch counts at once, even should the write fail: the old producer must not get in between."""
+    The new epoch counts even if the write fails: the old producer must not write in between."""
     epoch = txn.producer_epoch if txn.fence_failed else txn.producer_epoch + 1
     fenced = replace(txn, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
     prepared = _prepare_end(fenced.moved_to(_S.PREPARE_EPOCH_FENCE), False, now_ms)
@@ -227,9 +225,9 @@ def _written(txn: Transaction, event: Written, _now_ms: int, effects: list[Effec
     if txn.pending is not after:
         return txn
     if event.error is not ErrorCode.NONE:
-        # The old picture stays. An unfinished completion stays `marked`, and the next sweep writes it again.
+        # The old state stays. If the completing record failed, `marked` stays, and the next sweep writes the record again.
         if event.reply is not None:
-            effects.append(_failed(event.reply, event.error))
+            effects.append(failed(event.reply, event.error))
         return replace(txn, pending=None, fence_failed=txn.fence_failed or event.fences)
     if event.reply is not None:
         effects.append(event.reply)
@@ -240,7 +238,8 @@ def _written(txn: Transaction, event: Written, _now_ms: int, effects: list[Effec
     return after
 
 
-def _failed(reply: Answer, error: ErrorCode) -> Answer:
+def failed(reply: Answer, error: ErrorCode) -> Answer:
+    """Return the answer with an error instead of the result."""
     response = InitAnswer(error) if isinstance(reply.response, InitAnswer) else ErrorAnswer(error)
     return Answer(reply.reply_to, response)
 
@@ -249,7 +248,7 @@ def _markers(txn: Transaction) -> SendMarkers:
     return SendMarkers(txn.producer_id, txn.producer_epoch, txn.state is _S.PREPARE_COMMIT, txn.partitions)
 
 
-def _loaded(txn: Transaction, _event: Loaded, _now_ms: int, effects: list[Effect]) -> Transaction:
+def _loaded(txn: Transaction, _event: TransactionLoaded, _now_ms: int, effects: list[Effect]) -> Transaction:
     if txn.state in PREPARED:
         effects.append(_markers(txn))
     return txn
@@ -282,5 +281,5 @@ _STEPS: Final[dict[type, Callable[[Transaction, Any, int, list[Effect]], Transac
     ExpiryCheck: _expiry_check,
     Written: _written,
     MarkersWritten: _markers_written,
-    Loaded: _loaded,
+    TransactionLoaded: _loaded,
 }

@@ -1,4 +1,4 @@
-"""The source an Rx pipeline is put behind: it keeps its subscribers' callbacks and nothing else, so feeding is a plain call."""
+"""The source of an Rx pipeline: it keeps only its subscribers' callbacks, so feeding an element is a plain call."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _nothing(*_: Any) -> None:
 
 
 class Feed(reactivex.Observable[Any]):
-    """The source a pipeline is put behind: keeps the callbacks of its subscribers, and how it ended, and nothing else."""
+    """The source of a pipeline. It keeps the callbacks of its subscribers, and its end."""
 
     def __init__(self, subscribed: Callable[[], None] = _nothing) -> None:
         super().__init__()
         self._subscribed = subscribed
         self.subscribers: list[tuple[Any, Any, Any]] = []
-        self._end: list[BaseException | None] = []  # one, when there is one
+        self._end: list[BaseException | None] = []  # one item when the feed has ended: the error, or None
         self._after_the_end = 0
 
     def subscribe(  # without the wrapper object per subscriber
@@ -41,12 +41,12 @@ class Feed(reactivex.Observable[Any]):
             on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
         subscriber = (on_next or _nothing, on_error or _nothing, on_completed or _nothing)
         if self._end:
-            # repeat and retry come again; an ended stream has nothing more to say, as an ended Subject has not
+            # repeat and retry subscribe again; an ended feed, like an ended Subject, sends only its end
             self._after_the_end += 1
             if self._after_the_end > MOST_AFTER_THE_END:
                 raise StageFailed(
                     f"rx: an operator has subscribed {MOST_AFTER_THE_END} times to a stream that has ended; give repeat or retry a "
-                    "number, or make the source anew with RestartSource"
+                    "number, or create the source again with RestartSource"
                 ) from self._end[0]
             self._tell_end(subscriber)
             return Disposable()
@@ -60,7 +60,7 @@ class Feed(reactivex.Observable[Any]):
         return Disposable(dispose)
 
     def end(self, error: BaseException | None) -> None:
-        """Complete, or fail with `error`: those who have subscribed, and those who will."""
+        """Complete, or fail with `error`, all present and future subscribers."""
         self._end.append(error)
         for subscriber in list(self.subscribers):
             self._tell_end(subscriber)
@@ -74,7 +74,7 @@ class Feed(reactivex.Observable[Any]):
             on_error(error)
 
     def each(self) -> Callable[[Any], None]:
-        """Return the function that hands on one element, to those who have subscribed by now."""
+        """Return the function that passes one element to the present subscribers."""
         if len(self.subscribers) == 1:
             on_next: Callable[[Any], None] = self.subscribers[0][0]
             return on_next

@@ -1,4 +1,4 @@
-"""An observable as a source: what it emits, on whatever thread, goes through a bounded buffer."""
+"""An observable as a source: its elements, emitted on any thread, go through a bounded buffer."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 from reactivex import abc
 
-from streamactors.engine.attributes import Attributes
-from streamactors.engine.connection import Connection
-from streamactors.engine.logic import Logic, SourceLogic
-from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.logic import SourceLogic, logic_of
+from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.errors import BufferOverflow, BuildError
 from streamactors.stages.checks import positive
+from streamactors.stages.rate.strategies import make_room
 from streamactors.stages.rx.overflow import Flooded, checked_overflow
 
 
 class FromObservable(GraphStage):
-    """Emit what an observable emits. It has no demand, so a bounded buffer lies between.
+    """Emit the elements of an observable. An observable knows no demand, so they wait in a bounded buffer.
 
-    Emits when: the observable has emitted and there is demand.   Completes when: the observable does and the buffer is empty.
-    When the buffer is full: "fail" fails the stream, "drop_head" drops the oldest, "drop_tail" the newest one buffered,
-    "drop_new" the one that comes. The subscription is disposed when downstream cancels.
+    Emits when: the buffer has an element and there is demand.   Completes when: the observable has completed and the buffer is empty.
+    When the buffer is full: "fail" fails the stream, "drop_head" drops the oldest element, "drop_tail" the youngest one in the
+    buffer, "drop_new" the new one. The subscription is disposed when downstream cancels.
     """
 
     shape = SOURCE
@@ -31,67 +31,58 @@ class FromObservable(GraphStage):
     def __init__(self, observable: Any, overflow: str = "fail", max_buffer: int = 1_024) -> None:
         if not hasattr(observable, "subscribe"):
             raise BuildError(f"from_observable expects an observable, got {type(observable).__name__}")
-        self._observable = observable
-        self._overflow = checked_overflow("from_observable", overflow)
-        self._max_buffer = positive("from_observable", "max_buffer", max_buffer)
-
-    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        return _FromObservableLogic(self._observable, self._overflow, self._max_buffer), NOT_USED
+        self.observable = observable
+        self.overflow = checked_overflow("from_observable", overflow)
+        self.max_buffer = positive("from_observable", "max_buffer", max_buffer)
 
 
+@logic_of(FromObservable)
 class _FromObservableLogic(SourceLogic):
-    def __init__(self, observable: Any, overflow: str, max_buffer: int) -> None:
-        self._observable = observable
-        self._overflow = overflow
-        self._max_buffer = max_buffer
+    def __init__(self, stage: FromObservable) -> None:
+        super().__init__(stage)
         self._arrived: deque[Any] = deque()
         self._told = False
         self._end: list[BaseException | None] = []
         self._subscription: abc.DisposableBase | None = None
-        self._subscribing: int | None = None  # the thread that does, while it does
+        self._subscribing: int | None = None  # the thread that is inside `subscribe`
 
     def on_start(self) -> None:
         self._wake = self.async_callback(self._on_wake)
         self._subscribing = get_ident()
         try:
-            self._subscription = self._observable.subscribe(self._next, self._failed, self._completed)
+            self._subscription = self.stage.observable.subscribe(self._next, self._failed, self._completed)
         except Flooded:
-            pass  # the error has been noted
+            pass  # the error is in `_end`
         finally:
             self._subscribing = None
 
-    # ── on whatever thread the observable uses ────────────────────────────────────────────────────────────────────
+    # ── on the observable's thread ────────────────────────────────────────────────────────────────────────────────
 
     def _next(self, value: Any) -> None:
         arrived = self._arrived
         if self._end:
-            return  # it has failed, and goes on until it hears of it
-        if len(arrived) >= self._max_buffer and not self._make_room():
+            return  # the buffer has overflowed, and the observable still emits until it is disposed
+        if len(arrived) >= self.stage.max_buffer and not self._make_room():
             return
         arrived.append(value)
         self._tell()
 
     def _make_room(self) -> bool:
         try:
-            if self._overflow == "drop_head":
-                self._arrived.popleft()
-            elif self._overflow == "drop_tail":
-                self._arrived.pop()
-            elif self._overflow == "drop_new":
-                return False
-            else:
+            if make_room(self.stage.overflow, self._arrived):
+                return True
+            if self.stage.overflow == "fail":
                 self._failed(
                     BufferOverflow(
-                        f"from_observable: {self._max_buffer} elements wait for demand and another one came; "
+                        f"from_observable: {self.stage.max_buffer} elements wait for demand and another one came; "
                         "raise max_buffer or choose another overflow"
                     )
                 )
                 if self._subscribing == get_ident():
-                    raise Flooded  # it emits from within subscribe, perhaps without end: only this ends its loop
-                return False
+                    raise Flooded  # the observable emits inside `subscribe`, perhaps without end: only an error ends its loop
         except IndexError:
-            pass  # the stage has just emptied it
-        return True
+            return True  # the stage has just emptied the buffer
+        return False
 
     def _failed(self, error: BaseException) -> None:
         self._end.append(error)
@@ -113,7 +104,7 @@ class _FromObservableLogic(SourceLogic):
         self.on_pull(self.out)
 
     def on_pull(self, out: Connection) -> None:
-        ended = bool(self._end)  # looked at first: what was emitted before the end is in the buffer by now
+        ended = bool(self._end)  # read before the buffer: every element emitted before the end is in the buffer now
         arrived = self._arrived
         n = min(out.asked, len(arrived))
         if n:

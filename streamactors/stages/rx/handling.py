@@ -1,14 +1,18 @@
-"""What is known of RxPY's operators: how each treats marks, so that an Rx pipeline in a stream need not be opaque.
+"""How RxPY's operators treat marks, so that an Rx pipeline in a stream need not be opaque.
 
-An operator is recognised by the function RxPY curried. One that holds elements back, or takes inner observables (which may emit
-whenever they like), is not in the tables: a pipeline with it is opaque unless the user says `holds=False`."""
+An operator is recognised by the function that RxPY curried. Those in the tables hold nothing. Those that hold elements, or take inner
+observables, are followed where that can be done (holding.py); a pipeline with another one is opaque unless the user passes `holds=False`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from streamactors.engine.marks import EXACT, EXACT_MEMORY, OPAQUE, Handling
+from streamactors.engine.marks.marks import EXACT, EXACT_MEMORY, OPAQUE, Handling
+from streamactors.stages.rx.holding import Arguments, Held, held_by
+
+Found = Held | Callable[..., Any]
+"""An operator with its gate, or one that needs none."""
 
 FORGETFUL: Final = frozenset(
     [
@@ -36,7 +40,7 @@ FORGETFUL: Final = frozenset(
         "to_marbles",
     ]
 )
-"""Each output is made from the one element that came in, at once."""
+"""Each result comes at once, from one element alone."""
 
 REMEMBERING: Final = frozenset(
     [
@@ -74,7 +78,7 @@ REMEMBERING: Final = frozenset(
         "zip_with_list",
     ]
 )
-"""Nothing is held back, but what comes out depends on what came before."""
+"""Results come at once, but depend on earlier elements."""
 
 
 SUBSCRIBING: Final = frozenset(
@@ -97,32 +101,64 @@ SUBSCRIBING: Final = frozenset(
 
 
 def subscribes(operators: tuple[Callable[..., Any], ...]) -> bool:
-    """Return whether a pipeline may subscribe to something while it is fed; of a function of the user's own nobody knows."""
+    """Return whether a pipeline may subscribe to an observable while it is fed; True for a function that is not RxPY's."""
     names = [name for operator in operators for name in names_of(operator)]
     return any(name is None or name in SUBSCRIBING for name in names)
 
 
 def names_of(operator: Callable[..., Any]) -> Iterator[str | None]:
     """Yield the names of RxPY's operators in `operator` (several when it is composed), None for one that is not RxPY's."""
+    for name, _, _ in parts_of(operator):
+        yield name
+
+
+def parts_of(operator: Callable[..., Any]) -> Iterator[tuple[str | None, Callable[..., Any], Arguments]]:
+    """Yield (name, operator, its arguments) of the operators in `operator`: several when it is composed. The name is None for one that is
+    not RxPY's."""
     code = getattr(operator, "__code__", None)
     cells = getattr(operator, "__closure__", None) or ()
     free = dict(zip(code.co_freevars, (cell.cell_contents for cell in cells), strict=True)) if code else {}
     if "operators" in free and isinstance(free["operators"], tuple):
         for part in free["operators"]:
-            yield from names_of(part)
+            yield from parts_of(part)
         return
     curried = free.get("fun")
     if curried is not None and str(getattr(curried, "__module__", "")).startswith("reactivex.operators"):
-        yield str(curried.__name__).strip("_")
+        yield str(curried.__name__).strip("_"), operator, (free.get("args", ()), free.get("kwargs", {}))
     elif str(getattr(operator, "__module__", "")).startswith("reactivex.operators"):
-        yield operator.__qualname__.split(".")[0].strip("_")  # a closure inside the operator's own function
+        # a closure inside the operator's own function
+        yield operator.__qualname__.split(".")[0].strip("_"), operator, ((), free)
     else:
-        yield None
+        yield None, operator, ((), {})
 
 
-def handling_of(operators: tuple[Callable[..., Any], ...], holds: bool | None) -> Handling:
-    """Return how a pipeline treats marks. `holds` is what the user said; None: judge by the operators."""
-    names = [name for operator in operators for name in names_of(operator)]
-    if holds or (holds is None and not all(name in FORGETFUL or name in REMEMBERING for name in names)):
-        return OPAQUE
-    return EXACT if all(name in FORGETFUL for name in names) else EXACT_MEMORY
+def handling_of(
+    operators: tuple[Callable[..., Any], ...], holds: bool | None
+) -> tuple[Handling, str, tuple[Found, ...]]:
+    """Return how a pipeline treats marks, why it is opaque if it is, and how its parts are followed (none: marks pass at once).
+
+    `holds` is the user's declaration; None: the tables decide."""
+    parts = [part for operator in operators for part in parts_of(operator)]
+    if holds:
+        return OPAQUE, "holds=True was declared", ()
+    known = [FORGETFUL, REMEMBERING]
+    if holds is False or all(any(name in table for table in known) for name, _, _ in parts):
+        return EXACT if all(name in FORGETFUL for name, _, _ in parts) else EXACT_MEMORY, "", ()
+    followed: list[Found] = []
+    passes = exact = True
+    remembers = False
+    for name, operator, arguments in parts:
+        if name in FORGETFUL or name in REMEMBERING:
+            followed.append(operator)
+            remembers = remembers or name in REMEMBERING
+            continue
+        found = held_by(name, operator, arguments)
+        if found is None:
+            who = "a function that is not RxPY's" if name is None else f"rx.{name}"
+            return OPAQUE, f"{who} may hold elements", ()
+        if isinstance(found, str):
+            return OPAQUE, f"rx.{name} cannot be followed: {found}", ()
+        followed.append(found)
+        exact = exact and found.handling.exact
+        remembers = remembers or found.handling.remembers
+    return Handling(passes, exact, remembers), "", tuple(followed)

@@ -15,7 +15,7 @@ from streamactors.engine.logic import Logic
 
 
 class RxScheduler(PeriodicScheduler):
-    """Runs what is due at once in place, and what is due later on the engine's timers, on the stage's island."""
+    """Runs actions without a delay at once, and others on the engine's timers, on the stage's island."""
 
     def __init__(self, logic: Logic, settle: Callable[[], None]) -> None:
         super().__init__()

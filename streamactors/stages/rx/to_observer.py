@@ -9,12 +9,12 @@ import reactivex
 from reactivex import abc
 from reactivex.disposable import Disposable
 
-from streamactors.engine.attributes import Attributes
-from streamactors.engine.causes import NO_MORE_ELEMENTS
-from streamactors.engine.connection import Connection
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.island.causes import NO_MORE_ELEMENTS
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.pace import Pace
+from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import Logic
-from streamactors.engine.pace import Pace
-from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import SINK, GraphStage
 from streamactors.engine.user_code import blame
 
@@ -26,17 +26,15 @@ class ToObserver(GraphStage):
     name = "as_observable"
 
     def __init__(self, observer: Any) -> None:
-        self._observer = observer
+        self.observer = observer
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        logic = _ToObserverLogic(self._observer)
+        logic = _ToObserverLogic(self)
         return logic, logic
 
 
 class _ToObserverLogic(SinkLogic):
-    def __init__(self, observer: Any) -> None:
-        super().__init__()
-        self._observer = observer
+    stage: ToObserver
 
     def on_start(self) -> None:
         self._pace = Pace(self.interpreter, self.attributes.max_chunk)
@@ -44,32 +42,27 @@ class _ToObserverLogic(SinkLogic):
 
     def on_push(self, in_: Connection) -> None:
         pace = self._pace
-        chunk = in_.grab(pace.limit)
-        stop = pace.begin()
-        taken = 0
-        element: Any = None
-        on_next = self._observer.on_next
+        on_next = self.stage.observer.on_next
+        stop = self.interpreter.stop_slice
         try:
-            for element in chunk:
-                taken += 1
+            for element in pace.take(in_, pace.limit):
                 on_next(element)
                 if stop:
                     break
         except BaseException as error:
-            blame(error, self.name, element)
+            blame(error, self.name, pace.element)
             raise
         finally:
-            pace.end(taken)
-        in_.unread(chunk[taken:])
+            pace.give_back(in_)
         in_.want(pace.window)
 
     def on_complete(self, in_: Connection) -> None:
         self.succeed(None)
-        self._observer.on_completed()
+        self.stage.observer.on_completed()
 
     def on_fail(self, in_: Connection, error: BaseException) -> None:
         super().on_fail(in_, error)
-        self._observer.on_error(error)
+        self.stage.observer.on_error(error)
 
     def dispose(self) -> None:
         """Cancel the stream; any thread."""

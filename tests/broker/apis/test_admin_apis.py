@@ -143,7 +143,9 @@ def test_a_broker_and_a_topic_describe_all_their_settings(client: WireClient, to
     ("kind", "name", "code"),
     [(TOPIC, "none", 3), (TOPIC, "a b", 17), (BROKER, "2", 42), (BROKER, "x", 42), (BROKER, "", 0), (3, "x", 42)],
 )
-def test_what_cannot_be_described_says_why(client: WireClient, kind: int, name: str, code: int) -> None:
+def test_a_resource_that_cannot_be_described_has_an_error_message(
+    client: WireClient, kind: int, name: str, code: int
+) -> None:
     assert describe(client, 4, kind, name).error_code == code
 
 

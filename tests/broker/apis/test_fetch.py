@@ -12,7 +12,7 @@ import pytest
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.log_read import LogSlice
 from streamactors.broker.records.batch import iter_batches
-from streamactors.broker.replication.partition import Partition
+from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.warming import is_cold, warm
 from tests.broker.apis.fetching import (  # noqa: F401  # fixtures
     fetched,
@@ -134,7 +134,7 @@ def test_leader_epochs_are_compared(broker: LiveBroker, client: WireClient, topi
     assert epochs == [0, 2]
 
 
-def test_where_the_logs_part_is_told_without_records(broker: LiveBroker, client: WireClient, topic: str) -> None:
+def test_a_diverging_epoch_is_answered_without_records(broker: LiveBroker, client: WireClient, topic: str) -> None:
     fill(client, topic, 3)
     assert offsets_of(fetched(client, topic=topic, offset=2, last_fetched_epoch=0).records) == [2]
     assert fetched(client, topic=topic, last_fetched_epoch=5).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -157,7 +157,7 @@ def test_replicas_are_not_served(client: WireClient, topic: str) -> None:
     assert client.call(1, 17, body).responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_there_are_no_sessions_and_every_answer_says_so(client: WireClient, topic: str) -> None:
+def test_every_answer_has_session_id_0(client: WireClient, topic: str) -> None:
     fill(client, topic, 1)
     answer = client.call(1, 12, fetch_body(topic=topic, session_id=0, session_epoch=0))
     assert (answer.error_code, answer.session_id) == (0, 0)
@@ -201,7 +201,7 @@ def test_committed_reads_stop_before_open_transactions(broker: LiveBroker, clien
 # ---- cold pages ----
 
 
-def _slice_of(partition: Partition) -> LogSlice:
+def _slice_of(partition: HostedPartition) -> LogSlice:
     return partition.log.read(0, 100 << 20, partition.high_watermark)
 
 

@@ -59,7 +59,7 @@ def test_a_fetch_waits_for_min_bytes(broker: LiveBroker, client: WireClient, top
         assert offsets_of(client.receive()[1].responses[0].partitions[0].records) == [0, 1, 2]
 
 
-def test_min_bytes_that_no_read_can_give_do_not_make_it_wait_for_ever(
+def test_min_bytes_that_one_read_cannot_return_do_not_wait_until_the_deadline(
     broker: LiveBroker, client: WireClient, topic: str
 ) -> None:
     fill(client, topic, 10, 1000)
@@ -91,7 +91,7 @@ def test_a_partition_counts_for_no_more_than_is_asked_of_it(broker: LiveBroker, 
     assert waiting(broker) == 1
 
 
-def test_time_ends_the_wait_with_what_there_is(tmp_path: Path) -> None:
+def test_the_deadline_ends_the_wait_with_the_records_so_far(tmp_path: Path) -> None:
     clock = VirtualClock()
     with LiveBroker(tmp_path, clock=clock) as live:
         live.create_topic("orders")
@@ -148,7 +148,7 @@ def test_requests_behind_a_waiting_fetch_are_served_and_answered_behind_it(
     assert [client.receive()[0], client.receive()[0]] == [first, second]
 
 
-def test_a_slow_reader_holds_nobody_up(broker: LiveBroker, topic: str) -> None:
+def test_a_slow_reader_does_not_delay_other_clients(broker: LiveBroker, topic: str) -> None:
     with broker.client() as producer, broker.client(receive_buffer=4096) as slow:
         values = fill(producer, topic, 40, 100_000)
         body = fetch_body(topic=topic, max_bytes=50 << 20, partition_max_bytes=50 << 20)

@@ -168,7 +168,7 @@ def test_a_group_that_only_gave_out_a_member_id_is_not_there_for_others(client: 
     assert group not in {g.group_id for g in client.call(16, 4, {"states_filter": []}).groups}
 
 
-def test_members_keep_what_they_own_while_others_join(client: WireClient, cluster: Cluster, group: str) -> None:
+def test_members_keep_their_partitions_while_others_join(client: WireClient, cluster: Cluster, group: str) -> None:
     joined = join(client, group)
     sync(client, group, joined)
     host, port = cluster.bootstrap_servers.split(":")

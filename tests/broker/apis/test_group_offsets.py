@@ -30,7 +30,7 @@ def test_commit_in_every_version(client: WireClient, cluster: Cluster, group: st
     ]
 
 
-def test_a_retention_that_ends_after_all_time_is_for_ever(client: WireClient, group: str, topic: str) -> None:
+def test_a_retention_beyond_the_largest_time_never_ends(client: WireClient, group: str, topic: str) -> None:
     # now + retention.ms does not fit into the record's 64 bits: the request was never answered
     assert commit(client, group, topic, 4, retention_time_ms=2**63 - 1) == [E.NONE]
     assert fetch(client, group, topic) == [(7, E.NONE)]
@@ -65,7 +65,7 @@ def test_an_unknown_group_has_no_offsets_and_that_is_no_error(client: WireClient
     assert fetch(client, "nobody-at-all", topic, 0, 1) == [(-1, E.NONE), (-1, E.NONE)]
 
 
-def test_commits_to_what_does_not_exist_are_refused_one_by_one(client: WireClient, group: str, topic: str) -> None:
+def test_commits_to_missing_partitions_are_refused_one_by_one(client: WireClient, group: str, topic: str) -> None:
     partitions = [{"partition_index": index, "committed_offset": 1, "committed_metadata": None} for index in (0, 2, -1)]
     body = {
         "group_id": group,

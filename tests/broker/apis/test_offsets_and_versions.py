@@ -11,7 +11,9 @@ import pytest
 from streamactors.broker import apis
 from streamactors.broker.api import Api, DuplicateApi, Routes
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.security import anyone
+from streamactors.broker.metadata.delta import apply_records
+from streamactors.broker.metadata.metadata_record import FeatureLevel
+from streamactors.broker.security.rights import anyone
 from tests.broker.live_broker import LiveBroker, batch, produce_body
 from tests.broker.wire import WireClient
 
@@ -158,20 +160,36 @@ def test_api_versions_are_those_of_the_routes_and_nothing_else(
 ) -> None:
     answer = client.call(18, version, SOFTWARE)
     said = [(each.api_key, each.min_version, each.max_version) for each in answer.api_keys]
-    assert said == broker.node.routes.ranges
+    assert said == broker.broker.routes.ranges
     assert {0: (0, 13), 1: (4, 18), 18: (0, 4)}.items() <= {key: (low, high) for key, low, high in said}.items()
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_api_versions_offer_the_features_that_exist(broker: LiveBroker, client: WireClient, version: int) -> None:
+    answer = client.call(18, version, SOFTWARE)
+    found = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+    from_level_0 = {"transaction.version": (0, 0), "group.version": (0, 0)} if version == 4 else {}
+    assert found == {"metadata.version": (7, 19), **from_level_0}
+    image = broker.node.metadata.image
+    assert answer.finalized_features_epoch == image.offset
+    delta = apply_records(image, [FeatureLevel("metadata.version", 15)], image.offset + 1)
+    broker.on_data_plane(lambda: broker.node.metadata.publish(delta))
+    answer = client.call(18, version, SOFTWARE)
+    levels = [(each.name, each.min_version_level, each.max_version_level) for each in answer.finalized_features]
+    assert levels == [("metadata.version", 15, 15)]
+    assert answer.finalized_features_epoch == image.offset + 1
 
 
 def test_every_served_version_can_be_decoded(broker: LiveBroker) -> None:
     from streamactors.broker.protocol.schema import known_versions
 
-    for key, low, high in broker.node.routes.ranges:
+    for key, low, high in broker.broker.routes.ranges:
         known_low, known_high = known_versions(key)
         assert high <= known_high
         assert low >= (0 if key == 0 else known_low)
 
 
-def test_an_unknown_version_of_api_versions_is_answered_for_everybody(broker: LiveBroker, client: WireClient) -> None:
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: LiveBroker, client: WireClient) -> None:
     frame = bytearray(client.frame(18, 4, SOFTWARE))
     frame[6:8] = (99).to_bytes(2, "big")
     client.send_raw(bytes(frame))
@@ -184,13 +202,11 @@ def test_an_unknown_version_of_api_versions_is_answered_for_everybody(broker: Li
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "x-", "ü"])
-def test_a_client_software_name_that_is_none(client: WireClient, name: str) -> None:
+def test_an_illegal_client_software_name_is_an_invalid_request(client: WireClient, name: str) -> None:
     assert client.call(18, 3, {**SOFTWARE, "client_software_name": name}).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_client_that_wants_to_log_in_is_told_that_it_need_not(
-    client: WireClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_sasl_handshake_is_refused_on_a_plain_listener(client: WireClient, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(20):  # it tries again, many times a second
         assert client.call(17, 1, {"mechanism": "PLAIN"}).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert caplog.text.count("log in by SASL PLAIN, but PLAINTEXT is a plain listener") == 1
@@ -200,15 +216,15 @@ def test_two_owners_of_a_key_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     for name in ("api50_one.py", "api50_other.py"):
         (tmp_path / name).write_text("")
     monkeypatch.setattr(apis, "__path__", [*apis.__path__, str(tmp_path)])
-    with pytest.raises(DuplicateApi, match=r"API key 50: .*api50_o.* both want it"):
+    with pytest.raises(DuplicateApi, match=r"API key 50: .*api50_o.* both serve it"):
         Routes.of_package(apis)
 
 
 def test_a_file_must_serve_the_key_in_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "api51_liar.py").write_text("from streamactors.broker.apis.api18_api_versions import API")
+    (tmp_path / "api99_liar.py").write_text("from streamactors.broker.apis.api18_api_versions import API")
     monkeypatch.setattr(apis, "__path__", [*apis.__path__, str(tmp_path)])
-    with pytest.raises(DuplicateApi, match="its name says 51"):
-        Routes.of_package(apis).get(51)
+    with pytest.raises(DuplicateApi, match="its name says 99"):
+        Routes.of_package(apis).get(99)
 
 
 def test_handlers_are_loaded_when_they_are_asked_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -163,7 +164,10 @@ def test_partitions_of_one_request_succeed_and_fail_each_for_itself(client: Wire
 
 def test_too_few_replicas_refuse_acks_all_only(broker: LiveBroker, client: WireClient) -> None:
     name = next(_topics)
-    broker.create_topic(name, min_insync_replicas=2)
+    broker.create_topic(name)
+    partition = broker.partition(name)
+    state = dataclasses.replace(partition.state, replicas=(1, 2), min_insync_replicas=2)
+    broker.on_data_plane(lambda: partition.become(state))
     assert produced(client, produce_body(batch(b"a"), name)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert produced(client, produce_body(batch(b"a"), name, acks=1)).error_code == 0
     assert broker.partition(name).log_end_offset == 1

@@ -50,7 +50,7 @@ def test_no_answer_leaves_before_the_sync_that_covers_it(flushing: LiveBroker, d
     assert client.receive()[1].responses[0].partition_responses[0].base_offset == 0
 
 
-def test_what_is_not_synced_is_not_seen(flushing: LiveBroker, disk: GatedDisk) -> None:
+def test_unsynced_records_are_not_visible(flushing: LiveBroker, disk: GatedDisk) -> None:
     producer, consumer = flushing.client(), flushing.client()
     disk.hold()
     producer.send(0, 9, produce_body(batch(b"a")))
@@ -65,7 +65,7 @@ def test_what_is_not_synced_is_not_seen(flushing: LiveBroker, disk: GatedDisk) -
 
 
 @pytest.mark.parametrize("flush_messages", [1, 3])
-def test_what_nobody_waits_for_is_synced_and_seen_too(tmp_path: Path, disk: GatedDisk, flush_messages: int) -> None:
+def test_records_of_acks_0_are_synced_and_visible_too(tmp_path: Path, disk: GatedDisk, flush_messages: int) -> None:
     with LiveBroker(tmp_path, disk=disk) as live:
         live.create_topic("orders", flush_messages=flush_messages)
         producer, consumer = live.client(), live.client()
@@ -81,7 +81,7 @@ def test_what_nobody_waits_for_is_synced_and_seen_too(tmp_path: Path, disk: Gate
         assert (partition.high_watermark, bool(partition.records)) == (3, True)
 
 
-def test_a_fetch_of_what_a_failed_sync_took_back_is_told_at_once(
+def test_a_fetch_of_records_that_a_failed_sync_removed_is_answered_at_once(
     flushing: LiveBroker, disk: GatedDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "streamactors")
@@ -237,7 +237,7 @@ def test_a_full_disk_refuses_appends_and_reads_go_on(
     ],
     ids=["too few replicas", "too few, but acks 1", "another leader"],
 )
-def test_what_changes_while_a_produce_waits_is_in_its_answer(
+def test_a_waiting_produce_answers_with_the_changes_during_its_wait(
     flushing: LiveBroker, disk: GatedDisk, acks: int, change: dict[str, int], code: ErrorCode
 ) -> None:
     client, partition = flushing.client(), flushing.partition("orders")

@@ -51,7 +51,7 @@ def test_read_committed_never_sees_an_aborted_transaction(client: WireClient, to
     assert read(client, topic, READ_UNCOMMITTED) == ["a", "b", "c", "d"]
 
 
-def test_the_oldest_open_transaction_holds_everybody_back(client: WireClient, topic: str, tx: str) -> None:
+def test_the_oldest_open_transaction_limits_read_committed_consumers(client: WireClient, topic: str, tx: str) -> None:
     slow, fast = Producer(client, tx), Producer(client, f"{tx}-2")
     slow.add(topic, 0)
     slow.produce(topic, "slow")
@@ -165,7 +165,7 @@ def test_a_stranger_cannot_end_a_transaction(client: WireClient, topic: str, tx:
 # -- fencing and time --------------------------------------------------------------------------------------------------
 
 
-def test_a_new_producer_aborts_what_the_old_one_left_open(client: WireClient, topic: str, tx: str) -> None:
+def test_a_new_producer_aborts_the_open_transaction_of_its_predecessor(client: WireClient, topic: str, tx: str) -> None:
     old = Producer(client, tx)
     old.add(topic, 0)
     old.produce(topic, "half")
@@ -209,3 +209,16 @@ def test_transactional_records_need_a_transactional_id(client: WireClient, topic
     producer.add(topic, 0)
     producer.transactional_id = None  # type: ignore[assignment]
     assert producer.produce(topic, "a") == E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_a_topic_that_asks_for_more_replicas_than_it_has_gets_its_markers(client: WireClient, tx: str) -> None:
+    # The marker was refused for ever, and no producer could use the transactional id again.
+    strict = [{"name": "min.insync.replicas", "value": "2"}]
+    topic = {"name": f"{tx}-strict", "num_partitions": 1, "replication_factor": 1, "configs": strict}
+    assert client.call(19, 7, {"topics": [topic], "timeout_ms": 30_000}).topics[0].error_code == 0
+    producer = Producer(client, tx)
+    producer.add(f"{tx}-strict", 0)
+    assert producer.produce(f"{tx}-strict", "a") == E.NONE
+    assert producer.end(True) == E.NONE
+    assert settled(client, tx) == "CompleteCommit"
+    assert read(client, f"{tx}-strict", READ_COMMITTED) == ["a"]

@@ -17,7 +17,7 @@ def broker(config: BrokerConfig, name: str) -> ConfigEntry:
     return next(entry for entry in describe_broker(config) if entry.name == name)
 
 
-def test_a_default_is_said_to_be_one() -> None:
+def test_a_default_value_has_the_source_default() -> None:
     entry = topic(BrokerConfig.of(), "segment.bytes")
     assert (entry.value, entry.source) == ("1073741824", DEFAULT)
     assert [tuple(s) for s in entry.synonyms] == [("log.segment.bytes", "1073741824", DEFAULT)]
@@ -28,7 +28,7 @@ def test_a_setting_without_a_default_in_its_finest_unit_has_no_synonyms() -> Non
     assert (entry.value, entry.source, entry.synonyms) == ("604800000", DEFAULT, ())
 
 
-def test_an_override_comes_first_and_what_it_covers_after_it() -> None:
+def test_an_override_precedes_the_values_that_it_covers() -> None:
     entry = topic(BrokerConfig.of(), "cleanup.policy", cleanup_policy="compact, delete")
     assert (entry.value, entry.source) == ("compact,delete", ConfigSource.DYNAMIC_TOPIC)
     assert [tuple(s) for s in entry.synonyms] == [
@@ -69,6 +69,6 @@ def test_a_broker_setting_tells_whether_it_can_be_changed_while_running() -> Non
     assert [s.source for s in segments.synonyms] == [CLUSTER, DEFAULT]
 
 
-def test_what_is_not_set_has_no_value_and_no_synonyms() -> None:
+def test_an_unset_setting_has_no_value_and_no_synonyms() -> None:
     rack = broker(BrokerConfig.of(), "broker.rack")
     assert (rack.value, rack.source, rack.synonyms) == (None, DEFAULT, ())

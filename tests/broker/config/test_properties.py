@@ -33,7 +33,7 @@ def test_lines_are_read_as_java_reads_them(text: str, settings: dict[str, str]) 
     assert parse_properties(text) == settings
 
 
-def test_an_escape_that_is_no_character_is_said(tmp_path: Path) -> None:
+def test_an_invalid_escape_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("log.dirs=C:\\users\\kafka\n")
     with pytest.raises(InvalidSetting, match=r"server.properties: \\u: this escape has four hexadecimal digits"):
@@ -46,7 +46,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
     assert read_properties(file) == {"node.id": "1"}
 
 
-def test_a_file_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
+def test_an_invalid_settings_file_is_an_error_of_one_line(tmp_path: Path) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
     huge = tmp_path / "huge"

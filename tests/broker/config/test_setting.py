@@ -53,12 +53,6 @@ def test_a_complaint_has_kafkas_wording(name: str, text: str, complaint: str) ->
     assert caught.value.name == name
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
-def test_recompression_is_refused_by_name(codec: str) -> None:
-    with pytest.raises(InvalidSetting, match=r"compression\.type: this broker stores batches as the producer"):
-        DECLARED["compression.type"].parse(codec)
-
-
 def test_a_feature_that_is_not_there_accepts_only_its_absence() -> None:
     assert DECLARED["remote.storage.enable"].parse("false") is False
     with pytest.raises(InvalidSetting, match="no tiered storage"):

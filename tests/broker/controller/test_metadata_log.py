@@ -8,22 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.controller.delta import apply_records
-from streamactors.broker.controller.image import MetadataImage
 from streamactors.broker.controller.metadata_log import MetadataLog
-from streamactors.broker.controller.metadata_record import (
-    Config,
-    FeatureLevel,
-    MetadataRecord,
-    Partition,
-    RemoveTopic,
-    Topic,
-)
-from streamactors.broker.controller.snapshot import decode_snapshot
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.manager import LogManager
+from streamactors.broker.metadata.delta import apply_records
+from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.metadata_record import (
+    ConfigRecord,
+    FeatureLevel,
+    MetadataRecord,
+    PartitionRecord,
+    RemoveTopic,
+    TopicRecord,
+)
+from streamactors.broker.metadata.snapshot import decode_snapshot
+from streamactors.broker.metadata.transaction_record import BeginTransaction
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 
 NOW_MS = 1_700_000_000_000
@@ -41,7 +42,11 @@ KAFKAS_SNAPSHOT = (
 
 def topic(number: int) -> list[MetadataRecord]:
     made = uuid.UUID(int=number + 1)
-    return [Topic(f"t{number}", made), Partition(0, made, (1,), (1,), 1), Config(2, f"t{number}", "retention.ms", "1")]
+    return [
+        TopicRecord(f"t{number}", made),
+        PartitionRecord(0, made, (1,), (1,), 1),
+        ConfigRecord(2, f"t{number}", "retention.ms", "1"),
+    ]
 
 
 def manager(folder: Path, disk: Disk | None = None) -> LogManager:
@@ -54,7 +59,7 @@ def opened(logs: LogManager) -> MetadataLog:
     return MetadataLog.open(logs, lambda: NOW_MS)
 
 
-def test_what_is_appended_is_what_is_loaded(tmp_path: Path) -> None:
+def test_loading_returns_the_appended_records(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     log = opened(logs)
     image = log.load().image
@@ -147,7 +152,7 @@ def test_a_snapshot_that_is_missing_or_half_written_stops_the_broker(tmp_path: P
         again.close()
     snapshot.unlink()
     again = manager(tmp_path)
-    with pytest.raises(BrokerStartError, match="the snapshot of what was before is missing"):
+    with pytest.raises(BrokerStartError, match="the snapshot of the records before is missing"):
         opened(again).load()
     again.close()
 
@@ -223,4 +228,18 @@ def test_an_append_that_the_disk_refuses_is_an_error(tmp_path: Path, doing: str)
 def test_an_empty_log_is_an_empty_image(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     assert opened(logs).load().image == MetadataImage()
+    logs.close()
+
+
+def test_a_transaction_that_was_not_ended_is_aborted_so_that_later_records_count(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    log = opened(logs)
+    log.append([FeatureLevel("kept", 1)])
+    log.append([BeginTransaction(), FeatureLevel("lost", 1)])
+    log.append([FeatureLevel("lost too", 1)])
+    assert set(log.load().image.features) == {"kept"}
+    log.append([FeatureLevel("later", 1)])
+    image = log.load().image
+    assert set(image.features) == {"kept", "later"}
+    assert image.offset == log.end_offset - 1 == 5
     logs.close()

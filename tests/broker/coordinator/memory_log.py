@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog
+from streamactors.broker.coordinator.coordinator_messages import Flush
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.header import assign_offset
+
+MAX_BATCH_BYTES = 100_000
 
 
 class Outcome(NamedTuple):
@@ -21,6 +24,7 @@ class Outcome(NamedTuple):
 
 class MemoryLog:
     def __init__(self, wall_ms: Callable[[], int], *, auto: bool = True) -> None:
+        self.tell: Callable[[object], object] = lambda message: None  # what the writer says to its coordinator
         self.wall_ms = wall_ms
         self.auto = auto
         self.batches: list[bytearray] = []
@@ -32,16 +36,22 @@ class MemoryLog:
         self.writer = self.new_writer()
 
     def new_writer(self) -> CoordinatorLog:
-        def ask() -> None:
-            self.flush_wanted = True
-
-        self.writer = CoordinatorLog(self.append, self.wall_ms, 100_000, ask)
+        self.writer = CoordinatorLog(self.append, self.wall_ms, MAX_BATCH_BYTES, self.told)
         return self.writer
+
+    def told(self, message: object) -> None:
+        if isinstance(message, Flush):
+            self.flush_wanted = True
+        else:
+            self.tell(message)
 
     def append(self, batch: bytearray, then: Callable[[Any], object]) -> None:
         if self.fail_next is not None:
             error, self.fail_next = self.fail_next, None
             then(Outcome(error, -1))
+            return
+        if len(batch) > MAX_BATCH_BYTES:
+            then(Outcome(ErrorCode.MESSAGE_TOO_LARGE, -1))
             return
         base = self.end
         assign_offset(memoryview(batch), base, 0)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog, client_error
+from streamactors.broker.coordinator.coordinator_messages import Flush
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.control import build_marker
@@ -26,20 +27,22 @@ class Log:
         self.batches: list[RecordBatch] = []
         self.callbacks: list = []
         self.asked = 0
+        self.told: list[object] = []
         self.log = CoordinatorLog(self.append, lambda: 1_000, max_batch_bytes, self.ask)
 
     def append(self, batch: bytearray, then) -> None:
         self.batches.append(RecordBatch(batch))
         self.callbacks.append(then)
 
-    def ask(self) -> None:
-        self.asked += 1
+    def ask(self, message: object) -> None:
+        self.told.append(message)
+        self.asked += isinstance(message, Flush)
 
     def values(self) -> list[list[bytes | None]]:
         return [[record.value for record in batch.records()] for batch in self.batches]
 
 
-def test_what_one_turn_writes_is_one_batch() -> None:
+def test_the_records_of_one_turn_are_one_batch() -> None:
     log = Log()
     heard: list[tuple[str, ErrorCode, int]] = []
     log.log.write([(b"a", b"1"), (b"b", b"2")], lambda error, offset: heard.append(("first", error, offset)))
@@ -73,7 +76,7 @@ def test_answers_come_in_the_order_of_the_log() -> None:
     assert heard == ["first NONE", "second REQUEST_TIMED_OUT", "third NONE"]
 
 
-def test_a_batch_of_its_own_comes_after_what_was_written_before_it() -> None:
+def test_a_prepared_batch_comes_after_the_records_written_before_it() -> None:
     log = Log()
     heard: list[str] = []
     log.log.write([(b"k", b"v")], lambda error, offset: heard.append("records"))
@@ -118,5 +121,31 @@ def test_a_write_inside_a_callback_begins_a_new_batch() -> None:
         (E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_a_client_hears_of_its_coordinator_not_of_the_log(of_log: ErrorCode, of_client: ErrorCode) -> None:
+def test_a_client_gets_errors_of_the_coordinator_not_of_the_log(of_log: ErrorCode, of_client: ErrorCode) -> None:
     assert client_error(of_log, too_large=E.INVALID_COMMIT_OFFSET_SIZE) is of_client
+
+
+def test_records_that_do_not_fit_into_one_batch_are_written_in_parts_that_fail_on_their_own() -> None:
+    log = Log(max_batch_bytes=1_000)
+    records: list[tuple[bytes, bytes | None]] = [(b"k%03d" % number, None) for number in range(100)]
+    written: list[int] = []
+    ended: list[ErrorCode] = []
+    log.log.write_all(records, written.extend, ended.append)
+    log.log.flush()
+    assert all(batch.size <= 1_000 for batch in log.batches)
+    assert [record.key for batch in log.batches for record in batch.records()] == [key for key, _ in records]
+    for at, done in enumerate(log.callbacks):
+        assert ended == []
+        done(Outcome(E.NOT_ENOUGH_REPLICAS if at == 1 else E.NONE, 0))
+    assert ended == [E.NOT_ENOUGH_REPLICAS]
+    lost = log.batches[1].count
+    assert len(written) == 100 - lost
+    assert written == sorted(written)
+
+
+def test_no_records_at_all_are_written_at_once() -> None:
+    log = Log()
+    ended: list[ErrorCode] = []
+    log.log.write_all([], ended.append, ended.append)
+    assert ended == [E.NONE]
+    assert log.callbacks == []

@@ -9,24 +9,27 @@ from contextlib import contextmanager
 from typing import Any
 
 from streamactors.actors.timing_wheel import TimingWheel
+from streamactors.broker.coordinator.coordinator_actor import CoordinatorActor
+from streamactors.broker.coordinator.coordinator_messages import Loaded
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_events import Heartbeat, JoinGroup, LeaveGroup, Leaving, SyncGroup
 from streamactors.broker.group.classic_group import Group, GroupRules
-from streamactors.broker.group.group_actor import GroupCoordinatorActor
 from streamactors.broker.group.group_loading import load_groups
 from streamactors.broker.group.group_messages import (
     CommitOffsets,
     DeleteGroups,
     DeleteOffsets,
     DescribeGroups,
-    EndTransaction,
     FetchedOffsets,
     FetchOffsets,
     ListGroups,
     NewOffset,
     ToGroup,
+    TopicsDeleted,
+    WriteMarker,
 )
-from streamactors.broker.group.group_shard import GroupShard, OffsetRules
+from streamactors.broker.group.group_shard import GroupShard
+from streamactors.broker.group.offset_requests import OffsetRules
 from tests.broker.coordinator.memory_log import MemoryLog
 
 NO_DELAY = GroupRules(initial_rebalance_delay_ms=0)
@@ -58,15 +61,28 @@ class ShardWorld:
     def start(self, *, load: bool) -> None:
         self.wheel = TimingWheel(self.now_ms)
         self.mailbox: deque[Any] = deque()
-        self.shard = GroupShard(
-            "offsets-0", self.log.writer, self, self, self.rules, self.offset_rules, self.mailbox.append
+        self.loads = 0
+        self.log.tell = self.mailbox.append
+        self.actor = CoordinatorActor(
+            self.new_shard, self.load_begins, self.mailbox.append, self, self.now_ms, frozenset({TopicsDeleted})
         )
-        self.actor = GroupCoordinatorActor(self.shard)
+        self.actor.start()
         if load:
             self.load()
 
+    def new_shard(self) -> GroupShard:
+        log = self.log.new_writer()
+        return GroupShard("offsets-0", log, self, self, self.rules, self.offset_rules, self.mailbox.append)
+
+    @property
+    def shard(self) -> GroupShard:
+        return self.actor.shard
+
+    def load_begins(self) -> None:
+        self.loads += 1  # the test says when it ends: `load`
+
     def load(self) -> None:
-        self.tell(load_groups(self.log.replay(), self.rules, "offsets-0"))
+        self.tell(Loaded(load_groups(self.log.replay(), self.rules, "offsets-0")))
 
     def crash(self, lost: int = 0) -> None:
         self.log.crash(lost)
@@ -183,7 +199,7 @@ class ShardWorld:
         )
 
     def end(self, producer: tuple[int, int], committed: bool) -> str:
-        return self.ask("end", lambda reply: EndTransaction(reply, *producer, 0, committed))
+        return self.ask("end", lambda reply: WriteMarker(reply, *producer, 0, committed))
 
     def fetch(self, group: str = "g", *, require_stable: bool = False) -> FetchedOffsets:
         token = self.ask("fetch", lambda reply: FetchOffsets(reply, group, None, require_stable))

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_commit import check_commit
-from streamactors.broker.group.classic_events import JoinAnswer, Leaving, Loaded, SyncAnswer
+from streamactors.broker.group.classic_events import GroupLoaded, JoinAnswer, Leaving, SyncAnswer
 from streamactors.broker.group.classic_group import GroupRules, GroupState
 from streamactors.broker.group.group_record import decode_group_value, encode_group_value
 from tests.broker.group.group_world import World
@@ -213,7 +213,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.world.timers.clear()
         for client in self.clients:
             client.waiting = None  # its connection broke
-        self.world.step(Loaded())
+        self.world.step(GroupLoaded())
         # Who was replaced in a rebalance that never got as far as a record is the instance's member again.
         self.fenced -= set(self.world.group.members)
         # A generation that was never written is made again: nobody was told to own anything in it.

@@ -5,8 +5,20 @@ from __future__ import annotations
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_events import Deleted, Loaded, Resigned
-from streamactors.broker.group.classic_group import MOVES, Group, GroupRules, GroupState
+from streamactors.broker.group.classic_events import (
+    AssignmentWritten,
+    Deleted,
+    EmptyWritten,
+    Event,
+    GroupLoaded,
+    InitialDelayElapsed,
+    JoinDeadline,
+    Resigned,
+    SessionExpired,
+    StaticMemberWritten,
+    SyncDeadline,
+)
+from streamactors.broker.group.classic_group import MOVES, Group, GroupRules, GroupState, Member
 from streamactors.broker.group.classic_state import step
 from tests.broker.group.group_world import World
 
@@ -312,7 +324,7 @@ def test_the_last_member_leaving_empties_the_group_and_writes_it() -> None:
     assert world.log[-1] == (world.group, ())
 
 
-def test_a_parked_member_that_leaves_is_told_to_join_anew() -> None:
+def test_the_parked_request_of_a_leaving_member_is_refused() -> None:
     world = World()
     a, _ = world.stable(None, None)
     waiting = world.join(a)
@@ -346,7 +358,7 @@ def test_sessions_of_a_loaded_group_start_when_it_is_loaded() -> None:
     a, b = world.stable(None, None)
     loaded = World(now_ms=500_000)
     loaded.group = world.group
-    loaded.step(Loaded())
+    loaded.step(GroupLoaded())
     loaded.advance(9_999)
     assert loaded.heartbeat(a) is E.NONE
     loaded.advance(1)
@@ -364,7 +376,7 @@ def test_parked_requests_are_sent_to_the_new_coordinator() -> None:
     assert world.timers == {}
 
 
-def test_a_dead_group_lets_nobody_in() -> None:
+def test_a_dead_group_refuses_every_join() -> None:
     world = World()
     world.step(Deleted())
     assert world.joined(world.join()).error is E.COORDINATOR_NOT_AVAILABLE
@@ -392,3 +404,53 @@ def test_a_step_leaves_the_group_it_was_given_alone() -> None:
         step(group, Deleted(), 1)
         world.leave(member_id)
     assert repr(group) == copy
+
+
+def late_events(world: World) -> list[Event]:
+    """Return every event of time and of the log, about members and generations that are gone."""
+    gone = world.group.generation - 1
+    member = next(iter(world.group.members.values()), Member("x", None, "", "", 1, 1, ()))
+    return [
+        SessionExpired("stranger"),
+        InitialDelayElapsed(1_000, 1_000),
+        JoinDeadline(),
+        SyncDeadline(gone),
+        SyncDeadline(world.group.generation),
+        AssignmentWritten(gone, (("stranger", b"x"),)),
+        AssignmentWritten(gone, (), E.REQUEST_TIMED_OUT),
+        StaticMemberWritten(member, "stranger", None, True),
+        EmptyWritten(),
+        EmptyWritten(E.REQUEST_TIMED_OUT),
+    ]
+
+
+@pytest.mark.parametrize("members", [0, 1, 3])
+def test_late_events_change_nothing(members: int) -> None:
+    world = World()
+    world.stable(*[None] * members)
+    for event in late_events(world):
+        after, effects = step(world.group, event, world.now_ms)
+        assert after is world.group, event
+        assert effects == [], event
+
+
+def test_a_dead_group_ignores_timers_and_answers_of_the_log() -> None:
+    world = World()
+    world.stable(None, None)
+    world.step(Deleted())
+    for event in late_events(world):
+        after, effects = step(world.group, event, world.now_ms)
+        assert (after, effects) == (world.group, []), event
+
+
+def test_an_assignment_that_was_written_for_the_generation_before_is_not_handed_out() -> None:
+    world = World(auto_write=False)
+    (a,) = (world.joined(world.join()).member_id,)
+    parked = world.sync(a, {a: b"old"})
+    world.join(rebalance_timeout_ms=5_000)
+    assert world.synced(parked).error is E.REBALANCE_IN_PROGRESS
+    again = world.join(a)
+    assert world.joined(again).error is E.NONE
+    world.written()  # of the generation before
+    assert all(member.assignment == b"" for member in world.group.members.values())
+    assert world.group.state is GroupState.COMPLETING_REBALANCE

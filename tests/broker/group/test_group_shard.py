@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.broker.coordinator.loading import LoadFailed
+from streamactors.broker.coordinator.coordinator_messages import LoadFailed, Resign
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic_group import GroupState
-from streamactors.broker.group.group_messages import Resign, Sweep, TopicsDeleted
+from streamactors.broker.group.group_messages import Sweep, TopicsDeleted
 from streamactors.broker.group.group_record import encode_group_key
-from streamactors.broker.group.group_shard import OffsetRules
+from streamactors.broker.group.offset_requests import OffsetRules
 from tests.broker.group.shard_world import ShardWorld
 
 E = ErrorCode
@@ -89,7 +89,7 @@ def test_commits_keep_a_session_alive() -> None:
     assert world.heartbeat("g", member_id, generation) is E.NONE
 
 
-def test_while_a_partition_is_read_everybody_is_told_to_wait_but_heartbeats() -> None:
+def test_while_a_partition_is_read_all_requests_but_heartbeats_are_refused() -> None:
     world = ShardWorld()
     world.commit()
     world.start(load=False)
@@ -109,7 +109,7 @@ def test_a_partition_that_cannot_be_read_is_no_coordinator() -> None:
     assert world.answers[world.join()].error is E.COORDINATOR_NOT_AVAILABLE
 
 
-def test_after_it_resigned_it_sends_everybody_away() -> None:
+def test_a_resigned_coordinator_refuses_every_request() -> None:
     world = ShardWorld()
     world.stable()
     waiting = world.join()
@@ -197,7 +197,7 @@ def test_a_group_with_members_cannot_be_deleted() -> None:
     assert "g" in world.listed()
 
 
-def test_nobody_gets_into_a_group_that_is_being_deleted() -> None:
+def test_a_group_that_is_being_deleted_refuses_every_join() -> None:
     # Delete is on its way to the log -> a consumer joins -> the tombstones arrive: it would be a member of nothing.
     world = ShardWorld(auto=False)
     world.commit("g")
@@ -280,7 +280,7 @@ def test_the_sweep_forgets_an_empty_group_without_offsets() -> None:
     assert world.listed() == {}
 
 
-def test_a_group_somebody_is_about_to_join_is_kept() -> None:
+def test_a_group_with_a_pending_member_id_is_kept() -> None:
     world = ShardWorld()
     answer = world.answers[world.join(needs_known_id=True)]
     world.tell(Sweep())
@@ -342,3 +342,53 @@ def test_records_of_other_protocols_are_left_alone(caplog: pytest.LogCaptureFixt
     assert world.offsets() == {("t", 0): 5}
     assert "1 with key version 3" in caplog.text
     assert "it has no key" in caplog.text
+
+
+MANY = 8_000  # tombstones that do not fit into one batch
+
+
+def committed_to_many_partitions(world: ShardWorld) -> None:
+    for first in range(0, MANY, 500):
+        world.commit(offsets=[("t", partition, 1) for partition in range(first, first + 500)])
+    assert len(world.offsets()) == MANY
+
+
+def test_more_offsets_than_a_batch_can_hold_are_deleted_with_their_topic() -> None:
+    # One batch for all tombstones was refused as too large, and nobody heard of it: the offsets came back.
+    world = ShardWorld()
+    committed_to_many_partitions(world)
+    world.tell(TopicsDeleted(frozenset({"t"})))
+    assert world.offsets() == {}
+    world.crash()
+    assert world.offsets() == {}
+
+
+def test_more_offsets_than_a_batch_can_hold_expire() -> None:
+    world = ShardWorld()
+    committed_to_many_partitions(world)
+    world.advance(2_000_000)
+    world.tell(Sweep())
+    assert world.listed() == {}
+    world.crash()
+    assert world.listed() == {}
+
+
+def test_a_group_with_more_offsets_than_a_batch_can_hold_is_deleted() -> None:
+    world = ShardWorld()
+    committed_to_many_partitions(world)
+    assert world.answers[world.delete("g")] == [E.NONE]
+    world.crash()
+    assert world.listed() == {}
+
+
+def test_offsets_of_a_deleted_topic_whose_tombstones_were_refused_are_deleted_at_the_next_sweep() -> None:
+    world = ShardWorld()
+    world.commit(offsets=[("t", 0, 1), ("t", 1, 1), ("u", 0, 1)])
+    world.log.fail_next = E.NOT_ENOUGH_REPLICAS
+    world.tell(TopicsDeleted(frozenset({"t"})))
+    assert len(world.offsets()) == 3
+    world.commit(offsets=[("t", 1, 2)])  # to a new topic of the same name
+    world.tell(Sweep())
+    assert world.offsets() == {("t", 1): 2, ("u", 0): 1}
+    world.crash()
+    assert world.offsets() == {("t", 1): 2, ("u", 0): 1}

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from streamactors.broker.coordinator import partitioning
 from streamactors.broker.coordinator.partitioning import java_hash, partition_for
-from streamactors.broker.coordinator.record_codec import CorruptRecord, Reader, too_long
 from streamactors.broker.group.classic_group import Group, GroupRules, GroupState, Member
 from streamactors.broker.group.group_record import (
     decode_group_key,
@@ -23,6 +22,8 @@ from streamactors.broker.group.offset_record import (
     encode_offset_key,
     encode_offset_value,
 )
+from streamactors.broker.protocol import record_schema
+from streamactors.broker.protocol.record_schema import CorruptRecord, Form, too_long
 
 TEXT = st.text(max_size=40)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -142,7 +143,7 @@ def test_damaged_records_are_refused_and_nothing_else(data: bytes) -> None:
 
 def test_a_lying_count_costs_nothing() -> None:
     with pytest.raises(CorruptRecord, match="2147483647 items"):
-        Reader(b"\x7f\xff\xff\xff").array(int)
+        record_schema.array(record_schema.INT32).read(b"\x7f\xff\xff\xff", 0, Form(0, flexible=False))
 
 
 @pytest.mark.parametrize("version", [5, -1, 32_767])

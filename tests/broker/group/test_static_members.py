@@ -42,7 +42,7 @@ def test_a_returning_static_leader_is_told_to_skip_the_assignment() -> None:
     assert len(answer.members) == 2
 
 
-def test_a_returning_static_leader_that_cannot_skip_hears_its_old_id_as_leader() -> None:
+def test_a_returning_static_leader_that_cannot_skip_gets_its_old_id_as_leader() -> None:
     world = World()
     old, _ = world.stable("i0", "i1")
     answer = world.joined(world.join(instance_id="i0", can_skip_assignment=False))
@@ -60,7 +60,7 @@ def test_a_returning_static_member_is_answered_after_its_new_id_is_in_the_log() 
     assert world.joined(token).error is E.NONE
 
 
-def test_a_static_member_whose_return_cannot_be_written_stays_who_it_was() -> None:
+def test_a_static_member_whose_return_cannot_be_written_keeps_its_old_id() -> None:
     world = World()
     _, old = world.stable("i0", "i1")
     world.auto_write = False
@@ -134,3 +134,54 @@ def test_leaving_with_a_fenced_id_removes_nobody() -> None:
     world.join(instance_id="i1")
     assert world.leave(Leaving(old, "i1")) == [E.FENCED_INSTANCE_ID]
     assert len(world.group.members) == 2
+
+
+def test_a_leave_without_any_id_removes_nobody() -> None:
+    # A dynamic member has no instance id either: it must not be taken for the one that leaves.
+    world = World()
+    members = world.stable(None, "i1")
+    assert world.leave(Leaving("", None)) == [E.UNKNOWN_MEMBER_ID]
+    assert sorted(world.group.members) == sorted(members)
+    assert world.group.state is GroupState.STABLE
+
+
+def test_a_follower_leads_the_generation_that_an_absent_static_leader_slept_through() -> None:
+    world = World()
+    leader, follower = world.stable("i0", "i1")
+    assert world.group.leader == leader
+    again = world.join(follower, instance_id="i1", protocols=(("range", b"more"),), rebalance_timeout_ms=5_000)
+    for _ in range(13):
+        world.advance(5_000)
+        if again in world.answers:
+            break
+        world.heartbeat(leader, instance_id="i0")
+    answer = world.joined(again)
+    assert (answer.error, answer.leader) == (E.NONE, follower)
+    assert {member_id for member_id, _, _ in answer.members} == {leader, follower}
+    assert world.group.leader == follower
+    assert world.group.pending_syncs == {leader, follower}
+
+
+def test_silent_static_members_alone_are_waited_for_until_one_returns() -> None:
+    world = World()
+    first, second = world.stable("i0", "i1")
+    dynamic = world.join(rebalance_timeout_ms=5_000)  # starts a rebalance that nobody else hears of
+    vanished = world.group.members[next(m for m in world.group.members if m not in (first, second))].member_id
+    world.leave(vanished)
+    assert dynamic in world.answers
+    generation = world.group.generation
+    for _ in range(13):
+        world.advance(5_000)
+        for member_id, instance_id in ((first, "i0"), (second, "i1")):
+            world.heartbeat(member_id, generation, instance_id)
+    assert world.group.state is GroupState.PREPARING_REBALANCE
+    assert world.group.generation == generation
+    back = world.join(second, instance_id="i1")
+    for _ in range(13):
+        world.advance(5_000)
+        if back in world.answers:
+            break
+        world.heartbeat(first, generation, "i0")
+    assert world.joined(back).error is E.NONE
+    assert world.group.leader == second
+    assert world.group.generation == generation + 1

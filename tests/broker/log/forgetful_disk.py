@@ -14,7 +14,7 @@ import random
 import weakref
 from pathlib import Path
 
-from streamactors.broker.log.files import Disk, LogFile
+from streamactors.broker.log.disk import Disk, LogFile
 from streamactors.broker.records.header import Buffer
 
 

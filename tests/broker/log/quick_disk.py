@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamactors.broker.log.files import Disk, LogFile
+from streamactors.broker.log.disk import Disk, LogFile
 
 
 class QuickFile(LogFile):

@@ -14,7 +14,7 @@ from streamactors.broker.errors import (
     PolicyViolation,
 )
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.files import Disk
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.log_read import ListedOffset
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.records.batch import iter_batches
@@ -42,7 +42,7 @@ def test_a_read_inside_a_batch_begins_at_the_batch(make_log: MakeLog) -> None:
     assert values(log, 3) == [b"d"]
 
 
-def test_the_first_batch_is_whole_even_if_larger_than_asked_unless_told_otherwise(make_log: MakeLog) -> None:
+def test_the_first_batch_is_complete_even_above_the_limit_unless_min_one_is_false(make_log: MakeLog) -> None:
     log = make_log()
     append(log, b"x" * 500)
     append(log, b"y" * 500)
@@ -85,7 +85,7 @@ def test_nothing_at_or_beyond_the_bound_is_read(make_log: MakeLog) -> None:
 def test_reading_outside_the_log_is_out_of_range(make_log: MakeLog, offset: int) -> None:
     log = make_log()
     append(log, b"a", b"b", b"c")
-    with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is not in the log, which has 0 to 3"):
+    with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is outside the log, which has offsets 0 to 3"):
         log.read(offset, 100, 3)
 
 
@@ -95,7 +95,7 @@ def test_a_held_slice_outlives_the_segment_that_it_is_of(make_log: MakeLog) -> N
     append(log, b"second" * 20)
     file = log.segments[0].log
     piece = log.read(0, 1 << 20, 2)
-    log.delete_records(1, NOW_MS)
+    log.trim.delete_records(1, NOW_MS)
     assert log.remove_condemned(NOW_MS) == 1
     assert not list(log.directory.glob("*.deleted"))
     assert os.pread(piece.fd, piece.length, piece.position) == piece.read()
@@ -111,8 +111,8 @@ def test_idle_logs_hold_no_descriptor_and_come_back_when_used(make_log: MakeLog)
     for _ in range(4):
         append(log, b"v" * 150)
     with log.read(0, 1000, 4):
-        assert log.let_go() == 1
-    assert log.let_go() == 0
+        assert log.close_idle() == 1
+    assert log.close_idle() == 0
     assert not any(segment.log.is_open for segment in log.segments)
     assert values(log, 1) == [b"v" * 150]
     assert append(log, b"w") == 4
@@ -137,7 +137,7 @@ def test_a_tailing_reader_gets_every_record_once_over_rolls_and_truncations(make
     for number in range(60):
         append(log, b"%d" % number * 20)
         if number % 11 == 10:
-            log.truncate_to(log.end_offset - 1, NOW_MS)
+            log.truncation.truncate_to(log.end_offset - 1, NOW_MS)
             append(log, b"again %d" % number)
         if number % 3 == 0:
             while offset < log.high_watermark:
@@ -163,7 +163,7 @@ def test_a_reader_below_the_end_goes_on_where_it_was(make_log: MakeLog) -> None:
                 seen += [record.value for record in batch.records()]
         assert offset == up_to
     assert seen == [b"%d" % number for number in range(300)]
-    assert len(log._boundaries) <= 64
+    assert len(log.segment_list.boundaries) <= 64
 
 
 def test_more_logs_than_descriptors_work_on(tmp_path: Path) -> None:
@@ -200,15 +200,15 @@ def test_offsets_are_listed_by_time(make_log: MakeLog) -> None:
     times = [NOW_MS - 1000 + 10 * step + part for step in range(20) for part in (0, 7, 3)]
     for wanted in range(NOW_MS - 1005, NOW_MS - 1000 + 200):
         model = next(((offset, time) for offset, time in enumerate(times) if time >= wanted), None)
-        listed = log.list_offset(wanted, 60)
+        listed = log.reader.list_offset(wanted, 60)
         assert listed == (ListedOffset(*model, 2) if model else ListedOffset(-1, -1, -1))
-    assert log.list_offset(times[30], 30) == ListedOffset(-1, -1, -1)
+    assert log.reader.list_offset(times[30], 30) == ListedOffset(-1, -1, -1)
 
 
 def test_special_timestamps(make_log: MakeLog) -> None:
     log = make_log()
     empty = ListedOffset(-1, -1, -1)
-    assert [log.list_offset(special, 0) for special in (-1, -2, -3, -4, -5)] == [
+    assert [log.reader.list_offset(special, 0) for special in (-1, -2, -3, -4, -5)] == [
         ListedOffset(0, -1, -1),
         ListedOffset(0, -1, -1),
         empty,
@@ -218,15 +218,15 @@ def test_special_timestamps(make_log: MakeLog) -> None:
     append(log, b"a", b"b", timestamp=NOW_MS - 5, epoch=1)
     append(log, b"c", timestamp=NOW_MS, epoch=2)
     append(log, b"d", timestamp=NOW_MS - 9, epoch=3)
-    assert log.list_offset(-1, 4) == ListedOffset(4, -1, 3)
-    assert log.list_offset(-2, 4) == ListedOffset(0, -1, 1)
-    assert log.list_offset(-3, 4) == ListedOffset(2, NOW_MS, 2)
-    assert log.list_offset(-3, 2) == empty
-    log.delete_records(2, NOW_MS)
-    assert log.list_offset(-2, 4) == ListedOffset(2, -1, 2)
-    assert log.list_offset(0, 4) == ListedOffset(2, NOW_MS, 2)
+    assert log.reader.list_offset(-1, 4) == ListedOffset(4, -1, 3)
+    assert log.reader.list_offset(-2, 4) == ListedOffset(0, -1, 1)
+    assert log.reader.list_offset(-3, 4) == ListedOffset(2, NOW_MS, 2)
+    assert log.reader.list_offset(-3, 2) == empty
+    log.trim.delete_records(2, NOW_MS)
+    assert log.reader.list_offset(-2, 4) == ListedOffset(2, -1, 2)
+    assert log.reader.list_offset(0, 4) == ListedOffset(2, NOW_MS, 2)
     with pytest.raises(InvalidRequest, match="timestamp -9"):
-        log.list_offset(-9, 4)
+        log.reader.list_offset(-9, 4)
 
 
 def test_epochs_end_where_the_next_one_begins(make_log: MakeLog) -> None:
@@ -244,14 +244,14 @@ def test_epochs_end_where_the_next_one_begins(make_log: MakeLog) -> None:
 def test_delete_records_has_bounds_and_needs_the_policy(make_log: MakeLog) -> None:
     log = make_log()
     append(log, b"a", b"b", b"c")
-    assert log.delete_records(2, NOW_MS) == 2
-    assert log.delete_records(1, NOW_MS) == 2
-    assert log.delete_records(-1, NOW_MS) == 3
+    assert log.trim.delete_records(2, NOW_MS) == 2
+    assert log.trim.delete_records(1, NOW_MS) == 2
+    assert log.trim.delete_records(-1, NOW_MS) == 3
     for beyond in (4, -2):
         with pytest.raises(OffsetOutOfRange, match=f"before offset {beyond}"):
-            log.delete_records(beyond, NOW_MS)
+            log.trim.delete_records(beyond, NOW_MS)
     with pytest.raises(PolicyViolation, match=r"cleanup\.policy is compact"):
-        make_log(topic="compacted", cleanup_policy=("compact",)).delete_records(0)
+        make_log(topic="compacted", cleanup_policy=("compact",)).trim.delete_records(0, NOW_MS)
 
 
 def test_closing_writes_the_indexes(make_log: MakeLog) -> None:
@@ -265,3 +265,16 @@ def test_closing_writes_the_indexes(make_log: MakeLog) -> None:
     entries = [(2 * number, 2 * number * size) for number in (1, 2)]
     assert index == b"".join(struct.pack(">II", *entry) for entry in entries)
     assert times == b"".join(struct.pack(">qI", NOW_MS + number, number) for number in (2, 4, 5))
+
+
+def test_a_log_that_begins_anew_at_a_higher_offset_knows_no_epoch_of_before(make_log: MakeLog) -> None:
+    # A follower whose leader has deleted more than it has: with its old epochs it would be sent to where logs parted.
+    log = make_log()
+    append(log, b"a", epoch=3)
+    append(log, b"b", epoch=4)
+    log.truncation.truncate_fully_and_start_at(100, NOW_MS)
+    assert (log.log_start_offset, log.end_offset, log.high_watermark, log.recovery_point) == (100, 100, 100, 0)
+    assert log.latest_epoch == -1
+    assert log.epoch_end_offset(3) == (-1, -1)
+    append(log, b"c", epoch=5)
+    assert log.epochs.entries == ((5, 100),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from streamactors.broker.errors import (
@@ -9,6 +11,7 @@ from streamactors.broker.errors import (
     FencedLeaderEpoch,
     InvalidRecord,
     InvalidTimestamp,
+    MessageTooLarge,
     RecordListTooLarge,
     StorageError,
 )
@@ -27,7 +30,7 @@ def test_offset_and_epoch_are_written_into_the_producers_buffer_and_into_the_log
     append(log, b"a", epoch=3)
     raw = build_batch([NewRecord(None, b"b", NOW_MS)])
     log.append_as_leader(memoryview(raw), 4, NOW_MS)
-    for batch in (RecordBatch(raw), list(log.replay(0, 2))[1]):
+    for batch in (RecordBatch(raw), list(log.reader.replay(0, 2))[1]):
         batch.ensure_valid()
         assert (batch.base_offset, batch.leader_epoch) == (1, 4)
 
@@ -35,7 +38,7 @@ def test_offset_and_epoch_are_written_into_the_producers_buffer_and_into_the_log
 def test_an_older_leader_epoch_is_fenced_before_anything_is_written(make_log: MakeLog) -> None:
     log = make_log()
     append(log, b"a", epoch=5)
-    with pytest.raises(FencedLeaderEpoch, match="leader epoch 4 is over, 5 is current"):
+    with pytest.raises(FencedLeaderEpoch, match="leader epoch 4 is older than the current epoch 5"):
         append(log, b"b", epoch=4)
     assert log.end_offset == 1
 
@@ -45,7 +48,7 @@ def test_log_append_time_stamps_every_record(make_log: MakeLog) -> None:
     raw = build_batch([NewRecord(None, b"a", 5), NewRecord(None, b"b", 9)], compression=Compression.ZSTD)
     result = log.append_as_leader(memoryview(raw), 0, NOW_MS)
     assert result.log_append_time_ms == NOW_MS
-    [batch] = log.replay(0, 2)
+    [batch] = log.reader.replay(0, 2)
     batch.ensure_valid()
     assert [record.timestamp for record in batch.records()] == [NOW_MS, NOW_MS]
     assert log.append_as_leader(memoryview(build_batch([NewRecord(None, b"c", 5)])), 0, NOW_MS + 1).log_append_time_ms
@@ -80,7 +83,7 @@ def test_full_validation_corrects_a_max_timestamp_that_lies(make_log: MakeLog) -
     raw[35:43] = (NOW_MS + 1000).to_bytes(8, "big")
     seal(raw)
     log.append_as_leader(memoryview(raw), 0, NOW_MS)
-    [batch] = log.replay(0, 1)
+    [batch] = log.reader.replay(0, 1)
     batch.ensure_valid()
     assert batch.max_timestamp == NOW_MS - 5
 
@@ -145,9 +148,39 @@ def test_a_follower_takes_no_damaged_and_no_partial_batch(make_log: MakeLog) -> 
     follower.append_as_follower(memoryview(fetched)[:-5], NOW_MS)
     assert follower.end_offset == 2
     rest = fetched[len(fetched) // 3 * 2 :]
-    with pytest.raises(CorruptMessage, match="without a whole batch"):
+    with pytest.raises(CorruptMessage, match="without a complete batch"):
         follower.append_as_follower(memoryview(rest)[:-1], NOW_MS)
     rest[-1] ^= 1
     with pytest.raises(CorruptMessage, match="CRC"):
         follower.append_as_follower(memoryview(rest), NOW_MS)
     assert follower.end_offset == 2
+
+
+@pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
+def test_batches_are_stored_in_the_topics_codec(make_log: MakeLog, timestamps: str) -> None:
+    log = make_log(compression_type="lz4", message_timestamp_type=timestamps)
+    for codec in Compression:
+        append(log, b"x" * 1_000, b"y", compression=codec)
+    stored = list(log.reader.replay(0, log.end_offset))
+    for batch in stored:
+        batch.ensure_valid()
+    assert [batch.compression for batch in stored] == [Compression.LZ4] * 5
+    assert [batch.is_log_append_time for batch in stored] == [timestamps == "LogAppendTime"] * 5
+    assert values(log, 0) == [b"x" * 1_000, b"y"] * 5
+
+
+def test_a_changed_codec_of_a_topic_applies_to_later_batches(make_log: MakeLog) -> None:
+    log = make_log()
+    for wanted in ("producer", "gzip", "uncompressed", "producer"):
+        log.update_config(dataclasses.replace(log.config, compression_type=wanted))
+        append(log, b"x" * 1_000, compression=Compression.ZSTD)
+    codecs = [batch.compression for batch in log.reader.replay(0, log.end_offset)]
+    assert codecs == [Compression.ZSTD, Compression.GZIP, Compression.NONE, Compression.ZSTD]
+
+
+def test_a_batch_that_its_topics_codec_makes_too_large_is_refused_and_not_written(make_log: MakeLog) -> None:
+    log = make_log(compression_type="uncompressed", max_message_bytes=1_000)
+    with pytest.raises(MessageTooLarge):
+        append(log, b"x" * 5_000, compression=Compression.GZIP)
+    assert log.end_offset == 0
+    assert append(log, b"x") == 0

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.log_loader import Checkpoints
+from streamactors.broker.log.offset_index import OffsetIndex
 from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.segment import Segment
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
@@ -110,3 +112,36 @@ def test_a_damaged_batch_is_not_taken_for_a_damaged_index_twice(closed: Path, mo
             with log.read(0, 100, RECORDS) as piece:
                 assert piece.length
     assert len(walks) == 1
+
+
+def test_indexes_that_were_saved_are_used_and_not_made_again(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rebuilt: list[Segment] = []
+    monkeypatch.setattr(Segment, "rebuild_indexes", rebuilt.append)
+    name = min(closed.glob("*.log")).name
+    with reopened(closed, name, (closed / name).read_bytes()) as log:
+        check_reads(log, RECORDS)
+        assert log.reader.list_offset(NOW_MS + 7, RECORDS).offset == 7
+        assert all(len(segment.offsets) > 0 for segment in log.segments[:-1])
+        assert len(log.segments[0].times) > 0
+    assert rebuilt == []
+
+
+def test_an_offset_index_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    disk, path = QuickDisk(), tmp_path / "7.index"
+    index = OffsetIndex(path, 1000, 8 * 100)
+    for number in range(1, 6):
+        index.append(1000 + 10 * number, 100 * number)
+    index.save(disk)
+    again = OffsetIndex(path, 1000, 8 * 100)
+    assert again.load(disk, 501)
+    for offset in range(1000, 1060):
+        assert again.lookup(offset) == index.lookup(offset)
+    assert [again.last_within(limit) for limit in (99, 100, 550)] == [(0, 999), (100, 1010), (500, 1050)]
+    assert not again.load(disk, 500), "an entry at the segment's end has no batch"
+    assert len(again) == 0
+    path.write_bytes(path.read_bytes() + bytes(80))
+    assert again.load(disk, 501), "zeros after the entries are room that was never used"
+    assert len(again) == 5
+    for wrong in (path.read_bytes()[:9], bytes(8) + path.read_bytes()[:8] + path.read_bytes()[:8]):
+        path.write_bytes(wrong)
+        assert not again.load(disk, 501)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from streamactors.broker.errors import ErrorCode, OutOfOrderSequence, StorageError
-from streamactors.broker.log.files import Disk, LogFile
+from streamactors.broker.log.disk import Disk, LogFile
 from streamactors.broker.log.partition_log import PartitionLog
-from tests.broker.log.conftest import MakeLog
+from tests.broker.log.conftest import NOW_MS, MakeLog
 from tests.broker.log.flushing import Answers, send
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.broker.log.manual_pool import ManualPool
@@ -49,7 +49,7 @@ def test_a_failed_flush_takes_back_that_batch_and_every_later_one(
         answers.ask("again", send(log, sequence))
     pool.run()
     assert answers.seen[8:] == [("again", ErrorCode.NONE)] * 4
-    assert [r.value for batch in log.replay(0, 5) for r in batch.records()] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [r.value for batch in log.reader.replay(0, 5) for r in batch.records()] == [b"0", b"1", b"2", b"3", b"4"]
 
 
 def test_a_request_that_comes_after_its_append_was_taken_back_is_refused(
@@ -85,7 +85,7 @@ def test_two_failures_in_a_row_take_the_partition_offline_and_reads_go_on(
         StorageError, match=r"orders-0: cannot flush to disk: Input/output error \(.*restart the broker"
     ):
         send(log, 1)
-    assert [r.value for batch in log.replay(0, 1) for r in batch.records()] == [b"0"]
+    assert [r.value for batch in log.reader.replay(0, 1) for r in batch.records()] == [b"0"]
     again = reopen(log, disk=disk)
     assert again.end_offset == 1
     assert send(again, 1).base_offset == 1
@@ -109,7 +109,9 @@ class DyingDisk(ForgetfulDisk):
         return super().names(path)
 
 
-def test_who_waits_is_told_when_a_cut_fails_half_way(make_log: MakeLog, tmp_path: Path, pool: ManualPool) -> None:
+def test_waiting_requests_get_an_error_when_a_truncation_fails_half_way(
+    make_log: MakeLog, tmp_path: Path, pool: ManualPool
+) -> None:
     # the batches are gone, but what is known of their producer cannot be taken back: no retry may be measured by it
     disk = DyingDisk(tmp_path)
     log = make_log(disk, flush_messages=1)
@@ -120,7 +122,7 @@ def test_who_waits_is_told_when_a_cut_fails_half_way(make_log: MakeLog, tmp_path
     answers.ask("1", send(log, 1))
     pool.run()
     assert answers.seen == [("0", ErrorCode.NONE), ("1", ErrorCode.KAFKA_STORAGE_ERROR)]
-    with pytest.raises(StorageError, match="what is known of its producers"):
+    with pytest.raises(StorageError, match="restore the producer state"):
         send(log, 1)
 
 
@@ -178,3 +180,36 @@ def test_a_disk_that_takes_half_a_batch_leaves_no_trace_of_it(make_log: MakeLog,
     with pytest.raises(StorageError, match="No space left"):
         send(log, 1)
     assert log.active.log.size() == size
+
+
+def test_a_failed_flush_makes_no_idle_producer_look_old(
+    make_log: MakeLog, disk: ForgetfulDisk, pool: ManualPool
+) -> None:
+    # The producers were loaded again as last seen in 1970: the next expiry forgot those that were idle just then, and a
+    # batch that one of them sent again was appended twice.
+    log = make_log(disk, flush_messages=1)
+    answers = Answers(log)
+    answers.ask("idle", send(log, 0, producer=8))
+    pool.run()
+    disk.fail_next("sync")
+    answers.ask("lost", send(log, 0))
+    pool.run()
+    assert answers.seen == [("idle", ErrorCode.NONE), ("lost", ErrorCode.KAFKA_STORAGE_ERROR)]
+    assert log.expire_producers(NOW_MS + 1000, 86_400_000) == 0
+    assert send(log, 0, producer=8).duplicate
+
+
+def test_segments_removed_by_a_failed_flush_stay_open_for_held_slices(
+    make_log: MakeLog, disk: ForgetfulDisk, pool: ManualPool
+) -> None:
+    log = make_log(disk, flush_messages=1, segment_bytes=100)
+    answers = Answers(log)
+    answers.ask("kept", send(log, 0))
+    pool.run()
+    disk.fail_next("sync")
+    for sequence in (1, 2):
+        answers.ask("lost", send(log, sequence))
+    pool.run()
+    assert log.end_offset == 1
+    assert log.remove_condemned(NOW_MS + log.config.file_delete_delay_ms - 1) == 0
+    assert log.remove_condemned(NOW_MS + log.config.file_delete_delay_ms) > 0

@@ -10,7 +10,7 @@ import pytest
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.files import Disk, LogFile
+from streamactors.broker.log.disk import Disk, LogFile
 from streamactors.broker.log.flusher import FlushPool, Outcome
 from streamactors.broker.log.log_append import AppendResult
 from streamactors.broker.log.partition_log import PartitionLog
@@ -54,11 +54,11 @@ def test_no_answer_leaves_before_the_sync_that_covers_it(make_log: MakeLog, tmp_
     [job] = pool.jobs
     pool.jobs.clear()
     log.disk.on_late = None  # type: ignore[attr-defined]
-    ticket = log.begin_flush()
+    ticket = log._flush.begin()
     assert ticket.up_to == 1
-    log.carry_out(ticket)
+    log._flush.carry_out(ticket)
     assert log.end_offset == 2
-    log.end_flush(ticket)
+    log._flush.end(ticket)
     assert log.hw_limit == 1, "the late one is not on the disk"
     answers.seen.clear()
     del Watching.synced_file
@@ -122,7 +122,7 @@ def test_a_segment_that_is_closed_goes_to_the_disk_without_being_asked(
 
 def test_threads_come_when_needed_and_go_when_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamactors.broker.log.flusher.IDLE_SECONDS", 0.01)
-    pool = FlushPool(max_threads=3)
+    pool = FlushPool(lambda: NOW_MS, max_threads=3)
     assert pool.thread_count == 0
     gate, running = threading.Event(), threading.Semaphore(0)
 
@@ -147,7 +147,8 @@ def test_threads_come_when_needed_and_go_when_idle(tmp_path: Path, monkeypatch: 
 def test_many_writers_are_all_answered_in_order_and_nothing_is_lost(tmp_path: Path) -> None:
     delivered: list[int] = []
     pool = FlushPool(
-        deliver=lambda outcomes: [delivered.append(len(outcomes)) or done(code) for done, code in outcomes]
+        lambda: NOW_MS,
+        deliver=lambda outcomes: [delivered.append(len(outcomes)) or done(code) for done, code in outcomes],
     )  # type: ignore[func-returns-value]
     log = PartitionLog.create(
         Disk(), tmp_path / "t-0", "t", 0, None, LogConfig(flush_messages=1), pool=pool, now_ms=NOW_MS
@@ -181,7 +182,7 @@ def test_many_writers_are_all_answered_in_order_and_nothing_is_lost(tmp_path: Pa
     assert pool.thread_count == 0
 
 
-def test_a_deleted_log_answers_who_waits(make_log: MakeLog, pool: ManualPool) -> None:
+def test_a_deleted_log_answers_waiting_requests(make_log: MakeLog, pool: ManualPool) -> None:
     log = make_log(flush_messages=1)
     answers = Answers(log)
     answers.ask("waiting", send(log, 0))
@@ -211,7 +212,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_sync_waits_for_those_who_were_just_answered(tmp_path: Path) -> None:
+def test_a_sync_waits_for_the_writers_that_were_just_answered(tmp_path: Path) -> None:
     # The first sync answers one writer while another waits. Were the second to begin at once, each of the two would
     # wait for the other's sync and then for its own, for ever.
     delivered: list[int] = []
@@ -259,7 +260,7 @@ def test_a_single_writer_is_not_waited_for(make_log: MakeLog, disk: ForgetfulDis
     assert not condition.waited_for.is_set()
 
 
-def test_who_does_not_come_back_is_not_waited_for_long(
+def test_a_writer_that_does_not_return_is_not_waited_for_long(
     make_log: MakeLog, disk: ForgetfulDisk, pool: ManualPool
 ) -> None:
     pool.gathering = AS_LONG_AS_IT_TAKES  # so that the limit is what ends it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,14 @@ from streamactors.broker.errors import InvalidProducerEpoch, OutOfOrderSequence
 from streamactors.broker.log.log_append import AppendResult
 from streamactors.broker.log.log_loader import Checkpoints
 from streamactors.broker.log.partition_log import PartitionLog
-from streamactors.broker.log.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_offsets
+from streamactors.broker.log.producer_snapshot import decode_snapshot, encode_snapshot, load_snapshot, snapshot_offsets
+from streamactors.broker.log.producer_state import ProducerEntry
+from streamactors.broker.log.segment_files import snapshot_path
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.header import MAX_SEQUENCE
 from streamactors.broker.records.record import NewRecord
 from tests.broker.log.conftest import NOW_MS
+from tests.broker.log.quick_disk import QuickDisk
 
 MakeLog = Callable[..., PartitionLog]
 
@@ -35,7 +39,7 @@ def test_each_of_the_last_five_batches_is_a_duplicate_with_its_original_offset(m
         assert again.duplicate
         assert (again.base_offset, again.last_offset) == (sequence, sequence + 1)
     assert log.end_offset == 16
-    with pytest.raises(OutOfOrderSequence, match="4 came, 16 was expected"):
+    with pytest.raises(OutOfOrderSequence, match="got 4, expected 16"):
         send(log, 4, 2)
 
 
@@ -51,7 +55,7 @@ def test_a_batch_that_only_overlaps_is_no_duplicate(make_log: MakeLog) -> None:
 def test_a_gap_is_out_of_order_and_writes_nothing(make_log: MakeLog) -> None:
     log = make_log()
     send(log, 0)
-    with pytest.raises(OutOfOrderSequence, match="producer 7: 2 came, 1 was expected"):
+    with pytest.raises(OutOfOrderSequence, match="producer 7: got 2, expected 1"):
         send(log, 2)
     assert log.end_offset == 1
     assert send(log, 1).base_offset == 1
@@ -69,7 +73,7 @@ def test_sequences_wrap(make_log: MakeLog) -> None:
     assert send(log, 0).base_offset == 2
     log = make_log(topic="across")
     send(log, MAX_SEQUENCE, 3)
-    with pytest.raises(OutOfOrderSequence, match="0 came, 2 was expected"):
+    with pytest.raises(OutOfOrderSequence, match="got 0, expected 2"):
         send(log, 0)
     assert send(log, 2).base_offset == 3
 
@@ -77,7 +81,7 @@ def test_sequences_wrap(make_log: MakeLog) -> None:
 def test_a_new_epoch_begins_at_zero_and_fences_the_old_one(make_log: MakeLog) -> None:
     log = make_log()
     send(log, 0, 5)
-    with pytest.raises(OutOfOrderSequence, match="new epoch 1 of producer 7: 5 came"):
+    with pytest.raises(OutOfOrderSequence, match="new epoch 1 of producer 7: got 5"):
         send(log, 5, epoch=1)
     assert send(log, 0, epoch=1).base_offset == 5
     with pytest.raises(InvalidProducerEpoch, match="epoch 0 of producer 7 is older than 1"):
@@ -91,7 +95,7 @@ def test_producers_do_not_disturb_each_other(make_log: MakeLog) -> None:
         for producer in (1, 2, 3):
             send(log, sequence, producer=producer)
     assert send(log, 2, producer=2).duplicate
-    assert [entry.last_sequence for entry in log.producers(NOW_MS)] == [2, 2, 2]
+    assert [entry.last_sequence for entry in log.producers()] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -138,14 +142,14 @@ def test_a_kill_soon_after_records_were_deleted_makes_no_producer_unknown(
     log.advance_high_watermark(12)
     if how == "retention":
         log.update_config(dataclasses.replace(log.config, retention_bytes=0))
-        log.apply_retention(NOW_MS)
+        log.trim.apply_retention(NOW_MS)
     else:
-        log.delete_records(12)
+        log.trim.delete_records(12, NOW_MS)
     if how == "delete-records within a segment":
         send(log, 0, producer=8)
         send(log, 1, producer=8)
         log.advance_high_watermark(14)
-        log.delete_records(13)
+        log.trim.delete_records(13, NOW_MS)
     [first] = log.segments
     assert first.base_offset == 12
     log = reopen(log)
@@ -183,8 +187,8 @@ def test_truncation_takes_producer_state_back(make_log: MakeLog) -> None:
     log = make_log(segment_bytes=300)
     for sequence in range(9):
         send(log, sequence)
-    log.truncate_to(5, NOW_MS)
-    with pytest.raises(OutOfOrderSequence, match="6 came, 5 was expected"):
+    log.truncation.truncate_to(5, NOW_MS)
+    with pytest.raises(OutOfOrderSequence, match="got 6, expected 5"):
         send(log, 6)
     assert send(log, 4).duplicate
     assert send(log, 5).base_offset == 5
@@ -200,13 +204,13 @@ def test_silent_producers_are_forgotten_by_the_brokers_clock_not_by_their_timest
     assert send(log, 77, producer=9).base_offset == 1
 
 
-def test_a_snapshot_says_what_the_state_said(make_log: MakeLog) -> None:
+def test_a_snapshot_restores_the_producer_state(make_log: MakeLog) -> None:
     log = make_log()
     send(log, MAX_SEQUENCE - 1, 4, producer=2, epoch=3)
     send(log, 5, producer=1)
     send(log, 2, producer=2, epoch=3)
     send(log, 3, 2, producer=2, epoch=3)
-    entries = log.producers(NOW_MS)
+    entries = log.producers()
     again = decode_snapshot(encode_snapshot(entries))
     assert [(e.producer_id, e.producer_epoch, e.last_sequence, e.batches, e.last_timestamp) for e in again] == [
         (e.producer_id, e.producer_epoch, e.last_sequence, e.batches, e.last_timestamp) for e in entries
@@ -218,7 +222,7 @@ def test_a_snapshot_of_apache_kafka_has_one_batch_of_each_producer(make_log: Mak
     log = make_log()
     for sequence in range(3):
         send(log, sequence)
-    [entry] = log.producers(NOW_MS)
+    [entry] = log.producers()
     for batch in list(entry.batches)[:-1]:
         entry.batches.remove(batch)
     [again] = decode_snapshot(encode_snapshot([entry]))
@@ -230,4 +234,39 @@ def test_a_bad_batch_leaves_no_trace_in_the_producers_state(make_log: MakeLog) -
     batch = build_batch([NewRecord(None, b"no key", NOW_MS)], producer_id=7, producer_epoch=0, base_sequence=0)
     with pytest.raises(Exception, match="key"):
         log.append_as_leader(memoryview(batch), 0, NOW_MS)
-    assert log.producers(NOW_MS) == []
+    assert log.producers() == []
+
+
+def test_the_snapshot_that_is_loaded_is_the_latest_between_start_and_end(tmp_path: Path) -> None:
+    disk = QuickDisk()
+    for offset in (3, 5, 7, 9):
+        entry = ProducerEntry(offset, 0)
+        disk.write(snapshot_path(tmp_path, offset), encode_snapshot([entry]))
+
+    def loaded(at_least: int, at_most: int) -> tuple[int, list[int]]:
+        offset, entries = load_snapshot(disk, tmp_path, at_least=at_least, at_most=at_most)
+        return offset, [entry.producer_id for entry in entries]
+
+    assert loaded(0, 9) == (9, [9])
+    assert loaded(0, 8) == (7, [7])
+    assert loaded(5, 5) == (5, [5])
+    assert loaded(8, 8) == (8, [])
+    assert loaded(0, 2) == (0, [])
+    snapshot_path(tmp_path, 7).write_bytes(b"damaged")
+    assert loaded(0, 8) == (5, [5])
+    assert snapshot_offsets(disk, tmp_path) == [3, 5, 9]
+
+
+def test_a_snapshot_beyond_the_log_end_is_ignored(make_log: MakeLog, reopen: Callable[..., PartitionLog]) -> None:
+    # A truncation whose removal of snapshots did not reach the disk: the later sequences must not count.
+    log = make_log()
+    for sequence in range(6):
+        send(log, sequence)
+    log.close()
+    late = snapshot_path(log.directory, 6).read_bytes()
+    log = reopen(log, Checkpoints(clean=True, recovery_point=6))
+    log.truncation.truncate_to(4, NOW_MS)
+    log.close()
+    snapshot_path(log.directory, 6).write_bytes(late)
+    log = reopen(log, Checkpoints(clean=True, recovery_point=4))
+    assert send(log, 4).base_offset == 4

@@ -44,7 +44,7 @@ def test_deleting_frees_the_name_at_once_and_the_files_after_the_delay(start: Ca
     assert not (logs.folder / left).exists()
 
 
-def test_what_was_being_deleted_is_gone_after_a_restart(start: Callable[..., LogManager]) -> None:
+def test_an_unfinished_deletion_is_finished_after_a_restart(start: Callable[..., LogManager]) -> None:
     logs = start()
     name = "t" * 249
     logs.create(name, 0, TOPIC_ID, LogConfig())
@@ -66,7 +66,7 @@ def test_ticks_write_checkpoints_in_their_time(start: Callable[..., LogManager])
     assert (logs.folder / HIGH_WATERMARKS).read_text() == "0\n1\nt 0 4\n"
     assert not (logs.folder / RECOVERY_POINTS).exists()
     log.flush()
-    log.delete_records(3, NOW_MS)
+    log.trim.delete_records(3, NOW_MS)
     logs.tick(NOW_MS + 60_000)
     assert (logs.folder / RECOVERY_POINTS).read_text() == "0\n1\nt 0 4\n"
     assert (logs.folder / LOG_STARTS).read_text() == "0\n1\nt 0 3\n"
@@ -121,7 +121,7 @@ def test_nothing_is_deleted_by_the_defaults_before_the_topics_settings_are_known
     assert log.log_start_offset == 3
 
 
-def test_flush_ms_bounds_the_age_of_what_is_not_flushed(start: Callable[..., LogManager]) -> None:
+def test_flush_ms_bounds_the_age_of_unflushed_records(start: Callable[..., LogManager]) -> None:
     pool = ManualPool()
     logs = start(flush_pool=pool)
     log = logs.create("t", 0, TOPIC_ID, LogConfig(flush_ms=1000))
@@ -135,6 +135,28 @@ def test_flush_ms_bounds_the_age_of_what_is_not_flushed(start: Callable[..., Log
     assert (log.recovery_point, idle.recovery_point) == (1, 0)
     logs.tick(NOW_MS + 1000)
     assert pool.run() == 0
+
+
+def test_flush_ms_of_zero_flushes_at_every_look_and_lets_the_thread_rest(start: Callable[..., LogManager]) -> None:
+    # The log thread woke every millisecond for flush.ms=0.
+    pool = ManualPool()
+    logs = start(flush_pool=pool)
+    log = logs.create("t", 0, TOPIC_ID, LogConfig(flush_ms=0))
+    append(log)
+    assert logs.tick(NOW_MS) == 10
+    pool.run()
+    assert log.recovery_point == 1
+
+
+def test_a_negative_flush_ms_means_never(start: Callable[..., LogManager]) -> None:
+    # log.flush.scheduler.interval.ms=-1 made every log flush on each look, once a millisecond.
+    pool = ManualPool()
+    logs = start(flush_pool=pool, config=ManagerConfig(replica_high_watermark_checkpoint_interval_ms=-1))
+    log = logs.create("t", 0, TOPIC_ID, LogConfig(flush_ms=-1))
+    append(log)
+    assert logs.tick(NOW_MS) == 10_000
+    assert pool.run() == 0
+    assert log.recovery_point == 0
 
 
 def test_flush_ms_holds_when_the_clock_goes_back(start: Callable[..., LogManager]) -> None:
@@ -156,9 +178,9 @@ def test_producers_are_forgotten_in_time(start: Callable[..., LogManager]) -> No
     log.append_as_leader(memoryview(batch), 0, NOW_MS)
     logs.tick(NOW_MS)
     logs.tick(NOW_MS + 86_000_000)
-    assert len(log.producers(NOW_MS)) == 1
+    assert len(log.producers()) == 1
     logs.tick(NOW_MS + 87_400_000)
-    assert log.producers(NOW_MS) == []
+    assert log.producers() == []
 
 
 def test_the_cleaners_points_survive(start: Callable[..., LogManager]) -> None:
@@ -178,3 +200,15 @@ def test_the_cleaners_points_survive(start: Callable[..., LogManager]) -> None:
     again.delete("t", 0)
     again.create("t", 0, TOPIC_ID, config)
     assert again.cleaner.cleaned_to(again.get("t", 0)) == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("interval_ms", "written"), [(-1, False), (0, True)])
+def test_a_negative_interval_means_never_and_zero_is_no_busy_loop(
+    start: Callable[..., LogManager], interval_ms: int, written: bool
+) -> None:
+    # replica.high.watermark.checkpoint.interval.ms=-1 was due again at once: the disk's thread spun.
+    logs = start(config=ManagerConfig(replica_high_watermark_checkpoint_interval_ms=interval_ms))
+    append(logs.create("t", 0, TOPIC_ID, LogConfig()))
+    assert logs.tick(NOW_MS) >= 100
+    assert logs.tick(NOW_MS + 1000) >= 100
+    assert (logs.folder / HIGH_WATERMARKS).exists() == written

@@ -81,13 +81,13 @@ class PoweredBroker:
         self.look_up_sequence()
 
     def look_up_sequence(self) -> None:
-        entries = self.log.producers(NOW_MS)
+        entries = self.log.producers()
         self.sequence = (entries[0].last_sequence + 1) if entries else self.sequence
 
     def delete_records(self) -> None:
         """Of what was acknowledged nothing is wanted any more."""
         self.log.advance_high_watermark(self.log.hw_limit)
-        self.deleted_to = self.log.delete_records(-1, NOW_MS)
+        self.deleted_to = self.log.trim.delete_records(-1, NOW_MS)
         self.acknowledged.clear()
 
     def new_epoch(self) -> None:
@@ -111,12 +111,12 @@ class PoweredBroker:
 
     def check(self) -> None:
         start, end = self.log.log_start_offset, self.log.end_offset
-        there = {r.offset: r.value for batch in self.log.replay(start, end) for r in batch.records()}
+        there = {r.offset: r.value for batch in self.log.reader.replay(start, end) for r in batch.records()}
         for offset, value in self.acknowledged.items():
             assert there.get(offset) == value, f"acknowledged record {value!r} at offset {offset} is lost"
         assert sorted(there) == list(range(start, end)), "no holes"
         assert len(set(there.values())) == len(there), "nothing twice"
-        known = [batch.first_offset for producer in self.log.producers(NOW_MS) for batch in producer.batches]
+        known = [batch.first_offset for producer in self.log.producers() for batch in producer.batches]
         assert all(offset in there or offset < self.deleted_to for offset in known), "a retry would be lost"
         assert known or not there, "a retry would be written twice"
         self.deleted_to = min(self.deleted_to, end)  # the offsets may be given out again
@@ -160,7 +160,7 @@ MANY = st.lists(
 
 @given(MANY, st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(steps: list[str], seed: int) -> None:
+def test_acknowledged_records_survive_a_power_failure_at_any_moment(steps: list[str], seed: int) -> None:
     play(steps, seed)
 
 
@@ -168,17 +168,17 @@ def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(steps: list[st
 @pytest.mark.timeout(900)
 @given(MANY, st.integers(0, 2**32))
 @settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
-def test_what_was_acknowledged_survives_a_power_cut_at_any_moment_for_long(steps: list[str], seed: int) -> None:
+def test_acknowledged_records_survive_a_power_failure_at_any_moment_for_long(steps: list[str], seed: int) -> None:
     play(steps, seed)
 
 
 @pytest.mark.parametrize("before", range(8, 12))  # about as many batches as fit into a segment
-def test_what_a_failed_flush_left_undone_is_done_by_the_next_one(before: int) -> None:
+def test_the_next_flush_syncs_the_files_of_a_failed_one(before: int) -> None:
     for seed in range(16):
         play(["append"] * before + ["flush", "append", "failed flush", "append", "flush", "cut"], seed)
 
 
-def test_what_is_known_of_producers_is_forgotten_with_the_first_segment() -> None:
+def test_producer_state_is_removed_with_the_first_segment() -> None:
     # A folder's entries may be lost in any order: the second segment's can be there without the first's.
     for seed in range(64):
         play(["append"] * 11, seed)
@@ -192,7 +192,7 @@ def test_what_is_known_of_producers_is_forgotten_with_the_first_segment() -> Non
     ],
     ids=["by a failed flush", "by a recovery"],
 )
-def test_what_was_cut_off_before_a_new_segment_began_does_not_come_back(steps: list[str], seeds: range) -> None:
+def test_records_truncated_before_a_new_segment_do_not_come_back(steps: list[str], seeds: range) -> None:
     # the old segment's length was not synced: its end is there again, beside the segment that begins where it was cut
     for seed in seeds:
         play(steps, seed)
@@ -209,7 +209,7 @@ def test_a_leader_epoch_is_on_the_disk_before_a_batch_of_it_is_acknowledged(tmp_
     broker.logs.close()
 
 
-def test_the_disk_of_these_tests_forgets_what_was_not_synced(tmp_path: Path) -> None:
+def test_the_disk_of_these_tests_loses_unsynced_data(tmp_path: Path) -> None:
     disk = ForgetfulDisk(tmp_path)
     lost = 0
     for seed in range(20):

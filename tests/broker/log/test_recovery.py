@@ -22,6 +22,7 @@ from streamactors.broker.records.record import NewRecord
 from tests.broker.log.conftest import NOW_MS
 from tests.broker.log.manual_pool import ManualPool
 from tests.broker.log.quick_disk import QuickDisk
+from tests.own_process import own_process
 
 MakeLog = Callable[..., PartitionLog]
 Reopen = Callable[..., PartitionLog]
@@ -38,7 +39,7 @@ def fill(log: PartitionLog, count: int, *, epoch: int = 1) -> None:
 
 def numbers(log: PartitionLog) -> list[int]:
     """The numbers whose batches are there."""
-    batches = list(log.replay(log.log_start_offset, log.end_offset))
+    batches = list(log.reader.replay(log.log_start_offset, log.end_offset))
     for batch in batches:
         batch.ensure_valid()
         assert len(list(batch.records())) == 2
@@ -49,12 +50,12 @@ def check_it_works_on(log: PartitionLog, count: int) -> None:
     """The log has the first `count` batches, its producer may go on, and everything derived is right."""
     assert numbers(log) == list(range(count))
     assert log.end_offset == 2 * count
-    state = log.producers(NOW_MS)
+    state = log.producers()
     assert [entry.last_sequence for entry in state] == ([2 * count - 1] if count else [])
     for number in range(count):
-        listed = log.list_offset(NOW_MS + number, log.end_offset)
+        listed = log.reader.list_offset(NOW_MS + number, log.end_offset)
         assert listed.offset == 2 * number
-    assert log.list_offset(NOW_MS + count, log.end_offset).offset == -1
+    assert log.reader.list_offset(NOW_MS + count, log.end_offset).offset == -1
     batch = build_batch([NewRecord(b"k", b"more", NOW_MS)], producer_id=5, producer_epoch=0, base_sequence=2 * count)
     assert log.append_as_leader(memoryview(batch), 1, NOW_MS).base_offset == 2 * count
 
@@ -96,7 +97,7 @@ def last_segment(folder: Path) -> Path:
 def batch_ends(log: PartitionLog) -> list[int]:
     """Where the batches of the last segment end."""
     ends, position = [0], 0
-    for batch in log.replay(log.active.base_offset, log.end_offset):
+    for batch in log.reader.replay(log.active.base_offset, log.end_offset):
         position += batch.size
         ends.append(position)
     return ends
@@ -222,6 +223,7 @@ def test_an_index_with_the_zeros_of_a_file_that_was_never_trimmed_is_read(make_l
     again.abandon()
 
 
+@own_process
 def test_a_size_that_only_a_damaged_header_has_is_not_read_into_memory(make_log: MakeLog) -> None:
     log = make_log()
     fill(log, 3)
@@ -337,7 +339,7 @@ def test_a_crash_at_any_step_of_a_replacement_leaves_a_log_that_says_the_same(tm
     def latest(log: PartitionLog) -> dict[bytes | None, tuple[int, bytes | None]]:
         return {
             record.key: (record.offset, record.value)
-            for batch in log.replay(log.log_start_offset, log.end_offset)
+            for batch in log.reader.replay(log.log_start_offset, log.end_offset)
             for record in batch.records()
         }
 
@@ -376,13 +378,13 @@ def test_recovery_knows_that_a_compacted_log_has_gaps_even_before_its_settings_a
     fill(log, 20)
     log.advance_high_watermark(40)
     assert Cleaner(lambda: [log], None).clean(log, NOW_MS)
-    before = [batch.base_offset for batch in log.replay(0, 40)]
+    before = [batch.base_offset for batch in log.reader.replay(0, 40)]
     assert len(before) < 20
     log.abandon()
     again = PartitionLog.open(
         QuickDisk(), log.directory, "orders", 0, LogConfig(), Checkpoints(), pool=ManualPool(), now_ms=NOW_MS
     )
-    assert [batch.base_offset for batch in again.replay(0, 40)] == before
+    assert [batch.base_offset for batch in again.reader.replay(0, 40)] == before
     assert again.end_offset == 40
     again.abandon()
 
@@ -398,3 +400,35 @@ def test_a_checkpoint_cut_within_a_number_is_damaged() -> None:
     for size in range(1, len(whole)):
         with pytest.raises(ValueError):
             decode_offsets(whole[:size])
+
+
+@pytest.mark.parametrize("size", [(1 << 20) - 100, (1 << 20) + 1, 3 << 20, (16 << 20) + 1])
+def test_large_batches_survive_a_crash_and_damage_in_them_is_found(
+    make_log: MakeLog, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Batches are read in pieces of 1 MiB, and above 16 MiB only their headers are in memory.
+    log = make_log(max_message_bytes=20 << 20, segment_bytes=64 << 20)
+    for value in (b"before", b"x" * size, b"after"):
+        batch = build_batch([NewRecord(b"k", value, NOW_MS)])
+        log.append_as_leader(memoryview(batch), 0, NOW_MS)
+    damage = Damage(log)
+    again = damage.reopened(lambda folder: None)
+    assert (again.end_offset, caplog.text) == (3, "")
+    assert [len(record.value or b"") for batch in again.reader.replay(0, 3) for record in batch.records()] == [
+        6,
+        size,
+        5,
+    ]
+    again.abandon()
+
+    def flip_the_last_byte_of_the_large_batch(folder: Path) -> None:
+        path = last_segment(folder)
+        after = len(build_batch([NewRecord(b"k", b"after", NOW_MS)]))
+        with open(path, "r+b") as file:
+            file.seek(path.stat().st_size - after - 1)
+            file.write(b"!")
+
+    again = damage.reopened(flip_the_last_byte_of_the_large_batch)
+    assert again.end_offset == 1
+    assert "CRC of the batch at offset 1" in caplog.text
+    again.abandon()

@@ -28,7 +28,7 @@ def test_a_full_time_index_closes_the_segment(make_log: MakeLog) -> None:
     for number in range(9):
         append(log, b"v", timestamp=NOW_MS + number)
     assert [segment.base_offset for segment in log.segments] == [0, 7]
-    assert log.list_offset(NOW_MS + 6, 9).offset == 6
+    assert log.reader.list_offset(NOW_MS + 6, 9).offset == 6
 
 
 def test_a_full_offset_index_closes_the_segment(make_log: MakeLog) -> None:

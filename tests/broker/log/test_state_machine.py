@@ -98,7 +98,7 @@ class LogMachine(RuleBasedStateMachine):
         # where a batch begins, as a follower truncates; between batches compaction may have left nothing
         offsets = [offset for offset in self.batch_starts if self.start <= offset] + [self.end]
         offset = offsets[int(share * (len(offsets) - 1))]
-        self.end = self.log.truncate_to(offset, NOW_MS)
+        self.end = self.log.truncation.truncate_to(offset, NOW_MS)
         assert self.end == offset
         self.model = [kept for kept in self.model if kept.offset < offset]
         if self.policy == ("compact",) and not self.model:
@@ -109,7 +109,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1))
     def delete_records(self, share: float) -> None:
         offset = self.start + int(share * (self.end - self.start))
-        self.start = self.log.delete_records(offset, NOW_MS)
+        self.start = self.log.trim.delete_records(offset, NOW_MS)
         assert self.start == offset
 
     @precondition(lambda self: self.policy == ("delete",))
@@ -117,7 +117,7 @@ class LogMachine(RuleBasedStateMachine):
     def retain_bytes(self, share: float) -> None:
         limit = int(share * self.log.size_bytes)
         self.log.update_config(dataclasses.replace(self.config, retention_bytes=limit, retention_ms=-1))
-        self.log.apply_retention(NOW_MS)
+        self.log.trim.apply_retention(NOW_MS)
         assert self.log.size_bytes <= limit + self.log.segments[0].size
         self.follow_the_start()
 
@@ -125,7 +125,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(age=st.integers(0, 200))
     def retain_time(self, age: int) -> None:
         self.log.update_config(dataclasses.replace(self.config, retention_bytes=-1, retention_ms=age))
-        self.log.apply_retention(self.clock)
+        self.log.trim.apply_retention(self.clock)
         self.follow_the_start()
         first = self.log.segments[0]
         end = self.log.next_base_offset(first)
@@ -170,8 +170,8 @@ class LogMachine(RuleBasedStateMachine):
             assert self.log.latest_epoch <= self.epoch
 
     @rule()
-    def let_go(self) -> None:
-        self.log.let_go()
+    def close_idle(self) -> None:
+        self.log.close_idle()
 
     @rule()
     def flush(self) -> None:
@@ -203,7 +203,7 @@ class LogMachine(RuleBasedStateMachine):
     def list_by_time(self, age: int) -> None:
         wanted = self.clock - age
         expected = next((k for k in self.model if k.timestamp >= wanted and k.offset >= self.start), None)
-        listed = self.log.list_offset(wanted, self.end)
+        listed = self.log.reader.list_offset(wanted, self.end)
         if expected is None:
             assert listed.offset == -1
         else:
@@ -220,7 +220,7 @@ class LogMachine(RuleBasedStateMachine):
     def a_reader_sees_every_record_once_and_in_order(self) -> None:
         if hasattr(self, "log"):
             seen = []
-            for batch in self.log.replay(self.start, self.end):
+            for batch in self.log.reader.replay(self.start, self.end):
                 batch.ensure_valid()
                 seen += [(r.offset, r.key, r.value) for r in batch.records() if r.offset >= self.start]
             assert seen == [k[:3] for k in self.model if k.offset >= self.start]

@@ -38,11 +38,11 @@ def test_a_greatest_timestamp_that_lies_in_the_future_is_corrected(make_log: Mak
     log.append_as_leader(lying(NOW_MS - 5, NOW_MS - 9, greatest=LAST_TIME), 0, NOW_MS)
     log.append_as_leader(lying(NOW_MS, greatest=-1), 0, NOW_MS)
     assert log.active.greatest == (NOW_MS, 2)
-    for batch, greatest in zip(log.replay(0, 3), (NOW_MS - 5, NOW_MS), strict=True):
+    for batch, greatest in zip(log.reader.replay(0, 3), (NOW_MS - 5, NOW_MS), strict=True):
         batch.ensure_valid()
         assert batch.max_timestamp == greatest
-    assert log.list_offset(MAX_TIMESTAMP, 3) == ListedOffset(2, NOW_MS, 0)
-    assert log.list_offset(NOW_MS - 7, 3) == ListedOffset(0, NOW_MS - 5, 0)
+    assert log.reader.list_offset(MAX_TIMESTAMP, 3) == ListedOffset(2, NOW_MS, 0)
+    assert log.reader.list_offset(NOW_MS - 7, 3) == ListedOffset(0, NOW_MS - 5, 0)
 
 
 @pytest.mark.parametrize("base", [NOW_MS + 3_600_001, LAST_TIME])
@@ -57,11 +57,11 @@ def test_a_base_timestamp_in_the_future_is_refused_whatever_the_greatest_says(ma
 def test_a_record_beyond_all_times_is_not_listed(make_log: MakeLog) -> None:
     log = make_log()  # the header is right, so the record is not looked at when it is appended
     log.append_as_leader(lying(0, LAST_TIME, base=NOW_MS, greatest=NOW_MS), 0, NOW_MS)
-    assert log.list_offset(MAX_TIMESTAMP, 2) == ListedOffset(0, NOW_MS, 0)
+    assert log.reader.list_offset(MAX_TIMESTAMP, 2) == ListedOffset(0, NOW_MS, 0)
     log.append_as_leader(lying(0, LAST_TIME, base=5, greatest=NOW_MS), 0, NOW_MS)
-    assert log.list_offset(NOW_MS, 4) == ListedOffset(0, NOW_MS, 0)
-    log.advance_log_start(2)
-    assert log.list_offset(NOW_MS, 4) == NOTHING_LISTED
+    assert log.reader.list_offset(NOW_MS, 4) == ListedOffset(0, NOW_MS, 0)
+    log.trim.advance_log_start(2, NOW_MS)
+    assert log.reader.list_offset(NOW_MS, 4) == NOTHING_LISTED
 
 
 def test_a_search_by_time_goes_on_in_later_segments(make_log: MakeLog) -> None:
@@ -70,8 +70,8 @@ def test_a_search_by_time_goes_on_in_later_segments(make_log: MakeLog) -> None:
         log.append_as_leader(lying(NOW_MS - 1000, base=NOW_MS - 1000, greatest=NOW_MS - number), 0, NOW_MS)
         log.append_as_leader(lying(NOW_MS - 999 + number), 0, NOW_MS)
     assert len(log.segments) > 4
-    assert log.list_offset(NOW_MS - 994, 12) == ListedOffset(11, NOW_MS - 994, 0)
-    assert log.list_offset(NOW_MS - 993, 12) == NOTHING_LISTED
+    assert log.reader.list_offset(NOW_MS - 994, 12) == ListedOffset(11, NOW_MS - 994, 0)
+    assert log.reader.list_offset(NOW_MS - 993, 12) == NOTHING_LISTED
 
 
 def test_a_batch_whose_records_cannot_be_read_is_listed_by_its_header(make_log: MakeLog) -> None:
@@ -82,8 +82,8 @@ def test_a_batch_whose_records_cannot_be_read_is_listed_by_its_header(make_log: 
     log.append_as_leader(lying(NOW_MS - 9), 0, NOW_MS)
     log.append_as_leader(memoryview(raw), 0, NOW_MS)
     log.append_as_leader(lying(NOW_MS + 9), 0, NOW_MS)
-    assert log.list_offset(NOW_MS - 3, 4) == ListedOffset(1, NOW_MS, 0)
-    assert log.list_offset(NOW_MS + 1, 4) == ListedOffset(3, NOW_MS + 9, 0)
+    assert log.reader.list_offset(NOW_MS - 3, 4) == ListedOffset(1, NOW_MS, 0)
+    assert log.reader.list_offset(NOW_MS + 1, 4) == ListedOffset(3, NOW_MS + 9, 0)
 
 
 def test_appends_and_reads_go_on_while_a_time_is_looked_for(make_log: MakeLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_appends_and_reads_go_on_while_a_time_is_looked_for(make_log: MakeLog, m
 
     monkeypatch.setattr(log_read, "read_batch", slow)
     found: list[ListedOffset] = []
-    searcher = threading.Thread(target=lambda: found.append(log.list_offset(NOW_MS, 1)))
+    searcher = threading.Thread(target=lambda: found.append(log.reader.list_offset(NOW_MS, 1)))
     searcher.start()
     try:
         assert reached.wait(30)
@@ -109,9 +109,9 @@ def test_appends_and_reads_go_on_while_a_time_is_looked_for(make_log: MakeLog, m
         assert log.append_as_leader(lying(NOW_MS), 0, NOW_MS).base_offset == 1
         log.roll(NOW_MS)
         log.advance_high_watermark(2)
-        assert log.apply_retention(NOW_MS + 10 * log.config.retention_ms) == 1
+        assert log.trim.apply_retention(NOW_MS + 10 * log.config.retention_ms) == 1
     finally:
         go_on.set()
         searcher.join(30)
     assert found == [NOTHING_LISTED]  # it was held till then, but is before the log's start now
-    assert not any(path.suffix == ".log" and log.let_go() for path in log.directory.iterdir())
+    assert not any(path.suffix == ".log" and log.close_idle() for path in log.directory.iterdir())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,13 +19,14 @@ from streamactors.broker.errors import (
 from streamactors.broker.log.log_loader import Checkpoints
 from streamactors.broker.log.partition_log import PartitionLog
 from streamactors.broker.log.producer_state import BatchMetadata, ProducerState
-from streamactors.broker.log.transaction_index import AbortedTransaction
+from streamactors.broker.log.transaction_index import AbortedTransaction, TransactionIndex
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.control import build_marker, read_marker
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.records.validation import AppendOrigin
 from tests.broker.log.conftest import NOW_MS
+from tests.broker.log.quick_disk import QuickDisk
 
 MakeLog = Callable[..., PartitionLog]
 
@@ -68,7 +71,7 @@ def committed_values(log: PartitionLog, start: int = 0) -> list[bytes | None]:
     offset = start
     while offset < log.last_stable_offset:
         with log.read(offset, 400, log.last_stable_offset) as piece:
-            aborted = log.aborted_transactions(offset, piece.end_offset)
+            aborted = log.reader.aborted_transactions(offset, piece.end_offset)
             data = piece.read()
         pending = sorted(aborted, key=lambda each: each.first_offset)
         active: set[int] = set()
@@ -137,7 +140,7 @@ def test_nothing_beyond_the_high_watermark_is_stable(make_log: MakeLog) -> None:
     assert (log.first_unstable, log.high_watermark, log.last_stable_offset) == (2, 1, 1)
 
 
-def test_an_aborted_range_says_where_it_was_and_what_was_stable_then(make_log: MakeLog) -> None:
+def test_an_aborted_transaction_has_its_offsets_and_the_last_stable_offset(make_log: MakeLog) -> None:
     log = make_log()
     one, two = Writer(log, 1), Writer(log, 2)
     one.write(b"a", b"b")
@@ -145,18 +148,18 @@ def test_an_aborted_range_says_where_it_was_and_what_was_stable_then(make_log: M
     one.write(b"d")
     one.end(committed=False)
     two.end(committed=False)
-    assert log.aborted_transactions(0, 100) == [
+    assert log.reader.aborted_transactions(0, 100) == [
         AbortedTransaction(1, 0, 4, 2),
         AbortedTransaction(2, 2, 5, 6),
     ]
-    assert log.aborted_transactions(5, 100) == [AbortedTransaction(2, 2, 5, 6)]
-    assert log.aborted_transactions(0, 2) == [AbortedTransaction(1, 0, 4, 2)]
+    assert log.reader.aborted_transactions(5, 100) == [AbortedTransaction(2, 2, 5, 6)]
+    assert log.reader.aborted_transactions(0, 2) == [AbortedTransaction(1, 0, 4, 2)]
 
 
 def test_an_empty_transaction_leaves_no_range(make_log: MakeLog) -> None:
     log = make_log()
     Writer(log, 1).end(committed=False)
-    assert log.aborted_transactions(0, 10) == []
+    assert log.reader.aborted_transactions(0, 10) == []
     assert log.last_stable_offset == 1
 
 
@@ -181,7 +184,7 @@ def test_markers_fence_old_epochs_and_old_coordinators(make_log: MakeLog) -> Non
     with pytest.raises(InvalidProducerEpoch):
         one.end(committed=True, coordinator_epoch=5)
     one.epoch = 3
-    with pytest.raises(TransactionCoordinatorFenced, match="coordinator epoch 4; 5 is current"):
+    with pytest.raises(TransactionCoordinatorFenced, match="coordinator epoch 4, the current one is 5"):
         one.end(committed=True, coordinator_epoch=4)
     one.sequence = 0
     assert one.write(b"c") == 2
@@ -218,7 +221,7 @@ def test_a_restart_remembers_open_and_aborted_transactions(
         writer.write(b"%d" % number * 20)
         writer.end(committed=number % 3 == 0)
     assert len(log.segments) > 4
-    aborted = log.aborted_transactions(0, log.end_offset)
+    aborted = log.reader.aborted_transactions(0, log.end_offset)
     assert len(aborted) == 8
     high_watermark = log.high_watermark
     if clean:
@@ -227,7 +230,7 @@ def test_a_restart_remembers_open_and_aborted_transactions(
         log,
         Checkpoints(clean=clean, recovery_point=log.recovery_point if clean else 0, high_watermark=high_watermark),
     )
-    assert again.aborted_transactions(0, again.end_offset) == aborted
+    assert again.reader.aborted_transactions(0, again.end_offset) == aborted
     assert again.last_stable_offset == 0
     assert again.ongoing_transaction(3) == 0
     three.log = again
@@ -241,8 +244,8 @@ def test_truncation_reopens_a_transaction_whose_marker_goes(make_log: MakeLog) -
     one = Writer(log, 1)
     one.write(b"a")
     marker = one.end(committed=False)
-    log.truncate_to(marker, NOW_MS)
-    assert log.aborted_transactions(0, 10) == []
+    log.truncation.truncate_to(marker, NOW_MS)
+    assert log.reader.aborted_transactions(0, 10) == []
     assert log.ongoing_transaction(1) == 0
     assert log.last_stable_offset == 0
 
@@ -285,3 +288,139 @@ def test_stable_and_aborted_against_a_plain_model(steps: list[tuple[int, str]]) 
             finished = [(first, marker) for first, marker in finished if marker >= high_watermark]
         unstable = [*opened.values(), *(first for first, _ in finished)]
         assert state.first_unstable() == min(unstable, default=None)
+
+
+def test_the_last_stable_offset_is_never_before_the_start_of_the_log(make_log: MakeLog) -> None:
+    # DeleteRecords past the beginning of an open transaction: ListOffsets(latest, read_committed) answered an offset
+    # below the log's start, where every fetch is OFFSET_OUT_OF_RANGE
+    log = make_log()
+    one = Writer(log, 1)
+    one.write(b"a", b"b", b"c")
+    log.trim.delete_records(2, NOW_MS)
+    assert (log.log_start_offset, log.last_stable_offset) == (2, 2)
+
+
+def closed_with_aborted_transactions(log: PartitionLog) -> list[AbortedTransaction]:
+    """Write committed and aborted transactions of one producer over several segments, close the log."""
+    two, one = Writer(log, 2), Writer(log, 1)
+    two.write(b"open in every segment")
+    for number in range(8):
+        one.write(b"%d" % number * 20)
+        one.end(committed=number % 2 == 0)
+    assert len(log.segments) > 3
+    two.end(committed=False)
+    aborted = log.reader.aborted_transactions(0, log.end_offset)
+    log.close()
+    return aborted
+
+
+@pytest.mark.parametrize("damage", ["cut off", "another version", "offsets before the segment"])
+def test_a_damaged_transaction_index_is_made_again_from_the_batches(
+    make_log: MakeLog, reopen: Callable[..., PartitionLog], damage: str
+) -> None:
+    # The load failed, nobody looked, and records of aborted transactions were delivered as committed.
+    log = make_log(segment_bytes=400)
+    aborted = closed_with_aborted_transactions(log)
+    for path in log.directory.glob("*.txnindex"):
+        data = path.read_bytes()
+        if damage == "cut off":
+            path.write_bytes(data[:-1])
+        elif damage == "another version":
+            path.write_bytes(b"\x00\x07" + data[2:])
+        else:
+            path.write_bytes(data[:18] + bytes(8) + data[26:] if not path.stem.endswith("0" * 20) else data[:-1])
+    again = reopen(log, Checkpoints(clean=True, recovery_point=log.end_offset, high_watermark=log.end_offset))
+    assert again.reader.aborted_transactions(0, again.end_offset) == aborted
+    assert committed_values(again) == [b"%d" % number * 20 for number in (0, 2, 4, 6)]
+    again.close()
+    once_more = reopen(again, Checkpoints(clean=True, recovery_point=log.end_offset, high_watermark=log.end_offset))
+    assert once_more.reader.aborted_transactions(0, once_more.end_offset) == aborted
+
+
+class UnreadableDisk(QuickDisk):
+    """Transaction indexes cannot be read while `errors` are left."""
+
+    errors = 0
+
+    def read(self, path: Path) -> bytes:
+        if path.suffix == ".txnindex" and self.errors and path.exists():
+            self.errors -= 1
+            raise OSError(errno.EMFILE, "Too many open files", str(path))
+        return super().read(path)
+
+
+def test_a_transaction_index_that_cannot_be_read_fails_the_read_and_not_the_isolation(
+    make_log: MakeLog, reopen: Callable[..., PartitionLog]
+) -> None:
+    # After one EMFILE the index counted as read and empty: what was aborted came as committed until the next restart.
+    disk = UnreadableDisk()
+    log = make_log(disk, segment_bytes=400)
+    aborted = closed_with_aborted_transactions(log)
+    again = reopen(log, Checkpoints(clean=True, recovery_point=log.end_offset, high_watermark=log.end_offset))
+    disk.errors = 1
+    with pytest.raises(OSError, match="Too many open files"):
+        again.reader.aborted_transactions(0, again.end_offset)
+    assert again.reader.aborted_transactions(0, again.end_offset) == aborted
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_a_transaction_that_was_cut_off_is_not_aborted_after_a_restart_either(
+    make_log: MakeLog, reopen: Callable[..., PartitionLog], keep: int
+) -> None:
+    # An empty log was closed without writing its indexes: the old .txnindex hid the next transaction of the producer.
+    log = make_log()
+    one = Writer(log, 1)
+    log.append_as_leader(memoryview(build_batch([NewRecord(None, b"plain", NOW_MS)])), 0, NOW_MS)
+    one.write(b"aborted")
+    one.end(committed=False)
+    log.close()
+    clean = Checkpoints(clean=True, recovery_point=3, high_watermark=3)
+    log = reopen(log, clean)
+    assert len(log.reader.aborted_transactions(0, 3)) == 1
+    log.truncation.truncate_to(keep, NOW_MS)
+    log.close()
+    log = reopen(log, Checkpoints(clean=True, recovery_point=keep, high_watermark=keep))
+    one = Writer(log, 1)
+    one.write(b"first", b"second", b"third")
+    one.end(committed=True)
+    assert log.reader.aborted_transactions(0, log.end_offset) == []
+    assert committed_values(log, keep) == [b"first", b"second", b"third"]
+
+
+def test_a_transaction_index_without_entries_leaves_no_file(tmp_path: Path) -> None:
+    disk, path = QuickDisk(), tmp_path / "7.txnindex"
+    index = TransactionIndex(path)
+    entries = [AbortedTransaction(1, 3, 9, 4), AbortedTransaction(2, 10, 12, 13)]
+    for entry in entries:
+        index.append(entry)
+    index.save(disk)
+    again = TransactionIndex(path)
+    assert again.load(disk, 7)
+    assert list(again) == entries
+    again.truncate(12)
+    again.save(disk)
+    assert index.load(disk, 7)
+    assert list(index) == entries[:1]
+    again.truncate(9)
+    again.save(disk)
+    assert not path.exists(), "a stale file would hide later transactions"
+    assert index.load(disk, 7)
+    assert list(index) == []
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [AbortedTransaction(1, 3, 6, 4)],  # its marker is before the segment
+        [AbortedTransaction(1, 10, 9, 4)],  # it begins after its marker
+        [AbortedTransaction(1, 3, 9, 4), AbortedTransaction(2, 3, 9, 4)],  # two markers at one offset
+    ],
+)
+def test_a_transaction_index_that_makes_no_sense_is_refused(tmp_path: Path, entries: list[AbortedTransaction]) -> None:
+    disk = QuickDisk()
+    index = TransactionIndex(tmp_path / "7.txnindex")
+    for entry in entries:
+        index.append(entry)
+    index.save(disk)
+    assert not index.load(disk, 7)
+    assert list(index) == []

@@ -121,7 +121,7 @@ def test_a_request_that_grows_waits_for_memory_and_loses_nothing() -> None:
     assert (pool.in_use, len(scratch)) == (0, 1024)
 
 
-def test_the_largest_request_is_admitted_when_nobody_else_has_a_buffer() -> None:
+def test_the_largest_request_is_admitted_when_no_other_buffer_is_in_use() -> None:
     pool = BufferPool(10)
     assert pool.admits(1_000_000)
     buffer = pool.take(5)

@@ -19,7 +19,7 @@ def ask_as_much_as_one_may(client: WireClient) -> None:
         client.send(1, 12, fetch_body(max_wait_ms=2**31 - 1))
 
 
-def test_who_left_is_noticed_even_with_as_many_requests_waiting_as_one_may_have(tmp_path: Path) -> None:
+def test_a_disconnect_is_noticed_even_at_the_limit_of_requests_in_flight(tmp_path: Path) -> None:
     # a connection with so many requests in service is not read from, and so its end is not heard of either
     settings = {"connections.max.idle.ms": 6_000, "max.in.flight.requests": IN_FLIGHT}
     with LiveBroker(tmp_path, settings) as live:

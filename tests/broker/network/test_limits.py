@@ -8,8 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.network.connection import Mute
-from streamactors.broker.network.foreign import SILENT_MS
+from streamactors.broker.network.limits import Limits
+from streamactors.broker.network.other_protocols import SILENT_MS
 from tests.broker.network.network_under_test import Network, echo, framed
 from tests.broker.wire import wait_until
 
@@ -41,7 +43,7 @@ def test_bytes_in_service_are_bounded_over_all_connections(start: Callable[..., 
         (struct.pack(">i", 2**31 - 1), "a request of 2147483647 bytes; socket.request.max.bytes is 104857600"),
     ],
 )
-def test_what_is_no_frame_closes_the_connection_with_one_line(
+def test_an_invalid_frame_closes_the_connection_with_one_line(
     start: Callable[..., Network], caplog: pytest.LogCaptureFixture, head: bytes, said: str
 ) -> None:
     network = start(echo)
@@ -86,9 +88,7 @@ def test_frames_before_a_bad_one_are_answered(start: Callable[..., Network]) -> 
     assert [request.payload for request in network.seen] == [b"good"]
 
 
-def test_half_a_request_is_forgotten_after_its_time(
-    start: Callable[..., Network], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_partly_received_request_times_out(start: Callable[..., Network], caplog: pytest.LogCaptureFixture) -> None:
     network = start(echo, stalled_frame_ms=1000)
     with network.client() as client, network.client() as idle:
         client.send_raw(framed(b"0123456789")[:7])
@@ -96,7 +96,7 @@ def test_half_a_request_is_forgotten_after_its_time(
         wait_until(lambda: len(network.processor.connections) == 2)
         network.clock.advance(2000)
         assert client.closed_by_peer()
-        assert "half a request, then nothing" in caplog.text
+        assert "a partly received request got no byte" in caplog.text
         idle.send_raw(framed(b"x"))
         assert idle.read_frame() == b"x"
 
@@ -116,7 +116,7 @@ def test_thousands_of_half_requests_cost_bounded_memory(start: Callable[..., Net
     assert network.processor.pool.in_use == 0
 
 
-def test_who_waits_for_memory_goes_on_when_there_is_some(start: Callable[..., Network]) -> None:
+def test_a_connection_that_waits_for_memory_continues_when_some_is_free(start: Callable[..., Network]) -> None:
     network = start(echo, max_receive_bytes=200_000)
     hog, client = network.client(), network.client()
     hog.send_raw(struct.pack(">i", 180_000) + bytes(150_000))
@@ -160,3 +160,31 @@ def test_too_many_connections_are_refused(
     with network.client() as third:
         third.send_raw(framed(b"y"))
         assert third.read_frame() == b"y"
+
+
+def test_a_negative_idle_time_closes_no_connection_and_leaves_the_broker_idle(start: Callable[..., Network]) -> None:
+    # connections.max.idle.ms=-1: every connection was closed at once, and the sweep ran again without a pause.
+    limits = Limits.of(BrokerConfig.of({"connections.max.idle.ms": -1}))
+    network = start(echo, max_idle_ms=limits.max_idle_ms)
+
+    def pause_ms() -> float:
+        sweep = network.processor._sweep
+        assert sweep is not None
+        return sweep.deadline_ms - network.clock.now_ms()
+
+    with network.client() as client, network.client() as half:
+        half.send_raw(framed(b"0123456789")[:7])
+        wait_until(lambda: network.processor.pool.in_use > 0 and len(network.processor.connections) == 2)
+        assert network.on_loop(pause_ms) >= 10_000
+        network.clock.advance(2 * 3_600_000)  # Kafka's default is ten minutes; every sweep of this time runs
+        assert half.closed_by_peer(), "a request that does not go on is another matter"
+        client.send_raw(framed(b"still here"))
+        assert client.read_frame() == b"still here"
+        assert network.on_loop(pause_ms) >= 10_000
+
+
+def test_an_idle_time_of_zero_does_not_make_the_broker_spin(start: Callable[..., Network]) -> None:
+    network = start(echo, max_idle_ms=0)
+    sweep = network.processor._sweep
+    assert sweep is not None
+    assert sweep.deadline_ms - network.clock.now_ms() >= 100

@@ -173,7 +173,7 @@ def test_a_handler_can_hold_back_the_next_request_of_its_connection(start: Calla
         assert [client.read_frame(), client.read_frame()] == [b"hold", b"b"]
 
 
-def test_a_service_that_raises_costs_its_connection_and_nobody_else(
+def test_a_service_that_raises_closes_only_its_connection(
     start: Callable[..., Network], caplog: pytest.LogCaptureFixture
 ) -> None:
     def service(request: FakeRequest) -> None:
@@ -190,7 +190,7 @@ def test_a_service_that_raises_costs_its_connection_and_nobody_else(
     assert "a bug" in caplog.text
 
 
-def test_an_answer_for_a_client_that_has_gone_is_dropped(start: Callable[..., Network]) -> None:
+def test_an_answer_for_a_disconnected_client_is_dropped(start: Callable[..., Network]) -> None:
     network = start()
     with network.client() as client:
         client.send_raw(framed(b"x"))

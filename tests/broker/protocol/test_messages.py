@@ -78,7 +78,7 @@ def _round_trip(key: int, version: int, direction: str, data: st.DataObject) -> 
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 @pytest.mark.parametrize("key", _SERVED)
-def test_what_we_encode_the_other_side_decodes(key: int, data: st.DataObject) -> None:
+def test_an_encoded_message_is_decoded_by_kio(key: int, data: st.DataObject) -> None:
     for _, version, direction in _every_message([key]):
         _round_trip(key, version, direction, data)
 
@@ -121,7 +121,7 @@ def test_a_field_that_a_new_version_has_lost_reads_as_its_default() -> None:
         request.group
 
 
-def test_a_response_drops_what_its_version_lacks_and_refuses_what_none_has() -> None:
+def test_a_response_drops_fields_of_other_versions_and_refuses_unknown_fields() -> None:
     body = {"error_code": 0, "coordinators": [{"key": "g", "node_id": 1, "host": "h", "port": 9}], "node_id": 7}
     assert decode_response(10, 0, memoryview(encode_response(10, 0, body))).node_id == 7
     assert decode_response(10, 6, memoryview(encode_response(10, 6, body))).coordinators[0].node_id == 1
@@ -155,7 +155,7 @@ def test_no_such_message() -> None:
         decode_request(5, 0, memoryview(b""))
 
 
-def test_tagged_fields_that_nobody_knows_are_bounded() -> None:
+def test_the_number_of_unknown_tagged_fields_is_bounded() -> None:
     def request(count: int) -> memoryview:
         return memoryview(b"\x02a\x02b" + uvarint(count) + b"\x2a\x00" * count)
 

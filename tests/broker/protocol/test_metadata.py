@@ -10,18 +10,25 @@ from hypothesis import strategies as st
 
 from streamactors.broker.protocol.header import response_frame
 from streamactors.broker.protocol.messages import encode_response
-from streamactors.broker.protocol.metadata import Broker, Metadata, Partition, Topic, encode_metadata, encode_topic
+from streamactors.broker.protocol.metadata import (
+    BrokerMetadata,
+    MetadataResponse,
+    PartitionMetadata,
+    TopicMetadata,
+    encode_metadata,
+    encode_topic,
+)
 
 ids = st.integers(0, 2**31 - 1)
 brokers = st.lists(ids, max_size=3).map(tuple)
 names = st.text(max_size=20)
 codes = st.sampled_from([0, 3, 5, 17, 72, 100])
-partitions = st.builds(Partition, codes, ids, st.integers(-1, 9), st.integers(-1, 9), brokers, brokers, brokers)
+partitions = st.builds(PartitionMetadata, codes, ids, st.integers(-1, 9), st.integers(-1, 9), brokers, brokers, brokers)
 topics = st.tuples(
     names, st.none() | st.uuids(), st.lists(partitions, max_size=4), codes, st.booleans(), st.integers(-(2**31), 9999)
 )
 answers = st.tuples(
-    st.lists(st.builds(Broker, ids, names, st.integers(0, 65535), st.none() | names), max_size=3),
+    st.lists(st.builds(BrokerMetadata, ids, names, st.integers(0, 65535), st.none() | names), max_size=3),
     st.lists(topics, max_size=3),
     st.none() | names,
     ids,
@@ -36,7 +43,7 @@ answers = st.tuples(
 def test_every_version_is_encoded_as_the_general_codec_does(version: int, answer: Any) -> None:
     told, described, cluster_id, controller_id, operations, code = answer
     made = [
-        Topic(encode_topic(version, name, topic_id, parts, error_code=error, internal=internal), allowed)
+        TopicMetadata(encode_topic(version, name, topic_id, parts, error_code=error, internal=internal), allowed)
         for name, topic_id, parts, error, internal, allowed in described
     ]
     body = {
@@ -68,7 +75,7 @@ def test_every_version_is_encoded_as_the_general_codec_does(version: int, answer
             for name, topic_id, parts, error, internal, allowed in described
         ],
     }
-    ours = encode_metadata(Metadata(told, made, cluster_id, controller_id, operations, code), version, 7)
+    ours = encode_metadata(MetadataResponse(told, made, cluster_id, controller_id, operations, code), version, 7)
     assert ours == response_frame(3, version, 7, encode_response(3, version, body))
 
 

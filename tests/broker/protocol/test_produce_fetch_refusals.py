@@ -147,7 +147,7 @@ def test_names_that_no_topic_can_have_are_not_kept() -> None:
         answered = [(name, None, [produce.PartitionProduced(0, 3)])] * topics
         return produce.encode_produce_response(produce.ProduceResponse(answered), 9, 1)
 
-    for cache, topics in ((produce._lonely, 1), (produce._name, 2)):
+    for cache, topics in ((produce._single_partition_topic, 1), (produce._name, 2)):
         before = cache.cache_info().currsize
         assert answer("x" * 250, topics).count(b"x") == 250 * topics
         assert cache.cache_info().currsize == before

@@ -76,7 +76,7 @@ def test_we_read_what_another_implementation_builds(records: list[NewRecord]) ->
 
 @given(RECORDS, OFFSETS, st.sampled_from(Compression))
 @settings(max_examples=60, deadline=None)
-def test_what_was_built_is_read_back_in_every_codec(
+def test_a_built_batch_is_read_back_in_every_codec(
     records: list[NewRecord], base_offset: int, codec: Compression
 ) -> None:
     batch = RecordBatch(build_batch(records, base_offset=base_offset, compression=codec))
@@ -139,7 +139,7 @@ def test_every_flipped_bit_that_the_crc_covers_is_noticed() -> None:
             RecordBatch(damaged).ensure_valid()
 
 
-def test_records_that_are_not_what_the_header_promises_are_refused() -> None:
+def test_records_that_do_not_match_the_header_are_refused() -> None:
     raw = build_batch([NewRecord(b"k", b"v", 5), NewRecord(b"k", b"v", 5)])
     for count in (1, 3, 2**31 - 1):
         lying = bytearray(raw)

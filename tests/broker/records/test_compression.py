@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from streamactors.broker.errors import CorruptMessage, UnsupportedCompressionType
 from streamactors.broker.records.compression import Compression, compress, decompress
+from tests.own_process import own_process
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 TEXT = b'{"id": 12345, "name": "a name that comes again and again"}' * 5_000
@@ -32,6 +33,7 @@ def test_one_byte_below_the_bound_is_refused_and_the_bound_itself_is_not(codec: 
         decompress(codec, packed, len(TEXT) - 1)
 
 
+@own_process
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_bomb_costs_no_more_memory_than_the_bound(codec: Compression) -> None:
     bomb = compress(codec, bytes(64 << 20))

@@ -45,7 +45,7 @@ def check(raw: bytearray | memoryview, origin: AppendOrigin = AppendOrigin.CLIEN
 
 
 @pytest.mark.parametrize("codec", Compression)
-def test_a_good_batch_passes(codec: Compression) -> None:
+def test_a_valid_batch_passes(codec: Compression) -> None:
     check(good(compression=codec, producer_id=4, producer_epoch=0, base_sequence=0, transactional=True))
 
 
@@ -140,7 +140,7 @@ def test_the_walk_finds_offsets_that_do_not_count_up() -> None:
         check_records(memoryview(builder.build()), keys_required=False, bounds=None)
 
 
-def test_the_walk_refuses_what_does_not_decompress() -> None:
+def test_the_record_check_refuses_data_that_does_not_decompress() -> None:
     raw = good(compression=Compression.ZSTD)
     raw[-5:] = b"\xff" * 5
     seal(raw)
@@ -149,7 +149,7 @@ def test_the_walk_refuses_what_does_not_decompress() -> None:
         check_records(memoryview(raw), keys_required=False, bounds=None)
 
 
-def test_a_header_whose_times_contradict_each_other_is_not_believed() -> None:
+def test_a_header_with_contradictory_timestamps_is_not_trusted() -> None:
     bounds = TimestampBounds(0, 1_000)
     assert check_create_time(memoryview(good()), 10, 20, bounds) == 20
     assert check_create_time(memoryview(good()), 10, 900, bounds) == 900  # believed: the records are not looked at

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.transaction.transaction import MOVES, TopicPartition, Transaction, TransactionState
+from streamactors.broker.transaction.transaction import MAX_EPOCH, MOVES, TopicPartition, Transaction, TransactionState
 from streamactors.broker.transaction.transaction_events import ExpiryCheck, MarkersWritten, TimeoutCheck
 from tests.broker.transaction.transaction_world import World
 
@@ -138,7 +138,7 @@ def test_a_stranger_changes_nothing(shift: tuple[int, int], error: ErrorCode) ->
     assert world.ids["tx"] is before
 
 
-def test_a_new_producer_aborts_what_the_old_one_left_open() -> None:
+def test_a_new_producer_aborts_the_open_transaction_of_its_predecessor() -> None:
     world = World()
     old = world.producer()
     world.add(old, P0)
@@ -164,7 +164,7 @@ def test_a_fence_that_could_not_be_written_does_not_bump_again() -> None:
     assert world.producer() == (old[0], old[1] + 2)
 
 
-def test_a_producer_goes_on_with_its_own_next_epoch() -> None:
+def test_a_producer_continues_with_its_next_epoch() -> None:
     world = World()
     producer_id, epoch = world.producer()
     assert world.producer(claim=(producer_id, epoch)) == (producer_id, epoch + 1)
@@ -279,7 +279,7 @@ def test_an_open_transaction_keeps_its_id() -> None:
     assert world.ids["tx"].state is S.ONGOING
 
 
-def test_an_id_that_is_being_forgotten_lets_nobody_in() -> None:
+def test_an_expiring_id_refuses_every_producer() -> None:
     world = World()
     producer = world.producer()
     world.auto = False
@@ -315,7 +315,7 @@ def test_a_decided_transaction_is_finished_by_the_next_coordinator(commit: bool)
     assert world.ids["tx"].state is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
 
 
-def test_an_open_transaction_goes_on_under_the_next_coordinator() -> None:
+def test_an_open_transaction_continues_under_the_next_coordinator() -> None:
     world = World()
     producer = world.producer()
     world.add(producer, P0)
@@ -387,3 +387,20 @@ def test_states_have_their_wire_names() -> None:
     assert S.PREPARE_EPOCH_FENCE.label == "PrepareEpochFence"
     assert S.of_label("CompleteCommit") is S.COMPLETE_COMMIT
     assert S.of_label("Nonsense") is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "knows_itself"),
+    [
+        ((7, MAX_EPOCH - 1), True),  # the last epoch of the id before: the answer with the new id was lost
+        ((7, 3), False),  # an old producer
+        ((6, MAX_EPOCH - 1), False),  # the last epoch of an id that was never this one's
+    ],
+)
+def test_only_the_last_epoch_of_the_producer_id_before_is_taken_for_the_newest_producer(
+    claim: tuple[int, int], knows_itself: bool
+) -> None:
+    world = World()
+    world.ids["tx"] = Transaction("tx", 8, 0, last_producer_epoch=claim[1], previous_producer_id=7)
+    answer = world.answers[world.init(claim=claim)]
+    assert answer.error is (E.NONE if knows_itself else E.PRODUCER_FENCED)

@@ -20,10 +20,10 @@ from streamactors.broker.transaction.transaction_events import (
     Forget,
     InitAnswer,
     InitProducerId,
-    Loaded,
     MarkersWritten,
     NeedProducerId,
     SendMarkers,
+    TransactionLoaded,
     VerifyPartitions,
     Write,
 )
@@ -155,7 +155,7 @@ class World:
         self._owed.clear()
         self.ids = {i: decode_transaction_value(i, v) for i, v in self.log.items() if v is not None}
         for transactional_id in list(self.ids):
-            self.step(transactional_id, Loaded())
+            self.step(transactional_id, TransactionLoaded())
 
     def partition(self, name: TopicPartition) -> DataPartition:
         return self.partitions.setdefault(name, DataPartition())

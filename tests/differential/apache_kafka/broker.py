@@ -74,9 +74,12 @@ def _free_ports(count: int) -> list[int]:
 
 
 class ApacheKafka:
-    """One broker, controller and all, on `folder`, which is formatted if it is not there yet."""
+    """One broker, controller and all, on `folder`, which is formatted if it is not there yet. `door` is the name of a second
+    listener, which `settings` describe."""
 
-    def __init__(self, folder: Path, *, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, *, settings: dict[str, str] | None = None, door: str | None = None) -> None:
+        self._door = door
+        self.door_address = ""
         self.folder = folder
         self.settings = settings or {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -93,13 +96,15 @@ class ApacheKafka:
         self._start()
 
     def _start(self) -> None:
-        port, controller_port = _free_ports(2)
+        port, controller_port, door_port = _free_ports(3)
+        self.door_address = f"127.0.0.1:{door_port}"
+        door = f",{self._door}://{self.door_address}" if self._door else ""
         self.address = f"127.0.0.1:{port}"
         properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{door}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.folder),
             "offsets.topic.replication.factor": "1",

@@ -1,0 +1,152 @@
+"""The parent's link to one worker process: frames out, frames in, and word of the process's end.
+
+Owner: the dispatcher whose thread starts the process and reads from it. `send` and `kill` may be called from any thread. A frame is sent at once as
+far as the socket takes it; the dispatcher sends the rest when there is room, so nobody blocks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.workers.frames import MOST_BUFFERS, BrokenFrame, Buffer, Frame, FrameReader, after_sending
+from streamactors.actors.workers.process import WorkerProcess
+
+OnFrames = Callable[[list[Frame]], None]
+OnGone = Callable[[int, str], None]
+"""Called once with the process id and how the process ended, after its last frame."""
+
+_READS_PER_TURN = 16
+
+
+class WorkerLink:
+    """`on_frames` and `on_gone` are called on the dispatcher's thread, where the link must be made."""
+
+    def __init__(self, dispatcher: Dispatcher, job: bytes, on_frames: OnFrames, on_gone: OnGone) -> None:
+        self._dispatcher = dispatcher
+        self._on_frames = on_frames
+        self._on_gone = on_gone
+        self._lock = threading.Lock()
+        self._left: list[memoryview] = []  # not sent yet
+        self._over = False
+        self._at_end = False  # the process has closed its end of the socket
+        self._reader = FrameReader()
+        self._process = process = WorkerProcess(job)
+        self._socket = process.socket
+        self.pid = process.pid
+        self._pid_fd = process.pid_fd
+        dispatcher.register(self._socket, self._on_readable)
+        if self._pid_fd >= 0:
+            dispatcher.register(self._pid_fd, self._on_exit)
+
+    # ── any thread ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Send a frame behind those sent before. What the process can no longer receive is dropped."""
+        views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
+        with self._lock:
+            if self._over:
+                return
+            if self._left:
+                self._left += views
+                return
+            left = self._push(views)
+            if not left:
+                return
+            self._left = left
+        self._dispatcher.execute(self._watch_room)
+
+    def kill(self) -> None:
+        """End the process at once; `on_gone` follows."""
+        if not self._over:
+            self._process.kill()
+
+    def end_now(self) -> None:
+        """End the process and wait for it; no callback follows. For the end of the system, when the dispatcher takes no more calls."""
+        with self._lock:
+            if self._over:
+                return
+            self._over = True
+        self._process.kill()
+        with suppress(Exception):
+            self._dispatcher.execute(self._forget_descriptors)
+        self._process.reap()
+
+    # ── the dispatcher's thread ───────────────────────────────────────────────────────────────────────────────────
+
+    def _push(self, views: list[memoryview]) -> list[memoryview]:
+        while views:
+            try:
+                views = after_sending(views, self._socket.sendmsg(views[:MOST_BUFFERS]))
+            except BlockingIOError:
+                return views
+            except OSError:
+                return []  # the process has ended: `on_gone` says so
+        return views
+
+    def _watch_room(self) -> None:
+        if not self._over and not self._at_end:
+            self._dispatcher.modify(self._socket, self._on_readable, self._on_room)
+
+    def _on_room(self) -> None:
+        with self._lock:
+            if self._over or self._at_end:
+                return
+            self._left = self._push(self._left)
+            if self._left:
+                return
+        self._dispatcher.modify(self._socket, self._on_readable)
+
+    def _on_readable(self) -> None:
+        for _ in range(_READS_PER_TURN):
+            if not self._read():
+                return
+
+    def _read(self) -> bool:
+        """Receive once; False when there is nothing more to receive now."""
+        frames: list[Frame] = []
+        try:
+            got = self._reader.receive(self._socket, frames)
+        except BlockingIOError:
+            return False
+        except OSError:
+            got = 0
+        except BrokenFrame:
+            self._process.kill()
+            got = 0
+        if frames:
+            self._on_frames(frames)
+        if not got:
+            self._closed()
+        return bool(got)
+
+    def _closed(self) -> None:
+        """The process has closed its end; it has ended, or is about to."""
+        if self._over or self._at_end:
+            return
+        self._at_end = True
+        if self._pid_fd >= 0:
+            self._dispatcher.unregister(self._socket)  # the end itself is reported by the process's descriptor
+        else:
+            self._gone()
+
+    def _on_exit(self) -> None:
+        while self._read():
+            pass  # what the process has sent before its end
+        self._gone()
+
+    def _gone(self) -> None:
+        with self._lock:
+            if self._over:
+                return
+            self._over = True
+            self._left = []
+        self._forget_descriptors()
+        how = self._process.reap(1.0)
+        self._on_gone(self.pid, how)
+
+    def _forget_descriptors(self) -> None:
+        for fd in (self._socket, self._pid_fd):
+            with suppress(KeyError, ValueError, OSError):
+                self._dispatcher.unregister(fd)

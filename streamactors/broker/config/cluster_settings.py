@@ -1,0 +1,43 @@
+"""Settings of a broker that is one of several: its session with the controllers, and replication.
+
+Owner: the server. Names and defaults: Apache Kafka's broker configs for KRaft. A broker that is its own controller has no use for them.
+"""
+
+from __future__ import annotations
+
+from streamactors.broker.config.checks import at_least
+from streamactors.broker.config.declare import boolean, integer, long
+from streamactors.broker.config.setting import Settings
+
+
+class ClusterSettings(Settings):
+    """Membership and replication."""
+
+    __slots__ = ()
+
+    broker_heartbeat_interval_ms = integer(
+        2_000, "Interval of the heartbeats to the active controller, in ms.", at_least(1)
+    )
+    broker_session_timeout_ms = integer(
+        9_000, "Without heartbeats for this long, in ms, the controllers fence a broker.", at_least(1)
+    )
+    controlled_shutdown_enable = boolean(
+        True, "Move the leaderships to other brokers before this broker stops, if it is one of several."
+    )
+    initial_broker_registration_timeout_ms = integer(
+        60_000, "Time for the registration at the start, in ms. Then the start fails.", at_least(1)
+    )
+    replica_fetch_backoff_ms = integer(
+        1_000, "Longest pause before a follower asks a leader again that did not answer, in ms.", at_least(0)
+    )
+    replica_fetch_max_bytes = integer(
+        1_048_576, "Bytes of one partition in one answer to a follower. A larger batch is sent whole.", at_least(0)
+    )
+    replica_fetch_min_bytes = integer(1, "Bytes for which the leader waits before it answers a follower.", at_least(1))
+    replica_fetch_response_max_bytes = integer(10_485_760, "Bytes of one answer to a follower.", at_least(0))
+    replica_fetch_wait_max_ms = integer(
+        500, "Longest time for which the leader waits for records before it answers a follower, in ms.", at_least(1)
+    )
+    replica_lag_time_max_ms = long(
+        30_000, "A follower that was not caught up for this long, in ms, leaves the ISR.", at_least(1)
+    )

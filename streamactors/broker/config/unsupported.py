@@ -1,0 +1,110 @@
+"""Settings of Apache Kafka that this broker knows by name but does not support.
+
+Settings of missing threads, pools and features are accepted with a warning, so that an existing server.properties works.
+Settings of security that this broker does not have are refused, because it must not look protected when it is not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamactors.broker.config.security_settings import SecuritySettings
+
+WITHOUT_EFFECT: Final[dict[str, str]] = {
+    name: because
+    for because, names in {
+        "this broker has no such threads or queues": """
+            add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms background.threads
+            controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
+            group.coordinator.append.linger.ms group.coordinator.threads log.cleaner.io.buffer.size
+            log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
+            log.initial.task.delay.ms max.incremental.fetch.session.cache.slots num.io.threads num.network.threads
+            num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
+            offsets.load.buffer.size offsets.topic.compression.codec queued.max.requests request.timeout.ms
+            server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+            transaction.state.log.load.buffer.size unstable.api.versions.enable unstable.feature.versions.enable""",
+        "this node votes in no quorum of several, and does not throttle replication": """
+            alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
+            auto.leader.rebalance.enable controller.performance.always.log.threshold.ms
+            controller.performance.sample.period.ms controller.quorum.append.linger.ms
+            controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
+            controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
+            controller.quorum.retry.backoff.ms internal.metadata.delete.delay.millis
+            internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes internal.metadata.max.fetch.size.in.bytes
+            leader.imbalance.check.interval.seconds
+            metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
+            metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
+            replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+            replication.quota.window.num replication.quota.window.size.seconds unclean.leader.election.interval.ms""",
+        "there are no quotas yet": """
+            controller.quota.window.num controller.quota.window.size.seconds max.connection.creation.rate
+            max.connections.per.ip.overrides quota.window.num quota.window.size.seconds""",
+        "groups use the classic protocol": """
+            group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
+            group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
+            group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
+            group.consumer.regex.refresh.interval.ms group.consumer.session.timeout.ms
+            group.coordinator.rebalance.protocols group.share.assignors group.share.delivery.count.limit
+            group.share.enable group.share.heartbeat.interval.ms group.share.max.heartbeat.interval.ms
+            group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
+            group.share.max.share.sessions group.share.max.size group.share.min.heartbeat.interval.ms
+            group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms
+            group.share.partition.max.record.locks group.share.record.lock.duration.ms
+            group.share.session.timeout.ms group.streams.heartbeat.interval.ms
+            group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
+            group.streams.max.standby.replicas group.streams.min.heartbeat.interval.ms
+            group.streams.min.session.timeout.ms group.streams.num.standby.replicas
+            group.streams.session.timeout.ms share.coordinator.append.linger.ms
+            share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
+            share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
+            share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
+            share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
+            share.coordinator.state.topic.segment.bytes share.coordinator.threads
+            share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
+            transaction.two.phase.commit.enable""",
+        "clients check the broker's name; the broker's own choice of ciphers and providers is OpenSSL's": """
+            ssl.cipher.suites ssl.endpoint.identification.algorithm ssl.keymanager.algorithm ssl.protocol ssl.provider
+            ssl.secure.random.implementation ssl.trustmanager.algorithm sasl.server.max.receive.size
+            sasl.mechanism.inter.broker.protocol sasl.mechanism.controller.protocol""",
+        "metrics are served by --metrics-port": """
+            kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters metrics.num.samples
+            metrics.recording.level metrics.sample.window.ms telemetry.max.bytes""",
+    }.items()
+    for name in names.split()
+}
+
+_SECURITY: Final = "this broker does not have it, and must not look protected by it; remove it"
+_TIERED: Final = "there is no tiered storage; remove it"
+_PLUGINS: Final = "this broker loads no Java classes; remove it"
+_ZOOKEEPER: Final = "this broker keeps its metadata itself, as Kafka without ZooKeeper does; remove it"
+
+_REFUSED_NAMES: Final = {
+    "alter.config.policy.class.name": _PLUGINS,
+    "client.quota.callback.class": _PLUGINS,
+    "create.topic.policy.class.name": _PLUGINS,
+    "early.start.listeners": _SECURITY,
+    "group.share.persister.class.name": _PLUGINS,
+    "principal.builder.class": _SECURITY,
+    "security.providers": _SECURITY,
+}
+_REFUSED_PREFIXES: Final = (
+    ("delegation.token.", _SECURITY),
+    ("listener.name.", _SECURITY),
+    ("password.encoder.", _SECURITY),
+    ("remote.fetch.", _TIERED),
+    ("remote.list.", _TIERED),
+    ("remote.log.", _TIERED),
+    ("sasl.", _SECURITY),
+    ("ssl.", _SECURITY),
+    ("zookeeper.", _ZOOKEEPER),
+)
+
+
+def why_refused(name: str) -> str | None:
+    """Return the reason why a setting of Apache Kafka is refused, None if it is not."""
+    if name in SecuritySettings.declared():
+        return None
+    reason = _REFUSED_NAMES.get(name)
+    if reason is not None:
+        return reason
+    return next((reason for prefix, reason in _REFUSED_PREFIXES if name.startswith(prefix)), None)

@@ -1,0 +1,163 @@
+"""The rule of AlterConfigs: the records that change settings of topics and brokers. Pure.
+
+Owner: the controller. Checks, error codes and wording are those of Apache Kafka's ConfigAdminManager and
+ConfigurationControlManager, except that settings of features that this broker does not have are refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.describe import resolve_topic_setting
+from streamactors.broker.config.setting import InvalidSetting, Setting, SettingType
+from streamactors.broker.config.topic_settings import TopicSettings
+from streamactors.broker.config.unsupported import why_refused
+from streamactors.broker.controller.command import (
+    AlterConfigs,
+    ConfigChange,
+    ConfigOperation,
+    Facts,
+    Outcome,
+    Plan,
+    ResourceChange,
+)
+from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigRecord, MetadataRecord
+
+_OPERATIONS: Final = frozenset(ConfigOperation)
+
+
+def check_topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> None:
+    """Raise Refusal INVALID_CONFIG unless a topic can have these settings, alone and together."""
+    declared = TopicSettings.declared()
+    for name, text in overrides.items():
+        setting = declared.get(name)
+        if setting is None:
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        try:
+            setting.parse(text)
+        except InvalidSetting as error:
+            raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from None
+    least = resolve_topic_setting(config, overrides, TopicSettings.min_compaction_lag_ms)
+    most = resolve_topic_setting(config, overrides, TopicSettings.max_compaction_lag_ms)
+    if least > most:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})",
+        )
+
+
+def alter_configs(facts: Facts, command: AlterConfigs) -> Plan:
+    """Return the records of the legal changes; the answer has an outcome per resource, in order."""
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in command.resources)
+    records: list[MetadataRecord] = []
+    answer: list[Outcome] = []
+    for resource in command.resources:
+        try:
+            if counts[resource.resource_type, resource.resource_name] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            records += _alter(facts, resource)
+            answer.append(Outcome())
+        except Refusal as refusal:
+            answer.append(Outcome(refusal.code, refusal.message))
+    return Plan([] if command.validate_only else records, answer)
+
+
+def _alter(facts: Facts, resource: ResourceChange) -> list[MetadataRecord]:
+    if any(count > 1 for count in Counter(change.name for change in resource.changes).values()):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [c.name for c in resource.changes if c.value is None and c.operation != ConfigOperation.DELETE]
+    if nulls:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+    unknown = [c.operation for c in resource.changes if c.operation not in _OPERATIONS]
+    if unknown:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation type {unknown[0]}")
+    key = (resource.resource_type, resource.resource_name)
+    before = facts.image.configs.get(key, {})
+    if resource.resource_type == TOPIC_RESOURCE:
+        after = _topic(facts, resource, before)
+    elif resource.resource_type == BROKER_RESOURCE:
+        after = _broker(facts, resource, before)
+    else:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
+    gone = [ConfigRecord(*key, name, None) for name in before if name not in after]
+    return [*gone, *(ConfigRecord(*key, name, value) for name, value in after.items() if before.get(name) != value)]
+
+
+def _topic(facts: Facts, resource: ResourceChange, before: Mapping[str, str]) -> dict[str, str]:
+    name = resource.resource_name
+    if not name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    if name not in facts.image.topics:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+    def present(setting: Setting[Any]) -> Any:
+        return resolve_topic_setting(facts.config, before, setting)
+
+    after = _changed(resource, before, TopicSettings.declared(), present)
+    check_topic_settings(facts.config, after)
+    return after
+
+
+def _broker(facts: Facts, resource: ResourceChange, before: Mapping[str, str]) -> dict[str, str]:
+    name = resource.resource_name
+    if name:
+        if not name.lstrip("-").isdecimal():
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+        if int(name) != facts.broker_id:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {facts.broker_id}, but received {name}"
+            )
+    declared = facts.config.declared()
+    for change in resource.changes:
+        refused = None if change.name in declared else why_refused(change.name)
+        if refused is not None and change.operation != ConfigOperation.DELETE:
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"{change.name}: {refused}")
+    fixed = [c.name for c in resource.changes if c.name in declared and not declared[c.name].dynamic]
+    if fixed:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({', '.join(fixed)})")
+
+    def present(setting: Setting[Any]) -> Any:
+        return facts.config.values.get(setting.name, setting.default)
+
+    after = _changed(resource, before, declared, present)
+    for key, text in after.items():
+        try:
+            if key in declared:
+                declared[key].parse(text)
+        except InvalidSetting as error:
+            raise Refusal(ErrorCode.INVALID_REQUEST, str(error)) from None
+    return after
+
+
+def _changed(
+    resource: ResourceChange, before: Mapping[str, str], declared: Mapping[str, Setting[Any]], present: Any
+) -> dict[str, str]:
+    after = {} if resource.replace else dict(before)
+    for change in resource.changes:
+        if change.operation == ConfigOperation.DELETE:
+            after.pop(change.name, None)
+        elif change.operation == ConfigOperation.SET:
+            after[change.name] = str(change.value)
+        else:
+            after[change.name] = _edited_list(change, declared.get(change.name), present)
+    return after
+
+
+def _edited_list(change: ConfigChange, setting: Setting[Any] | None, present: Any) -> str:
+    operation = ConfigOperation(change.operation)
+    if setting is None or setting.kind != SettingType.LIST:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {operation.name} to key {change.name} because its type is not LIST.",
+        )
+    words = list(present(setting))
+    for word in (part.strip() for part in str(change.value).split(",")):
+        if operation == ConfigOperation.APPEND and word not in words:
+            words.append(word)
+        elif operation == ConfigOperation.SUBTRACT and word in words:
+            words.remove(word)
+    return ",".join(words)

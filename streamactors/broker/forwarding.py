@@ -1,0 +1,57 @@
+"""Requests of clients that only the active controller can serve: sent there as they are, in an Envelope (KIP-590).
+
+Owner: the data plane. The controller checks the rights of the client, whose principal and address are in the envelope."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Final
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.membership.member import Member
+from streamactors.broker.network.channel import Answer
+from streamactors.broker.protocol.primitives import INT32, uvarint
+
+if TYPE_CHECKING:
+    from streamactors.broker.request import Request
+
+ENVELOPE: Final = (58, 0)
+
+
+class Forwarding:
+    """Forwards requests, and passes their answers on."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+
+    def forward(self, request: Request, frame: memoryview) -> None:
+        """Have the active controller answer a request. `frame` is the whole request without its size."""
+        kind, _, name = request.principal.partition(":")
+        body = {
+            "request_data": bytes(frame),
+            "request_principal": principal_data(kind, name),
+            "client_host_address": ipaddress.ip_address(request.connection.host.partition("%")[0]).packed,
+        }
+
+        def answered(answer: Answer) -> None:
+            if answer.error is not None:
+                request.refuse(ErrorCode.NOT_CONTROLLER, f"the controller cannot be reached: {answer.error}")
+                return
+            code = ErrorCode(answer.value.error_code)
+            if code or answer.value.response_data is None:
+                request.refuse(code or ErrorCode.UNKNOWN_SERVER_ERROR, "the controller refuses the request")
+                return
+            data = bytes(answer.value.response_data)
+            request.answer_raw([INT32.pack(len(data)) + data])
+
+        self._member.ask(ENVELOPE, body, answered)
+
+
+def principal_data(kind: str, name: str) -> bytes:
+    """Return a principal in the form that Apache Kafka's brokers exchange: version 0 of DefaultPrincipalData."""
+    out = bytearray(b"\x00\x00")
+    for word in (kind, name):
+        encoded = word.encode()
+        out += uvarint(len(encoded) + 1) + encoded
+    out += b"\x00\x00"  # not authenticated by a token; no tagged fields
+    return bytes(out)

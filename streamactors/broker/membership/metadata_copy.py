@@ -1,0 +1,143 @@
+"""A broker's copy of the metadata log of its controllers: on disk as Apache Kafka's, and as deltas of the image.
+
+Owner: `Member`, on its dispatcher's thread. Batches are stored as they come; only committed ones are applied."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from streamactors.broker.controller.metadata_log import CONFIG, TOPIC_ID, write_snapshot
+from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
+from streamactors.broker.log.leader_epochs import common_end
+from streamactors.broker.log.manager import LogManager
+from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.metadata.delta import ImageDelta
+from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.loader import MetadataLoader, batch_records
+from streamactors.broker.metadata.metadata_record import MetadataRecord
+from streamactors.broker.metadata.snapshot import decode_snapshot, snapshot_name, snapshots
+from streamactors.broker.metadata.topic_name import METADATA_TOPIC
+from streamactors.broker.protocol.errors import MessageError
+from streamactors.broker.protocol.record_schema import CorruptRecord
+from streamactors.broker.quorum.observer_state import EndOfLog
+
+_log = logging.getLogger("streamactors.broker.membership")
+
+
+class WouldLoseCommitted(StorageError):
+    """The quorum wants records back that were committed: the disks of its voters have lost them."""
+
+
+class MetadataCopy:
+    """The log, and how far it is applied."""
+
+    def __init__(self, log: PartitionLog, now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._now_ms = now_ms
+        self._loader = MetadataLoader(MetadataImage())
+        self._applied = 0  # the offset behind the last batch that the loader has
+        self._installed: ImageDelta | None = None
+
+    @classmethod
+    def open(cls, logs: LogManager, now_ms: Callable[[], int]) -> MetadataCopy:
+        """Return the copy in a data folder, an empty one if there is none. Raises BrokerStartError if it is damaged."""
+        log = logs.get(METADATA_TOPIC, 0)
+        if log is None:
+            log = logs.create(METADATA_TOPIC, 0, TOPIC_ID, CONFIG)
+        else:
+            log.update_config(CONFIG)
+        copy = cls(log, now_ms)
+        kept = snapshots(log.disk.names(log.directory))
+        if kept:
+            offset, name = kept[-1]
+            copy._load(name, offset)
+            if (
+                log.end_offset < offset
+            ):  # the broker stopped between the snapshot and the truncation of the log before it
+                log.truncation.truncate_fully_and_start_at(offset, now_ms())
+        elif log.log_start_offset > 0:
+            raise BrokerStartError(
+                f"the metadata log in {log.directory} begins at record {log.log_start_offset}, and the snapshot of the "
+                f"records before is missing; delete the folder: the controllers have the metadata"
+            )
+        return copy
+
+    def _load(self, name: str, offset: int) -> None:
+        path = self._log.directory / name
+        try:
+            self._installed = self._loader.restart(decode_snapshot(path, self._log.disk.read(path)), offset - 1)
+        except (CorruptRecord, MessageError, BrokerError, OSError) as error:
+            raise BrokerStartError(
+                f"the snapshot {path} is damaged ({error}); delete the folder: the controllers have the metadata"
+            ) from error
+        self._applied = offset
+
+    # --- the log ---
+
+    def end(self) -> EndOfLog:
+        """Return the end of the log."""
+        log = self._log
+        return EndOfLog(log.log_start_offset, log.end_offset, log.latest_epoch)
+
+    def append(self, records: bytes | memoryview) -> None:
+        """Append the leader's batches. Raises BrokerError."""
+        self._log.append_as_follower(memoryview(bytearray(records)), self._now_ms())
+
+    def truncate(self, epoch: int, end_offset: int) -> None:
+        """Remove what the leader does not have. Raises StorageError, and WouldLoseCommitted if it was applied."""
+        log = self._log
+        to = common_end((epoch, end_offset), log.epoch_end_offset(epoch), log.end_offset)
+        if to < self._applied:
+            raise WouldLoseCommitted(
+                f"the controllers lost metadata: their log ends at {to}, and this broker has applied {self._applied} "
+                "records. Restore the controllers' folders from a copy"
+            )
+        _log.info("the metadata log is truncated from %d to %d", log.end_offset, to)
+        log.truncation.truncate_to(to, self._now_ms())
+
+    def install(self, epoch: int, end_offset: int, content: bytes | bytearray) -> None:
+        """Replace the log by a snapshot of the leader. Raises BrokerError; the old log is then kept."""
+        log = self._log
+        path = log.directory / snapshot_name(end_offset, epoch)
+        try:
+            delta = self._loader.restart(decode_snapshot(path, bytes(content)), end_offset - 1)
+        except (CorruptRecord, MessageError, BrokerError) as error:
+            raise StorageError(f"the snapshot {path.name} of the controllers is damaged: {error}") from error
+        try:
+            log.disk.write_atomically(path, bytes(content))
+            log.truncation.truncate_fully_and_start_at(end_offset, self._now_ms())
+            log.assign_leader_epoch(epoch)
+            for older, name in snapshots(log.disk.names(log.directory)):
+                if older < end_offset:
+                    log.disk.remove(log.directory / name)
+        except OSError as error:
+            raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+        self._installed = delta
+        self._applied = end_offset
+
+    # --- the image ---
+
+    def deltas(self, high_watermark: int) -> Iterator[ImageDelta]:
+        """Yield the change by an installed snapshot, then the change by all batches below the high watermark.
+
+        Raises CorruptRecord if the log contradicts itself, BrokerError if it cannot be read."""
+        if self._installed is not None:
+            installed, self._installed = self._installed, None
+            yield installed
+        log = self._log
+        log.advance_high_watermark(high_watermark)
+        for batch in log.reader.replay(self._applied, high_watermark):
+            batch.ensure_valid()
+            records: list[MetadataRecord] = batch_records(batch)
+            self._loader.replay(records, batch.last_offset)
+            self._applied = batch.next_offset
+        delta = self._loader.take()
+        if delta is not None:
+            yield delta
+
+    def snapshot(self, image: MetadataImage, more_than_bytes: int) -> None:
+        """If the log is larger than this, write a snapshot of the image, and delete the log before it. Raises BrokerError."""
+        log = self._log
+        if log.size_bytes > more_than_bytes and image.offset >= log.log_start_offset:
+            write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms())

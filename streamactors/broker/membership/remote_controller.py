@@ -1,0 +1,107 @@
+"""The commands of this broker for a controller that is another process.
+
+Owner: the data plane. Requests of clients go to the controller as they are, see `forwarding`; only what the broker itself wants comes
+this way: topics that are created on the first use, and producer ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from streamactors.broker.controller.command import (
+    AllocateProducerIds,
+    AutoCreate,
+    Command,
+    Outcome,
+    ProducerIdBlock,
+    TopicCreated,
+)
+from streamactors.broker.controller.plan import new_topic
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.membership.member import Member
+from streamactors.broker.metadata.metadata_record import Endpoint
+from streamactors.broker.network.channel import Answer
+
+if TYPE_CHECKING:
+    from streamactors.broker.runtime import Runtime
+
+CREATE_TOPICS: Final = (19, 7)
+ALLOCATE_PRODUCER_IDS: Final = (67, 0)
+CREATE_TIMEOUT_MS: Final = 30_000
+
+Reply = Callable[[Any], object]
+
+
+class RemoteController:
+    """Carries out commands at the active controller."""
+
+    def __init__(self, node: Runtime, member: Member) -> None:
+        self._node = node
+        self._member = member
+
+    def start(self) -> None:
+        """Read the metadata of the cluster. Blocks."""
+        self._member.start()
+
+    def register(self, endpoints: Iterable[Endpoint]) -> None:
+        """Register this broker with its listeners. Blocks."""
+        self._member.register(endpoints)
+
+    def stop(self) -> None:
+        """End the membership."""
+        self._member.stop()
+
+    def submit(self, command: Command, reply: Reply) -> None:
+        """Carry out a command; `reply` gets the answer on the data plane's thread."""
+        if isinstance(command, AutoCreate):
+            self._create(command, reply)
+        elif isinstance(command, AllocateProducerIds):
+            self._allocate(command, reply)
+        else:  # a request of a client, which goes to the controller as it is
+            reply(command.refused(Outcome(ErrorCode.NOT_CONTROLLER, "this broker is not the controller")))
+
+    def _create(self, command: AutoCreate, reply: Reply) -> None:
+        topics = [new_topic(self._node.config, name) for name in command.names]
+        body = {
+            "topics": [
+                {
+                    "name": topic.name,
+                    "num_partitions": topic.partitions,
+                    "replication_factor": topic.replication_factor,
+                    "configs": [{"name": name, "value": value} for name, value in topic.configs],
+                    "assignments": (),
+                }
+                for topic in topics
+            ],
+            "timeout_ms": CREATE_TIMEOUT_MS,
+            "validate_only": False,
+        }
+
+        def created(answer: Answer) -> None:
+            if answer.error is not None:
+                reply(command.refused(Outcome(ErrorCode.NOT_CONTROLLER, str(answer.error))))
+                return
+            outcomes = command.refused(Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller did not answer for it"))
+            for topic in answer.value.topics:
+                code = ErrorCode(topic.error_code)
+                if code is ErrorCode.TOPIC_ALREADY_EXISTS:  # another broker was faster
+                    code = ErrorCode.NONE
+                outcomes[topic.name] = TopicCreated(
+                    Outcome(code, topic.error_message), topic.topic_id, topic.num_partitions, topic.replication_factor
+                )
+            reply(outcomes)
+
+        self._member.ask(CREATE_TOPICS, body, created)
+
+    def _allocate(self, command: AllocateProducerIds, reply: Reply) -> None:
+        body = {"broker_id": self._node.node_id, "broker_epoch": self._member.broker_epoch}
+
+        def allocated(answer: Answer) -> None:
+            if answer.error is not None:
+                reply(command.refused(Outcome(ErrorCode.NOT_CONTROLLER, str(answer.error))))
+            elif answer.value.error_code:
+                reply(command.refused(Outcome(ErrorCode(answer.value.error_code))))
+            else:
+                reply(ProducerIdBlock(answer.value.producer_id_start, answer.value.producer_id_len))
+
+        self._member.ask(ALLOCATE_PRODUCER_IDS, body, allocated)

@@ -1,0 +1,346 @@
+"""A connection to another node: requests go out in order, and each answer goes to its callback.
+
+Owner: the thread of one dispatcher. Nothing blocks it: the socket does not wait, and a host name is looked up on a thread of its
+own. The connection is opened by the first request. A failure of any kind, also one request without an answer in time, ends the
+connection and every request on it; the next request opens a new one. The owner decides whether and when to ask again."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.actors.timing_wheel import Timer
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.network.buffers import BufferPool
+from streamactors.broker.network.frame_reader import BadFrame, FrameReader
+from streamactors.broker.network.listener import address as address_text
+from streamactors.broker.network.output import Output
+from streamactors.broker.protocol.api_keys import API_VERSIONS, api_name
+from streamactors.broker.protocol.errors import MalformedMessage
+from streamactors.broker.protocol.header import request_frame, response_header_is_flexible
+from streamactors.broker.protocol.messages import decode_response, encode_request
+from streamactors.broker.protocol.primitives import INT32, skip_tagged_fields
+from streamactors.errors import StreamActorsError
+
+_log = logging.getLogger("streamactors.broker.network")
+
+MAX_ANSWER_BYTES: Final = 128 << 20
+SCRATCH_BYTES: Final = 128 << 10
+KEPT_BYTES: Final = 64 << 20
+REQUEST_TIMEOUT_MS: Final = 30_000
+_VERSIONS_VERSION: Final = 3
+_IN_PROGRESS: Final = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
+
+Address = tuple[str, int]
+
+
+class ChannelBroken(StreamActorsError):
+    """A request that got no answer: the node cannot be reached, closed the connection, or was silent for too long."""
+
+
+class UnsupportedByPeer(ChannelBroken):
+    """The other node does not serve this request in a version that we can send. The connection stays open."""
+
+
+class Answer(NamedTuple):
+    """An answer, decoded, or the error in its place."""
+
+    value: Any = None
+    error: ChannelBroken | None = None
+
+
+Then = Callable[[Answer], object]
+OnFrame = Callable[[memoryview | ChannelBroken], object]
+
+
+class Buffers:
+    """The receive buffers of all channels of one dispatcher."""
+
+    def __init__(self) -> None:
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.pool = BufferPool(KEPT_BYTES)
+
+
+class _Pending(NamedTuple):
+    on_frame: OnFrame
+    timer: Timer
+
+
+class _Waiting(NamedTuple):
+    """A request that waits for the versions of the other node."""
+
+    key: int
+    version: int
+    body: Mapping[str, Any]
+    then: Then
+    timeout_ms: float
+
+
+class Channel:
+    """One connection. `peer_versions` is empty until the other node has said which versions it serves."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        address: Address,
+        client_id: str,
+        buffers: Buffers,
+        *,
+        asks_versions: bool = True,
+        timeout_ms: float = REQUEST_TIMEOUT_MS,
+    ) -> None:
+        self.address: Final = address
+        self.peer_versions: Mapping[int, tuple[int, int]] = {}
+        self.peer_features: Mapping[str, int] = {}  # the finalized levels
+        self._dispatcher = dispatcher
+        self._client_id = client_id
+        self._buffers = buffers
+        self._asks_versions = asks_versions
+        self._timeout_ms = timeout_ms
+        self._socket: socket.socket | None = None
+        self._output: Output | None = None
+        self._reader: FrameReader | None = None
+        self._life = 0  # counts the connections: a late event of an earlier one is ignored
+        self._connected = False
+        self._registered = (False, False)
+        self._correlation = 0
+        self._pending: dict[int, _Pending] = {}
+        self._unsent: list[bytes] = []
+        self._before_versions: list[_Waiting] = []
+        self._opening = False  # a look-up or a connect is under way, and there is no socket yet
+
+    # --- requests ---
+
+    def request(self, key: int, version: int, body: Mapping[str, Any], then: Then, timeout_ms: float = 0) -> None:
+        """Send a request in `version`, or in the highest that the other node serves below it; `then` gets the answer."""
+        if self._asks_versions and not self.peer_versions:
+            self._before_versions.append(_Waiting(key, version, body, then, timeout_ms))
+            if len(self._before_versions) == 1:
+                self._ask_versions()
+            return
+        if self._asks_versions:
+            low, high = self.peer_versions.get(key, (0, -1))
+            if min(version, high) < low or high < 0:
+                then(Answer(error=UnsupportedByPeer(f"{self} serves no version of {api_name(key)} up to {version}")))
+                return
+            version = min(version, high)
+        flexible = response_header_is_flexible(key, version)
+
+        def on_frame(frame: memoryview | ChannelBroken) -> None:
+            if isinstance(frame, ChannelBroken):
+                then(Answer(error=frame))
+                return
+            try:
+                value = decode_response(key, version, frame, skip_tagged_fields(frame, 4) if flexible else 4)
+            except MalformedMessage as error:
+                broken = ChannelBroken(f"{self}: a malformed answer to {api_name(key)}: {error}")
+                then(Answer(error=broken))
+                self._end(broken)
+                return
+            then(Answer(value))
+
+        self.send(key, version, encode_request(key, version, body), on_frame, timeout_ms)
+
+    def send(self, key: int, version: int, body: bytes, on_frame: OnFrame, timeout_ms: float = 0) -> None:
+        """Send an encoded request; `on_frame` gets the frame of the answer, valid during the call, or the error."""
+        self._open()
+        self._correlation += 1
+        number = self._correlation
+        timer = self._dispatcher.call_later(timeout_ms or self._timeout_ms, partial(self._timed_out, number, key))
+        self._pending[number] = _Pending(on_frame, timer)
+        frame = request_frame(key, version, number, self._client_id, body)
+        if self._connected:
+            assert self._output is not None
+            self._output.extend([frame])
+            self._flush(self._life)
+        else:
+            self._unsent.append(frame)
+
+    @property
+    def in_flight(self) -> int:
+        """Number of requests without an answer."""
+        return len(self._pending) + len(self._before_versions)
+
+    def close(self, why: str = "the channel was closed") -> None:
+        """Close the connection. Requests without an answer fail."""
+        self._end(ChannelBroken(f"{self}: {why}"))
+
+    def __str__(self) -> str:
+        return address_text(*self.address)
+
+    # --- versions ---
+
+    def _ask_versions(self) -> None:
+        body = {"client_software_name": "streamactors", "client_software_version": "1"}
+        encoded = encode_request(API_VERSIONS, _VERSIONS_VERSION, body)
+        self.send(API_VERSIONS, _VERSIONS_VERSION, encoded, self._got_versions)
+
+    def _got_versions(self, frame: memoryview | ChannelBroken) -> None:
+        if isinstance(frame, ChannelBroken):
+            return  # `_end` answers those who wait
+        try:
+            answer = decode_response(API_VERSIONS, _VERSIONS_VERSION, frame, 4)
+        except MalformedMessage as error:
+            self.close(f"a malformed answer to ApiVersions: {error}")
+            return
+        if answer.error_code:
+            self.close(f"it refused ApiVersions with {ErrorCode(answer.error_code).name}")
+            return
+        self.peer_versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        self.peer_features = {each.name: each.max_version_level for each in answer.finalized_features}
+        waiting, self._before_versions = self._before_versions, []
+        for ask in waiting:
+            self.request(*ask)
+
+    # --- the connection ---
+
+    def _open(self) -> None:
+        if self._socket is not None or self._opening:
+            return
+        self._life += 1
+        self._opening = True
+        host, port = self.address
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except socket.gaierror:
+            life = self._life
+            threading.Thread(target=self._look_up, args=(life,), name=f"look up {host}", daemon=True).start()
+            return
+        self._dispatcher.execute(partial(self._connect, self._life, found, None))
+
+    def _look_up(self, life: int) -> None:
+        """Look the name up; on a thread of its own."""
+        host, port = self.address
+        error: OSError | None = None
+        found: list[Any] = []
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as cause:
+            error = cause
+        try:
+            self._dispatcher.execute(partial(self._connect, life, found, error))
+        except DispatcherStopped:
+            pass  # the broker has stopped
+
+    def _connect(self, life: int, found: list[Any], error: OSError | None) -> None:
+        if life != self._life or not self._opening:
+            return
+        self._opening = False
+        if error is not None or not found:
+            self._end(ChannelBroken(f"{self}: the host name cannot be resolved: {error}"))
+            return
+        family, kind, protocol, _, address = found[0]
+        try:
+            sock = socket.socket(family, kind, protocol)
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            code = sock.connect_ex(address)
+        except OSError as cause:
+            self._end(ChannelBroken(f"{self}: {cause}"))
+            return
+        self._socket = sock
+        self._output = Output(sock)
+        self._reader = FrameReader(self._buffers.scratch, self._buffers.pool, MAX_ANSWER_BYTES)
+        if code not in _IN_PROGRESS:
+            self._end(ChannelBroken(f"{self}: {os.strerror(code)}"))
+            return
+        self._registered = (False, True)
+        self._dispatcher.register(sock, None, partial(self._on_connected, life))
+
+    def _on_connected(self, life: int) -> None:
+        if life != self._life or self._socket is None:
+            return
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._end(ChannelBroken(f"{self}: {os.strerror(code)}"))
+            return
+        self._connected = True
+        assert self._output is not None
+        self._output.extend(self._unsent)
+        self._unsent = []
+        self._flush(life)
+
+    def _flush(self, life: int) -> None:
+        if life != self._life or self._output is None:
+            return
+        try:
+            self._output.flush()
+        except OSError as error:
+            self._end(ChannelBroken(f"{self}: {error}"))
+            return
+        wanted = (True, bool(self._output))
+        if wanted != self._registered:
+            self._registered = wanted
+            assert self._socket is not None
+            writable = partial(self._flush, life) if wanted[1] else None
+            self._dispatcher.modify(self._socket, partial(self._on_readable, life), writable)
+
+    def _on_readable(self, life: int) -> None:
+        if life != self._life or self._socket is None or self._reader is None:
+            return
+        reader = self._reader
+        try:
+            received = reader.receive(self._socket.recv_into)
+            if received == 0:
+                self._end(ChannelBroken(f"{self} closed the connection"))
+                return
+            while life == self._life and (frame := reader.next_frame()) is not None:
+                self._answered(frame)
+        except (BlockingIOError, InterruptedError):
+            return
+        except BadFrame as error:
+            self._end(ChannelBroken(f"{self}: an answer of {error.size} bytes; is it a Kafka node?"))
+            return
+        except OSError as error:
+            self._end(ChannelBroken(f"{self}: {error}"))
+            return
+        if life == self._life:
+            reader.park()
+
+    def _answered(self, frame: memoryview) -> None:
+        number = INT32.unpack_from(frame)[0] if len(frame) >= 4 else 0
+        pending = self._pending.pop(number, None)
+        if pending is None:
+            self._end(ChannelBroken(f"{self} answered request {number}, which was not sent"))
+            return
+        pending.timer.cancel()
+        try:
+            pending.on_frame(frame)
+        except Exception:  # noqa: BLE001 - logged; the other answers must reach their callbacks
+            _log.exception("%s: the answer to request %d could not be used; this is a bug", self, number)
+
+    def _timed_out(self, number: int, key: int) -> None:
+        if number in self._pending:
+            self._end(ChannelBroken(f"{self} did not answer {api_name(key)} in time"))
+
+    def _end(self, error: ChannelBroken) -> None:
+        """End the connection; every request on it fails."""
+        self._life += 1
+        self._connected = self._opening = False
+        self.peer_versions = {}
+        sock, self._socket = self._socket, None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = self._output = None
+        if sock is not None:
+            try:
+                self._dispatcher.unregister(sock)
+            except KeyError:
+                pass  # The dispatcher has already removed the broken socket, or never had it.
+            sock.close()
+        pending, self._pending = self._pending, {}
+        waiting, self._before_versions = self._before_versions, []
+        self._unsent = []
+        for each in pending.values():
+            each.timer.cancel()
+            each.on_frame(error)
+        for ask in waiting:
+            ask.then(Answer(error=error))

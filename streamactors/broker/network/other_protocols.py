@@ -1,0 +1,44 @@
+"""Clients of other protocols: recognised by their first bytes, and logged at most once a minute.
+
+Owner: the processor. Read as a request size, these bytes exceed every limit, so the check runs only when a connection closes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+_log = logging.getLogger("streamactors.broker.network")
+
+SILENT_MS: Final = 60_000
+_HOSTS: Final = 1_000
+_HTTP: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ", b"HTTP")
+
+
+def recognise(head: bytes) -> str | None:
+    """Return the protocol that the client seems to speak, with advice; None if it is unknown."""
+    if len(head) >= 3 and head[0] == 0x16 and head[1] == 3:
+        return "a TLS hello on a plain listener; set the client's security.protocol to PLAINTEXT"
+    if head[:4] in _HTTP:
+        return "an HTTP request; this is a Kafka listener"
+    return None
+
+
+class Foreigners:
+    """Logs each host once a minute, because such a client may reconnect twenty times a second."""
+
+    def __init__(self, now_ms: Callable[[], float]) -> None:
+        self._now_ms = now_ms
+        self._said: dict[tuple[str, str], tuple[float, int]] = {}  # (host, what) -> when, and how often since
+
+    def report(self, host: str, peer: str, what: str) -> None:
+        """Log the event, or only count it if it was logged for the same host within the last minute."""
+        key, now_ms = (host, what), self._now_ms()
+        when_ms, since = self._said.get(key, (now_ms - SILENT_MS, 0))
+        if now_ms - when_ms < SILENT_MS:
+            self._said[key] = when_ms, since + 1
+            return
+        if len(self._said) >= _HOSTS:
+            self._said.clear()
+        self._said[key] = now_ms, 0
+        _log.warning("connection of %s %s%s", peer, what, f" ({since} times more until now)" if since else "")

@@ -1,0 +1,256 @@
+"""Follows the metadata log without a vote: asks the leader for records and snapshots, and stores them.
+
+Owner: the thread of one dispatcher. The rules are in `observer_state`; the log is behind `ReplicatedLog`. One request is under way
+at any time."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.timing_wheel import Timer
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
+from streamactors.broker.network.channel import Address, Answer, Buffers, Channel
+from streamactors.broker.quorum.observer_state import (
+    Append,
+    Commit,
+    EndOfLog,
+    Fetch,
+    Fetched,
+    FetchSnapshot,
+    LeaderChanged,
+    ObserverState,
+    Refused,
+    Truncate,
+    Wait,
+)
+
+_log = logging.getLogger("streamactors.broker.quorum")
+
+FETCH: Final = (1, 18)
+FETCH_SNAPSHOT: Final = (59, 1)
+TOPIC: Final = "__cluster_metadata"
+TOPIC_ID: Final = uuid.UUID(int=1)
+MAX_WAIT_MS: Final = 500
+MAX_BYTES: Final = 8 << 20
+PIECE_BYTES: Final = 1 << 20
+MAX_SNAPSHOT_BYTES: Final = 1 << 30
+FETCH_TIMEOUT_MS: Final = 2_000.0
+STORAGE_RETRY_MS: Final = 1_000.0
+
+
+class ReplicatedLog(Protocol):
+    """The local copy of the metadata log."""
+
+    def end(self) -> EndOfLog: ...
+
+    def append(self, records: bytes | memoryview) -> None: ...
+
+    def truncate(self, epoch: int, end_offset: int) -> None: ...
+
+    def install(self, epoch: int, end_offset: int, content: bytes | bytearray) -> None: ...
+
+
+class Handler(Protocol):
+    """The owner of an observer."""
+
+    def committed(self, high_watermark: int) -> None:
+        """Records below this offset are committed and in the local log."""
+
+    def leader_changed(self, leader_id: int, epoch: int, address: Address | None) -> None:
+        """Another node leads the quorum, or none is known."""
+
+    def refused(self, error: ErrorCode) -> None:
+        """The quorum does not let this node in. The observer has stopped."""
+
+
+class Observer:
+    """An observer of one quorum."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        log: ReplicatedLog,
+        handler: Handler,
+        bootstrap: Sequence[Address],
+        *,
+        node_id: int,
+        cluster_id: str,
+        directory_id: uuid.UUID | None,
+        buffers: Buffers,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._copy = log
+        self._handler = handler
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._directory_id = directory_id
+        self._buffers = buffers
+        self._state = ObserverState(bootstrap, max(log.end().last_epoch, 0))
+        self._channel: Channel | None = None
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to follow. On the dispatcher's thread."""
+        self._ask()
+
+    def stop(self) -> None:
+        """Stop following. On the dispatcher's thread."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._channel is not None:
+            self._channel.close("this node stops")
+
+    # --- the log ---
+
+    def _ask(self) -> None:
+        if self._stopped:
+            return
+        log = self._copy.end()
+        fetch = self._state.next_fetch(log)
+        body = {
+            "cluster_id": self._cluster_id,
+            "replica_state": {"replica_id": self._node_id, "replica_epoch": -1},
+            "max_wait_ms": MAX_WAIT_MS,
+            "min_bytes": 0,
+            "max_bytes": MAX_BYTES,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [
+                {
+                    "topic": TOPIC,
+                    "topic_id": TOPIC_ID,
+                    "partitions": [
+                        {
+                            "partition": 0,
+                            "current_leader_epoch": fetch.leader_epoch,
+                            "fetch_offset": fetch.offset,
+                            "last_fetched_epoch": fetch.last_epoch,
+                            "log_start_offset": -1,
+                            "partition_max_bytes": MAX_BYTES,
+                            "replica_directory_id": self._directory_id,
+                            "high_watermark": fetch.high_watermark,
+                        }
+                    ],
+                }
+            ],
+        }
+        self._channel_to(fetch.address).request(*FETCH, body, partial(self._fetched, fetch, log), FETCH_TIMEOUT_MS)
+
+    def _fetched(self, asked: Fetch, log: EndOfLog, answer: Answer) -> None:
+        if self._stopped:
+            return
+        if answer.error is not None:
+            _log.debug("the metadata log cannot be fetched: %s", answer.error)
+            self._carry_out(self._state.failed())
+            return
+        fetched = _fetched_of(answer.value)
+        self._carry_out(self._state.answered(asked, fetched, log))
+
+    def _carry_out(self, effects: Sequence[object]) -> None:
+        delay_ms = 0.0
+        try:
+            for effect in effects:
+                match effect:
+                    case Append(records):
+                        self._copy.append(records)
+                    case Truncate(epoch, end_offset):
+                        self._copy.truncate(epoch, end_offset)
+                    case Commit(high_watermark):
+                        self._handler.committed(min(high_watermark, self._copy.end().end_offset))
+                    case LeaderChanged(leader_id, epoch, address):
+                        self._handler.leader_changed(leader_id, epoch, address)
+                    case FetchSnapshot():
+                        self._ask_snapshot(effect, bytearray())
+                        return
+                    case Refused(error):
+                        self._stopped = True
+                        self._handler.refused(error)
+                        return
+                    case Wait(ms):
+                        delay_ms = ms
+        except StorageError as error:
+            _log.error("the metadata log cannot be stored: %s", error)
+            delay_ms = STORAGE_RETRY_MS
+        except BrokerError as error:  # a damaged batch: ask again, in case it was damaged on the way
+            _log.error("the metadata log cannot be followed: %s", error)
+            delay_ms = STORAGE_RETRY_MS
+        self._ask_after(delay_ms)
+
+    def _ask_after(self, delay_ms: float) -> None:
+        if not self._stopped:
+            self._timer = self._dispatcher.call_later(delay_ms, self._ask)
+
+    # --- snapshots ---
+
+    def _ask_snapshot(self, wanted: FetchSnapshot, content: bytearray) -> None:
+        partition = {
+            "partition": 0,
+            "current_leader_epoch": wanted.leader_epoch,
+            "snapshot_id": {"end_offset": wanted.end_offset, "epoch": wanted.epoch},
+            "position": len(content),
+            "replica_directory_id": self._directory_id,
+        }
+        body = {
+            "cluster_id": self._cluster_id,
+            "replica_id": self._node_id,
+            "max_bytes": PIECE_BYTES,
+            "topics": [{"name": TOPIC, "partitions": [partition]}],
+        }
+        channel = self._channel_to(wanted.address)
+        channel.request(*FETCH_SNAPSHOT, body, partial(self._got_piece, wanted, content), FETCH_TIMEOUT_MS)
+
+    def _got_piece(self, wanted: FetchSnapshot, content: bytearray, answer: Answer) -> None:
+        if self._stopped:
+            return
+        if answer.error is not None or answer.value.error_code or not answer.value.topics:
+            self._carry_out(self._state.failed())
+            return
+        piece = answer.value.topics[0].partitions[0]
+        if piece.error_code or piece.position != len(content) or not 0 < piece.size <= MAX_SNAPSHOT_BYTES:
+            # The leader has a newer snapshot by now, or another node leads: fetch says which.
+            self._carry_out(self._state.failed())
+            return
+        content += piece.unaligned_records
+        if len(content) < piece.size and len(piece.unaligned_records):
+            self._ask_snapshot(wanted, content)
+            return
+        try:
+            self._copy.install(wanted.epoch, wanted.end_offset, content)
+        except BrokerError as error:
+            _log.error("the snapshot of %s cannot be used: %s", self._channel, error)
+            self._ask_after(STORAGE_RETRY_MS)
+            return
+        self._ask()
+
+    def _channel_to(self, address: Address) -> Channel:
+        if self._channel is None or self._channel.address != address:
+            if self._channel is not None:
+                self._channel.close("another node leads")
+            name = f"broker-{self._node_id}-raft"
+            self._channel = Channel(self._dispatcher, address, name, self._buffers, timeout_ms=FETCH_TIMEOUT_MS)
+        return self._channel
+
+
+def _fetched_of(answer: Any) -> Fetched:
+    endpoints = {each.node_id: (each.host, each.port) for each in getattr(answer, "node_endpoints", ())}
+    if answer.error_code or not answer.responses:
+        return Fetched(ErrorCode(answer.error_code), -1, -1, endpoints)
+    partition = answer.responses[0].partitions[0]
+    leader, diverging, snapshot = partition.current_leader, partition.diverging_epoch, partition.snapshot_id
+    return Fetched(
+        ErrorCode(partition.error_code),
+        leader.leader_id,
+        leader.leader_epoch,
+        endpoints,
+        partition.high_watermark,
+        partition.records or b"",
+        (diverging.epoch, diverging.end_offset),
+        (snapshot.epoch, snapshot.end_offset),
+    )

@@ -1,0 +1,256 @@
+"""A hosted partition: its log, its leader and its replication state.
+
+Owner: the data plane. Of a partition with one replica, the high watermark is the log's own limit: the first record with a pending
+required flush, else the log end. Otherwise `leader_state` says how far it may go. Source: Kafka's cluster.Partition."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
+from streamactors.broker.log.log_append import AppendResult
+from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.records.validation import AppendOrigin
+from streamactors.broker.replication.leader_state import LeaderState
+
+if TYPE_CHECKING:
+    from streamactors.broker.runtime import Runtime
+
+
+ALL_REPLICAS: Final = -1
+"""acks=-1: answer when every in-sync replica has the records."""
+
+
+class NotLeader(BrokerError):
+    """Another broker leads the partition."""
+
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class NotEnoughReplicas(BrokerError):
+    """Fewer replicas are in sync than min.insync.replicas asks for."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What the metadata says about a partition. Leader -1: none."""
+
+    topic: str
+    topic_id: uuid.UUID
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int = 0
+    min_insync_replicas: int = 1
+
+
+def enough_in_sync(min_insync_replicas: int, replicas: Sequence[int]) -> int:
+    """Return how many replicas must be in sync, at most the number of replicas of the partition."""
+    return min(min_insync_replicas, len(replicas))
+
+
+class HostedPartition:
+    """One partition on this broker. The object is its own key in the purgatories."""
+
+    __slots__ = ("_node", "deleted", "leader_state", "log", "state", "topic", "topic_id")
+
+    def __init__(self, node: Runtime, state: PartitionState, log: PartitionLog) -> None:
+        self._node = node
+        self.state = state
+        self.topic = state.topic
+        self.topic_id = state.topic_id
+        self.log = log
+        self.deleted = False
+        self.leader_state: LeaderState | None = None
+        """What this broker knows of the followers, while it leads a partition with several replicas."""
+        self._take_role()
+
+    @property
+    def index(self) -> int:
+        return self.state.partition
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.state.leader_epoch
+
+    @property
+    def leader(self) -> int:
+        return self.state.leader
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        return self.state.isr if self.leader_state is None else self.leader_state.isr
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads the partition."""
+        return not self.deleted and self.state.leader == self._node.node_id
+
+    @property
+    def offline(self) -> StorageError | None:
+        """The reason why appends are refused, None if they are not."""
+        return self.log.offline
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.last_stable_offset
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.end_offset
+
+    def become(self, state: PartitionState) -> None:
+        """Apply a new state from the metadata."""
+        before, self.state = self.state, state
+        if self.is_leader and state.leader_epoch > before.leader_epoch:
+            self.log.assign_leader_epoch(state.leader_epoch)
+        self._take_role()
+        self.raise_high_watermark()
+        self.changed()
+
+    def _take_role(self) -> None:
+        """Begin or end to count followers, as the metadata says."""
+        state = self.state
+        # Without replication, no broker follows: the members of the ISR are all that counts.
+        counted = state.isr if self._node.replication is None else state.replicas
+        self.log.sole_replica = len(counted) == 1
+        if not self.is_leader or self.log.sole_replica or self._node.replication is None:
+            self.leader_state = None
+        elif self.leader_state is None or self.leader_state.epoch != state.leader_epoch:
+            self.leader_state = LeaderState(
+                self._node.node_id,
+                epoch=state.leader_epoch,
+                start_offset=self.log.end_offset,
+                replicas=state.replicas,
+                isr=state.isr,
+                partition_epoch=state.partition_epoch,
+                now_ms=self._node.clock.now_ms(),
+            )
+        else:
+            self.leader_state.learn(state.replicas, state.isr, state.partition_epoch)
+
+    def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
+        """Compare the leader epoch of a client or follower (-1: none) with the current one."""
+        if not self.deleted and current_leader_epoch >= 0 and current_leader_epoch != self.state.leader_epoch:
+            older = current_leader_epoch < self.state.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def append(self, records: memoryview, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
+        """Append one batch as leader. Raises BrokerError. Check `settled` before an answer with acks 1 or -1."""
+        log = self.log
+        before = log.high_watermark
+        result = log.append_as_leader(records, self.state.leader_epoch, now_ms, origin)
+        if log.high_watermark > before:
+            self._high_watermark_moved()
+        elif self.leader_state is not None:
+            self.raise_high_watermark()
+            fetches = self._node.fetch_purgatory
+            if self in fetches.watchers:  # followers read beyond the high watermark
+                fetches.check_and_complete(self)
+        return result
+
+    def append_for(self, records: memoryview, now_ms: int, acks: int) -> AppendResult:
+        """Append a client's batch if this broker leads and, for acks -1, enough replicas are in sync. Raises BrokerError."""
+        state = self.state
+        if self.deleted or state.leader != self._node.node_id:
+            raise NotLeader
+        if acks == ALL_REPLICAS and len(self.isr) < state.min_insync_replicas:
+            raise NotEnoughReplicas
+        return self.append(records, now_ms)
+
+    def settled(self, result: AppendResult, acks: int) -> bool:
+        """Whether an append can be answered now. With acks 1 the leader's own copy is enough, unless a failing flush of an
+        earlier append can still remove it."""
+        if result.flush_required:
+            return False
+        log = self.log
+        return log.high_watermark > result.last_offset or (acks != ALL_REPLICAS and not log.sole_replica)
+
+    def must_flush(self, result: AppendResult) -> bool:
+        """Whether the answer waits for a flush: of this append, or of an earlier one that holds the high watermark back."""
+        return result.flush_required or self.log.sole_replica
+
+    def raise_high_watermark(self) -> None:
+        """Raise the high watermark to its limit and complete the requests that wait for it.
+
+        With other replicas only a leader raises it, as far as their fetches allow."""
+        log, leading = self.log, self.leader_state
+        limit = log.hw_limit
+        if leading is not None:
+            node = self._node
+            assert node.replication is not None
+            limit = leading.high_watermark(
+                limit,
+                now_ms=node.clock.now_ms(),
+                lag_ms=node.replication.lag_ms,
+                min_isr=self.state.min_insync_replicas,
+                eligible=node.replication.eligible,
+            )
+        elif not log.sole_replica:
+            return
+        if limit > log.high_watermark and log.advance_high_watermark(limit):
+            self._high_watermark_moved()
+
+    def followed(self, replica: int, broker_epoch: int, offset: int) -> None:
+        """Note the fetch of a follower, which has everything below `offset`. Raises NotLeader if it is not a replica."""
+        leading, node = self.leader_state, self._node
+        if leading is None or node.replication is None:
+            raise NotLeader
+        if not leading.fetched(replica, broker_epoch, offset, self.log.end_offset, node.clock.now_ms()):
+            raise NotLeader
+        self.raise_high_watermark()
+        if replica not in leading.isr:
+            proposal = leading.growth(replica, self.log.high_watermark, node.replication.eligible)
+            if proposal is not None:
+                node.replication.propose(self, proposal)
+
+    def flush_unasked(self, result: AppendResult) -> None:
+        """Request a required flush although no answer waits for it: consumers see the records only after the flush."""
+        if result.flush_required:
+            self.log.flusher.request(result, self.flush_ended)
+
+    def flush_ended(self, error: ErrorCode) -> None:
+        """Handle the end of a flush, or its failure with a truncation: complete the requests that wait for either."""
+        if error:
+            self.changed()
+        else:
+            self.raise_high_watermark()
+
+    def changed(self) -> None:
+        """Check the requests that wait for this partition."""
+        for purgatory in self._node.purgatories:
+            if self in purgatory.watchers:
+                purgatory.check_and_complete(self)
+
+    def _high_watermark_moved(self) -> None:
+        # A sole replica's Produce requests wait only for their own flushes, which complete them. A check of all requests
+        # after each flush would be quadratic in the requests in flight.
+        fetches = self._node.fetch_purgatory
+        if not self.log.sole_replica:
+            self.changed()
+        elif self in fetches.watchers:
+            fetches.check_and_complete(self)
+
+    def delete(self) -> None:
+        """Mark the partition as deleted and complete the requests that wait for it."""
+        self.deleted = True
+        self.changed()
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.state.partition}"

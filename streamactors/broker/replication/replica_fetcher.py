@@ -1,0 +1,282 @@
+"""Copies the partitions that one other broker leads: fetches, appends, truncates.
+
+Owner: the data plane. One request is under way at any time, for all partitions that are due. What an answer means is in
+`follower_state`. Records go from the socket's buffer to the log without a message in between."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from streamactors.actors.timing_wheel import Timer
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
+from streamactors.broker.network.channel import Address, Answer, Buffers, Channel
+from streamactors.broker.replication.follower_state import (
+    BACKOFF_MS,
+    Asked,
+    Extend,
+    FindRange,
+    Following,
+    Got,
+    LocalLog,
+    StartOver,
+    TruncateTo,
+    failed_range,
+    judge,
+    judge_range,
+)
+
+if TYPE_CHECKING:
+    from streamactors.broker.replication.hosted_partition import HostedPartition
+    from streamactors.broker.runtime import Runtime
+
+_log = logging.getLogger("streamactors.broker.replication")
+
+FETCH_KEY: Final = 1
+LIST_OFFSETS: Final = (2, 7)
+LATEST: Final = -1
+EARLIEST: Final = -2
+FIRST_RECONNECT_MS: Final = 20.0
+NO_HIGH_WATERMARK: Final = 2**63 - 1  # followers of partitions do not wait for it
+
+
+class _InFlight(NamedTuple):
+    partition: HostedPartition
+    following: Following
+    asked: Asked
+
+
+class ReplicaFetcher:
+    """The follower's side of one leader."""
+
+    def __init__(
+        self, node: Runtime, leader: int, address: Address, buffers: Buffers, epoch: Callable[[], int]
+    ) -> None:
+        self.leader: Final = leader
+        self.address: Final = address
+        self._node = node
+        self._broker_epoch = epoch
+        self._followed: dict[HostedPartition, Following] = {}
+        config = node.config
+        self._timeout_ms = config.replica_fetch_wait_max_ms + max(config.replica_lag_time_max_ms / 2, 1_000)
+        self._channel = Channel(
+            node.data_plane,
+            address,
+            f"broker-{node.node_id}-fetcher-0",
+            buffers,
+            asks_versions=False,
+            timeout_ms=self._timeout_ms,
+        )
+        self._asking = False
+        self._timer: Timer | None = None
+        self._not_before_ms = 0.0  # after a lost connection
+        self._backoff_ms = 0.0
+        self._stopped = False
+
+    def follow(self, partition: HostedPartition) -> None:
+        """Copy a partition, in its current leader epoch."""
+        known = self._followed.get(partition)
+        if known is None or known.leader_epoch != partition.leader_epoch:
+            self._followed[partition] = Following(partition.leader_epoch)
+            self._ask_soon(0.0)
+
+    def forget(self, partition: HostedPartition) -> bool:
+        """Copy a partition no more. Return whether it was copied from this leader."""
+        return self._followed.pop(partition, None) is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is copied."""
+        return not self._followed
+
+    def stop(self) -> None:
+        """Close the connection."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._channel.close("this fetcher ends")
+
+    # --- fetching ---
+
+    def _ask_soon(self, delay_ms: float) -> None:
+        if self._asking or self._stopped:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._node.data_plane.call_later(delay_ms, self._ask)
+
+    def _ask(self) -> None:
+        self._timer = None
+        now_ms = self._node.clock.now_ms()
+        if self._asking or self._stopped or not self._followed:
+            return
+        if now_ms < self._not_before_ms:
+            self._ask_soon(self._not_before_ms - now_ms)
+            return
+        due = {
+            partition: each for partition, each in self._followed.items() if each.due(now_ms) and not partition.offline
+        }
+        if not due:
+            later = [each.not_before_ms - now_ms for each in self._followed.values() if each.not_before_ms > now_ms]
+            self._ask_soon(max(min(later, default=BACKOFF_MS), 1.0))
+            return
+        config = self._node.config
+        in_flight: dict[tuple[Any, int], _InFlight] = {}
+        topics: dict[Any, list[dict[str, Any]]] = {}
+        for partition, following in due.items():
+            log = partition.log
+            asked = Asked(following.leader_epoch, log.end_offset)
+            in_flight[partition.topic_id, partition.index] = _InFlight(partition, following, asked)
+            topics.setdefault(partition.topic_id, []).append(
+                {
+                    "partition": partition.index,
+                    "current_leader_epoch": asked.leader_epoch,
+                    "fetch_offset": asked.offset,
+                    "last_fetched_epoch": log.latest_epoch,
+                    "log_start_offset": log.log_start_offset,
+                    "partition_max_bytes": config.replica_fetch_max_bytes,
+                    "high_watermark": NO_HIGH_WATERMARK,
+                }
+            )
+        body = {
+            "replica_id": self._node.node_id,
+            "replica_state": {"replica_id": self._node.node_id, "replica_epoch": self._broker_epoch()},
+            "max_wait_ms": config.replica_fetch_wait_max_ms,
+            "min_bytes": config.replica_fetch_min_bytes,
+            "max_bytes": config.replica_fetch_response_max_bytes,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [{"topic_id": topic_id, "partitions": each} for topic_id, each in topics.items()],
+        }
+        self._asking = True
+        version = fetch_version(self._node.metadata.image.features.get("metadata.version", 0))
+        self._channel.request(FETCH_KEY, version, body, partial(self._fetched, in_flight))
+
+    def _fetched(self, in_flight: dict[tuple[Any, int], _InFlight], answer: Answer) -> None:
+        self._asking = False
+        if self._stopped:
+            return
+        if answer.error is not None or answer.value.error_code:
+            self._failed(answer.error or ErrorCode(answer.value.error_code).name)
+            return
+        self._backoff_ms = 0.0
+        for topic in answer.value.responses:
+            for fetched in topic.partitions:
+                flight = in_flight.get((topic.topic_id, fetched.partition_index))
+                if flight is not None and self._followed.get(flight.partition) is flight.following:
+                    self._use(flight, fetched)
+        self._ask()
+
+    def _failed(self, why: object) -> None:
+        if not self._backoff_ms:
+            _log.info("broker %d does not answer: %s", self.leader, why)
+        self._backoff_ms = min(
+            max(2 * self._backoff_ms, FIRST_RECONNECT_MS), self._node.config.replica_fetch_backoff_ms
+        )
+        self._not_before_ms = self._node.clock.now_ms() + self._backoff_ms
+        self._ask_soon(self._backoff_ms)
+
+    # --- one partition ---
+
+    def _use(self, flight: _InFlight, fetched: Any) -> None:
+        partition, following = flight.partition, flight.following
+        error = ErrorCode(fetched.error_code)
+        diverging = fetched.diverging_epoch
+        got = Got(
+            error,
+            fetched.high_watermark,
+            fetched.log_start_offset,
+            (diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
+        )
+        now_ms = self._node.clock.now_ms()
+        try:
+            action = judge(following, flight.asked, got, _local(partition), now_ms)
+            if isinstance(action, Extend):
+                self._extend(partition, action, fetched.records)
+            elif isinstance(action, FindRange):
+                self._find_range(partition, following)
+            else:
+                self._cut(partition, action)
+        except StorageError as cause:
+            _log.error("%s: following ends: %s", partition, cause)
+            following.not_before_ms = now_ms + BACKOFF_MS
+        except BrokerError as cause:
+            _log.warning("%s: the records of broker %d cannot be used: %s", partition, self.leader, cause)
+            following.not_before_ms = now_ms + BACKOFF_MS
+
+    def _extend(self, partition: HostedPartition, action: Extend, records: bytes | None) -> None:
+        log, wall_ms = partition.log, self._node.clock.wall_ms()
+        if records:
+            log.append_as_follower(memoryview(records), wall_ms)
+        if action.high_watermark > log.high_watermark:
+            log.advance_high_watermark(action.high_watermark)
+        if action.log_start_offset > log.log_start_offset:
+            log.trim.advance_log_start(min(action.log_start_offset, log.high_watermark), wall_ms)
+
+    def _cut(self, partition: HostedPartition, action: object) -> None:
+        log, wall_ms = partition.log, self._node.clock.wall_ms()
+        if isinstance(action, TruncateTo):
+            if action.offset < log.end_offset:
+                _log.info(
+                    "%s: truncated from %d to %d, where the leader's log differs",
+                    partition,
+                    log.end_offset,
+                    action.offset,
+                )
+            log.truncation.truncate_to(action.offset, wall_ms)
+        elif isinstance(action, StartOver):
+            _log.info("%s: begins again at %d, where the leader's log begins", partition, action.offset)
+            log.truncation.truncate_fully_and_start_at(action.offset, wall_ms)
+
+    def _find_range(self, partition: HostedPartition, following: Following) -> None:
+        """Ask for the two ends of the leader's log, one after the other."""
+        found: list[int] = []
+
+        def ask(timestamp: int) -> None:
+            asked = {
+                "partition_index": partition.index,
+                "current_leader_epoch": following.leader_epoch,
+                "timestamp": timestamp,
+            }
+            body = {
+                "replica_id": self._node.node_id,
+                "isolation_level": 0,
+                "topics": [{"name": partition.topic, "partitions": [asked]}],
+            }
+            self._channel.request(*LIST_OFFSETS, body, answered)
+
+        def answered(answer: Answer) -> None:
+            now_ms = self._node.clock.now_ms()
+            got = None if answer.error is not None else answer.value.topics[0].partitions[0]
+            if got is None or got.error_code:
+                failed_range(following, now_ms)
+            elif not found:
+                found.append(got.offset)
+                ask(LATEST)
+                return
+            else:
+                try:
+                    action = judge_range(following, following.leader_epoch, found[0], got.offset, _local(partition))
+                    if self._followed.get(partition) is following:
+                        self._cut(partition, action)
+                except BrokerError as cause:
+                    _log.error("%s: following ends: %s", partition, cause)
+                    following.not_before_ms = now_ms + BACKOFF_MS
+            self._ask_soon(0.0)
+
+        ask(EARLIEST)
+
+
+def _local(partition: HostedPartition) -> LocalLog:
+    log = partition.log
+    return LocalLog(log.log_start_offset, log.end_offset, log.epoch_end_offset)
+
+
+def fetch_version(metadata_version: int) -> int:
+    """Return the version of Fetch that a cluster of this metadata version uses between brokers: nobody asks for it."""
+    for since, version in ((27, 18), (21, 17), (19, 16), (10, 15), (9, 14)):
+        if metadata_version >= since:
+            return version
+    return 13

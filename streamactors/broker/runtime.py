@@ -1,0 +1,45 @@
+"""The foundation of all parts of a broker: configuration, clock, threads, logs, metadata and identity.
+
+Owner: `server.Broker` makes it. Partitions, coordinators and the controller get a `Runtime`; handlers get the whole `Node`.
+Used on the data plane's thread unless a field says otherwise."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.helpers import Helpers
+from streamactors.broker.log.manager import LogManager
+from streamactors.broker.metadata.cache import MetadataCache
+from streamactors.broker.purgatory import Purgatory
+from streamactors.clock import Clock
+
+
+class Replicating(Protocol):
+    """The part of `replication.replicas.Replicas` that a partition uses."""
+
+    lag_ms: float
+
+    def eligible(self, replica: int, broker_epoch: int) -> bool: ...
+
+    def propose(self, partition: Any, proposal: Any) -> None: ...
+
+
+class Runtime:
+    """The foundation of one broker. `logs`, `node_id` and `cluster_id` are set when the data folder is open."""
+
+    logs: LogManager
+    node_id: int
+    cluster_id: str
+
+    def __init__(self, config: BrokerConfig, data_plane: Dispatcher) -> None:
+        self.config = config  # replaced when a dynamic setting changes
+        self.data_plane = data_plane
+        self.clock: Clock = data_plane.clock
+        self.helpers = Helpers(data_plane)
+        self.metadata = MetadataCache()
+        self.produce_purgatory = Purgatory("Produce", data_plane, config.producer_purgatory_purge_interval_requests)
+        self.fetch_purgatory = Purgatory("Fetch", data_plane, config.fetch_purgatory_purge_interval_requests)
+        self.replication: Replicating | None = None  # set in a cluster of several brokers
+        self.purgatories: Final = (self.fetch_purgatory, self.produce_purgatory)

@@ -1,0 +1,169 @@
+"""The protection of one listener: its protocol, its TLS, the mechanisms of its logins, and how principals are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from streamactors.broker.config.listeners import listener_specs
+from streamactors.broker.config.security_settings import LISTENER_PREFIX
+from streamactors.broker.config.setting import InvalidSetting
+from streamactors.broker.security.login import Login, Mechanisms
+from streamactors.broker.security.principal_mapping import PrincipalMapping
+from streamactors.broker.security.sasl.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from streamactors.broker.config.broker_config import BrokerConfig
+    from streamactors.broker.metadata.cache import MetadataCache
+    from streamactors.broker.security.tls import Tls, TlsSettings
+
+
+class SecurityProtocol(IntEnum):
+    """The protocol of a listener, with its code in registrations."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_login(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class Protection:
+    """See the module. `tls` is None without TLS; `login()` returns None without SASL."""
+
+    def __init__(
+        self,
+        protocol: SecurityProtocol,
+        tls: Tls | None = None,
+        mechanisms: Mechanisms | None = None,
+        max_session_ms: int = 0,
+        mapping: PrincipalMapping | None = None,
+        wall_ms: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.protocol: Final = protocol
+        self.tls: Final = tls
+        self.mapping: Final = mapping or PrincipalMapping()
+        self._mechanisms = mechanisms
+        self._max_session_ms = max_session_ms
+        self._wall_ms = wall_ms
+
+    def login(self) -> Login | None:
+        """Return the login of a new connection."""
+        if self._mechanisms is None:
+            return None
+        return Login(self._mechanisms, self._max_session_ms, self._wall_ms)
+
+
+OPEN: Final = Protection(SecurityProtocol.PLAINTEXT)
+"""A listener without protection."""
+
+
+def protection_of(
+    listener: str,
+    protocol: SecurityProtocol,
+    config: BrokerConfig,
+    metadata: MetadataCache,
+    wall_ms: Callable[[], float],
+) -> Protection:
+    """Return the protection of a listener. Raises InvalidSetting."""
+    from streamactors.broker.security.tls import Tls  # loads OpenSSL, which an open broker does not need
+
+    own = partial(config.of_listener, listener)
+    tls = Tls(_tls_settings(own)) if protocol.has_tls else None
+    mechanisms = _mechanisms(listener, own, metadata) if protocol.has_login else None
+    mapping = PrincipalMapping(own("ssl.principal.mapping.rules") or "DEFAULT")
+    max_session_ms = int(own("connections.max.reauth.ms") or 0)
+    return Protection(protocol, tls, mechanisms, max_session_ms, mapping, wall_ms)
+
+
+def idle_settings(config: BrokerConfig) -> dict[str, str]:
+    """Return the settings of TLS and logins that no listener uses, with the reason: the broker must not look protected by them."""
+    protocols = [SecurityProtocol[spec.protocol] for spec in listener_specs(config)]
+    idle: dict[str, str] = {}
+    for name in config.static:
+        plain = name.removeprefix(LISTENER_PREFIX).partition(".")[2] if name.startswith(LISTENER_PREFIX) else name
+        if plain.startswith("ssl.") and not any(each.has_tls for each in protocols):
+            idle[name] = "no listener has TLS; name one SSL://… or SASL_SSL://…"
+        elif plain.startswith("sasl.") and not any(each.has_login for each in protocols):
+            idle[name] = "no listener has logins; name one SASL_SSL://… or SASL_PLAINTEXT://…"
+    return idle
+
+
+_Own = Callable[[str], str | None]
+
+
+def _tls_settings(own: _Own) -> TlsSettings:
+    from streamactors.broker.security.tls import TlsSettings
+
+    for store in ("keystore", "truststore"):
+        kind = own(f"ssl.{store}.type")
+        if kind and kind.upper() != "PEM" and own(f"ssl.{store}.location"):
+            raise InvalidSetting(
+                f"ssl.{store}.type={kind}: this broker reads PEM only; export the store, and set ssl.{store}.type=PEM",
+                name=f"ssl.{store}.type",
+                value=kind,
+            )
+    protocols = own("ssl.enabled.protocols")
+    return TlsSettings(
+        own("ssl.keystore.location"),
+        own("ssl.keystore.certificate.chain"),
+        own("ssl.keystore.key"),
+        own("ssl.key.password"),
+        own("ssl.truststore.location"),
+        own("ssl.truststore.certificates"),
+        own("ssl.client.auth") or "none",
+        tuple(each.strip() for each in protocols.split(",")) if protocols else ("TLSv1.2", "TLSv1.3"),
+    )
+
+
+def _mechanisms(listener: str, own: _Own, metadata: MetadataCache) -> Mechanisms:
+    names = [each.strip().upper() for each in (own("sasl.enabled.mechanisms") or "").split(",") if each.strip()]
+    if not names:
+        raise InvalidSetting(
+            f"listener {listener} has logins and no mechanism; set sasl.enabled.mechanisms=SCRAM-SHA-512 (or "
+            "SCRAM-SHA-256, PLAIN, OAUTHBEARER)",
+            name="sasl.enabled.mechanisms",
+        )
+    return {name: _mechanism(name, listener, own, metadata) for name in names}
+
+
+def _mechanism(name: str, listener: str, own: _Own, metadata: MetadataCache) -> Callable[[], Mechanism]:
+    from streamactors.broker.security.sasl import plain, scram
+
+    if name == plain.NAME:
+        passwords: Mapping[str, str] = plain.passwords_of(own("plain.sasl.jaas.config") or "")
+        if not passwords:
+            raise InvalidSetting(
+                f"listener {listener}: PLAIN needs users; set listener.name.{listener.lower()}.plain.sasl.jaas.config="
+                'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="PASSWORD";',
+                name="sasl.enabled.mechanisms",
+                value=name,
+            )
+        return lambda: plain.Plain(passwords)
+    if (kind := scram.HASHES.get(name)) is not None:
+
+        def credential(user: str) -> scram.Credential | None:
+            kept = metadata.image.scram.get((user, kind.code))
+            return (
+                None if kept is None else scram.Credential(kept.salt, kept.stored_key, kept.server_key, kept.iterations)
+            )
+
+        return lambda: scram.Scram(kind, credential)
+    if name == "OAUTHBEARER":
+        from streamactors.broker.security.sasl.oauth import oauth_mechanism  # its library is an extra
+
+        return oauth_mechanism(own)
+    raise InvalidSetting(
+        f"sasl.enabled.mechanisms={name}: this broker has SCRAM-SHA-256, SCRAM-SHA-512, PLAIN and OAUTHBEARER",
+        name="sasl.enabled.mechanisms",
+        value=name,
+    )

@@ -1,0 +1,92 @@
+"""Delivers the markers of decided transactions to the leaders of their partitions, also on other brokers.
+
+Owner: the transaction component, on the data plane's thread. A marker for a partition of this broker is written directly. Another
+broker gets a WriteTxnMarkers request; its version is that of all brokers, because nobody asks for it. `Markers` repeats what fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.network.channel import Address, Answer, Buffers, Channel
+from streamactors.broker.runtime import Runtime
+from streamactors.broker.transaction.markers import MarkerWriter
+from streamactors.broker.transaction.transaction import TopicPartition
+from streamactors.broker.transaction.transaction_events import SendMarkers
+
+_log = logging.getLogger("streamactors.broker.transaction")
+
+WRITE_TXN_MARKERS: Final = (27, 1)
+NO_LEADER: Final = -1
+
+
+class RemoteMarkers:
+    """The way to the leaders on other brokers, a connection to each."""
+
+    def __init__(self, node: Runtime, local: MarkerWriter) -> None:
+        self._node = node
+        self._local = local
+        self._buffers = Buffers()
+        self._channels: dict[int, Channel] = {}
+
+    def write(
+        self, where: TopicPartition, send: SendMarkers, coordinator_epoch: int, then: Callable[[ErrorCode], object]
+    ) -> None:
+        """Have one marker written to one partition, then call `then` with the error."""
+        leader = self._leader(where)
+        if leader == self._node.node_id:
+            self._local.write(where, send, coordinator_epoch, then)
+            return
+        channel = self._channel_to(leader)
+        if channel is None:
+            then(ErrorCode.LEADER_NOT_AVAILABLE)
+            return
+        marker = {
+            "producer_id": send.producer_id,
+            "producer_epoch": send.producer_epoch,
+            "transaction_result": send.commit,
+            "topics": [{"name": where.topic, "partition_indexes": [where.partition]}],
+            "coordinator_epoch": coordinator_epoch,
+        }
+
+        def answered(answer: Answer) -> None:
+            if answer.error is not None:
+                _log.debug("a marker for %s-%d: %s", *where, answer.error)
+                then(ErrorCode.NETWORK_EXCEPTION)
+                return
+            then(ErrorCode(answer.value.markers[0].topics[0].partitions[0].error_code))
+
+        channel.request(*WRITE_TXN_MARKERS, {"markers": [marker]}, answered)
+
+    def stop(self) -> None:
+        """Close the connections."""
+        for channel in self._channels.values():
+            channel.close("this broker stops")
+        self._channels.clear()
+
+    def _leader(self, where: TopicPartition) -> int:
+        topic = self._node.metadata.image.topics.get(where.topic)
+        if topic is None or where.partition >= len(topic.partitions):
+            return self._node.node_id  # the writer here says that it does not exist
+        return topic.partitions[where.partition].leader
+
+    def _channel_to(self, leader: int) -> Channel | None:
+        address = self._address(leader)
+        channel = self._channels.get(leader)
+        if channel is not None and channel.address != address:
+            self._channels.pop(leader).close("the broker has another address")
+            channel = None
+        if channel is None and address is not None:
+            name = f"broker-{self._node.node_id}-markers"
+            channel = Channel(self._node.data_plane, address, name, self._buffers, asks_versions=False)
+            self._channels[leader] = channel
+        return channel
+
+    def _address(self, leader: int) -> Address | None:
+        broker = self._node.metadata.image.brokers.get(leader)
+        if broker is None or broker.fenced:
+            return None
+        endpoint = broker.endpoint(self._node.config.inter_broker_listener_name or "PLAINTEXT")
+        return None if endpoint is None else (endpoint.host, endpoint.port)

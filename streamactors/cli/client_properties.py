@@ -1,0 +1,121 @@
+"""`-X NAME=VALUE` and `--config FILE`: librdkafka's properties for the clients of a command, as kcat and Kafka's tools take them.
+
+A file holds one property per line. Names of Apache Kafka's Java clients are understood: a JAAS line becomes user and password, a PEM trust
+store becomes `ssl.ca.location`. Later sources win: the file, then `-X`, then STREAMACTORS_KAFKA_… variables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+_META: Final = "streamactors.client_properties"
+_JAAS: Final = re.compile(r"""\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;]+))""")
+_JAVA_ONLY: Final = [
+    "key.serializer",
+    "value.serializer",
+    "key.deserializer",
+    "value.deserializer",
+    "ssl.truststore.type",
+    "ssl.keystore.type",
+    "ssl.protocol",
+    "ssl.enabled.protocols",
+    "ssl.trustmanager.algorithm",
+    "sasl.client.callback.handler.class",
+]
+_RENAMED: Final = {"ssl.truststore.location": "ssl.ca.location", "ssl.keystore.key": "ssl.key.pem"}
+_JAVA_STORES: Final = (b"\xfe\xed\xfe\xed", b"\x30\x82")
+
+
+def _from_option(ctx: click.Context, _: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{name!r}: its form is NAME=VALUE, as in security.protocol=SASL_SSL")
+        ctx.meta.setdefault(_META, {})[name.strip()] = value
+    return given
+
+
+def _from_file(ctx: click.Context, _: click.Parameter, path: str | None) -> str | None:
+    if path is not None:
+        known = ctx.meta.setdefault(_META, {})
+        for name, value in properties_of(Path(path)).items():
+            known.setdefault(name, value)
+    return path
+
+
+x_option = click.option(
+    "-X",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    expose_value=False,
+    is_eager=True,
+    callback=_from_option,
+    help="A property of librdkafka, as security.protocol=SASL_SSL; may be given several times.",
+)
+config_option = click.option(
+    "--config",
+    "client_config",
+    metavar="FILE",
+    expose_value=False,
+    callback=_from_file,
+    help="A file of client properties, with librdkafka's or Apache Kafka's names.",
+)
+
+
+def given_properties() -> dict[str, Any]:
+    """Return what `-X` and `--config` of the running command have given."""
+    ctx = click.get_current_context(silent=True)
+    found: dict[str, Any] = {} if ctx is None else ctx.meta.get(_META, {})
+    return dict(found)
+
+
+def properties_of(path: Path) -> dict[str, str]:
+    """Return the librdkafka properties of a file. Raises click.BadParameter naming the file, or the line that cannot be."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise click.BadParameter(f"{path}: cannot read it ({why})") from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(_logical_lines(text), 1):
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{path}, property {number}: its form is NAME=VALUE")  # a value may be a secret
+        found.update(_as_librdkafka(path, name.strip(), value.strip()))
+    return found
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Return the properties of a text: without comments, continued lines joined."""
+    joined = re.sub(r"\\\r?\n\s*", "", text)
+    return [line.strip() for line in joined.splitlines() if line.strip() and line.strip()[0] not in "#!"]
+
+
+def _as_librdkafka(path: Path, name: str, value: str) -> dict[str, str]:
+    if name == "sasl.jaas.config":
+        fields = {
+            field: re.sub(r"\\(.)", r"\1", quoted) if quoted else single or bare
+            for field, quoted, single, bare in _JAAS.findall(value)
+        }
+        if fields.keys() != {"username", "password"}:
+            raise click.BadParameter(f"{path}: sasl.jaas.config has no username and password")
+        return {"sasl.username": fields["username"], "sasl.password": fields["password"]}
+    if name in ("ssl.truststore.location", "ssl.keystore.location"):
+        try:
+            with open(value, "rb") as store:
+                head = store.read(4)
+        except OSError as error:
+            raise click.BadParameter(f"{path}: {name}={value}: cannot read it ({error.strerror})") from None
+        if head.startswith(_JAVA_STORES) and name == "ssl.truststore.location":
+            raise click.BadParameter(
+                f"{path}: {name}={value} is a Java or PKCS12 store; export it as PEM (keytool -exportcert -rfc)"
+            )
+        if name == "ssl.keystore.location" and not head.startswith(_JAVA_STORES):
+            return {"ssl.certificate.location": value, "ssl.key.location": value}
+    if name in _JAVA_ONLY:
+        return {}
+    return {_RENAMED.get(name, name): value}

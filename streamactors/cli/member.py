@@ -1,0 +1,64 @@
+"""One member of `streamactors run --processes N`: what it tells the process that has started it.
+
+A member is the same command without `--processes`. It inherits one end of a socket pair: over it the parent asks for the member's metrics, and when
+the parent ends, the closed socket lets the member drain as SIGTERM does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from struct import Struct
+from threading import Thread
+from typing import Final
+
+NUMBER: Final = "STREAMACTORS_MEMBER"
+"""Set in a member to its number, from 0; a graph may use it, for a folder of its own for example."""
+SOCKET: Final = "STREAMACTORS_MEMBER_SOCKET"
+ASK: Final = b"m"
+LENGTH: Final = Struct("<I")
+MAX_ANSWER: Final = 64 << 20
+
+
+def member_name() -> str:
+    """Return "[2]" in member 2, nothing in an ordinary run; it is put behind the program's name in its lines."""
+    number = os.environ.get(NUMBER)
+    return f"[{number}]" if number is not None and SOCKET in os.environ else ""
+
+
+@contextmanager
+def answering(metrics: Callable[[], bytes]) -> Iterator[None]:
+    """While the block runs, answer the parent's questions for `metrics()`. Nothing happens in an ordinary run."""
+    fd = os.environ.get(SOCKET)
+    if fd is None:
+        yield
+        return
+    os.set_inheritable(int(fd), False)
+    with socket.socket(fileno=os.dup(int(fd))) as end:
+        ending: list[bool] = []
+        thread = Thread(target=_answer, args=(end, metrics, ending), name="metrics for the parent", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ending.append(True)
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # the parent has ended
+            thread.join()
+
+
+def _answer(end: socket.socket, metrics: Callable[[], bytes], ending: list[bool]) -> None:
+    while True:
+        try:
+            if not end.recv(1):
+                break
+            answer = metrics()
+            end.sendall(LENGTH.pack(len(answer)) + answer)
+        except OSError:
+            break
+    if not ending:
+        os.kill(os.getpid(), signal.SIGTERM)  # the parent has ended: drain

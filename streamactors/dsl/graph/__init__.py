@@ -1,0 +1,1 @@
+"""Graphs with junctions and cycles: graph_dsl.py wires placed parts, ports.py are their handles, component.py the parts it makes."""

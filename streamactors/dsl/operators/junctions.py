@@ -1,0 +1,244 @@
+"""Operators with further sources or sinks: merge, zip, concat and others; also_to, divert_to, wire_tap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from streamactors.dsl.operators.base import Ops
+from streamactors.dsl.part import joined, module_of, not_used
+from streamactors.dsl.typevars import M2, M3, Mat, Out, T, U, V
+from streamactors.engine.blueprint.modules import StageModule, Wired
+from streamactors.stages.junctions.fan_in import Concat, Interleave, Merge, MergePreferred, OrElse
+from streamactors.stages.junctions.fan_out import AlsoTo, DivertTo, Partition, WireTap
+from streamactors.stages.junctions.ordering import MergePrioritized, MergeSequence, MergeSorted, ZipAll
+from streamactors.stages.junctions.zipping import ZipLatest, ZipN, ZipWith
+from streamactors.stages.sinks.foreach import Foreach
+
+if TYPE_CHECKING:
+    from streamactors.dsl.kinds import Flow, Sink, Source
+
+
+class JunctionOps(Ops[Out, Mat]):
+    """See the module. `other` is a source, `sink` a sink; the `_mat` forms say which materialized value is kept."""
+
+    __slots__ = ()
+
+    # ── other sources ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def merge(self, *others: Source[U, Any], eager_complete: bool = False) -> Ops[Out | U, Mat]:
+        """Merge with other sources; elements leave in the order in which they come, and the sources take turns."""
+        return self._fan_in(Merge(1 + len(others), eager_complete), *others)
+
+    def merge_mat(
+        self, other: Source[U, M2], combine: Callable[[Mat, M2], M3], eager_complete: bool = False
+    ) -> Ops[Out | U, M3]:
+        """As `merge` with one source; the materialized value is `combine(this part's, the other's)`."""
+        return self._fan_in(Merge(2, eager_complete), other, combine=combine)
+
+    def merge_preferred(
+        self, other: Source[U, Any], prefer_other: bool = False, eager_complete: bool = False
+    ) -> Ops[Out | U, Mat]:
+        """Merge with another source; while the preferred one (this, or the other) has elements, the other waits."""
+        return self._fan_in(MergePreferred(1, eager_complete), other, at=1 if prefer_other else 0)
+
+    def merge_all(self, others: Iterable[Source[U, Any]], eager_complete: bool = False) -> Ops[Out | U, Mat]:
+        """As `merge`, with the other sources in one iterable."""
+        return self.merge(*others, eager_complete=eager_complete)
+
+    def merge_sorted(self, *others: Source[U, Any], key: Callable[[Any], Any] | None = None) -> Ops[Out | U, Mat]:
+        """Merge with other sources into one sorted stream; every input must be sorted by the same `key`.
+
+        Emits when: every open input has an element.   Backpressures when: downstream does.
+        Completes when: all inputs complete.           Cancels when: downstream cancels.
+        """
+        return self._fan_in(MergeSorted(1 + len(others), key), *others)
+
+    def merge_sequence(self, *others: Source[U, Any], number: Callable[[Any], int]) -> Ops[Out | U, Mat]:
+        """Merge with other sources in the order of `number(element)`, which is 0, 1, 2, … over all inputs, each once.
+
+        Emits when: an input has the element with the next number.   Backpressures when: downstream does.
+        Completes when: all inputs complete.                         Cancels when: downstream cancels.
+        Fails when: a number comes twice, or every open input has an element and none has the next number.
+        """
+        return self._fan_in(MergeSequence(1 + len(others), number), *others)
+
+    def merge_prioritized(
+        self, *others: Source[U, Any], priorities: Sequence[int], eager_complete: bool = False
+    ) -> Ops[Out | U, Mat]:
+        """Merge with other sources; while several have elements, each is taken in proportion to its priority (this stream's first).
+
+        Emits when: an input has an element.   Backpressures when: downstream does.
+        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
+        """
+        return self._fan_in(MergePrioritized(priorities, eager_complete), *others)
+
+    def merge_latest(self, *others: Source[U, Any], eager_complete: bool = False) -> Ops[list[Out | U], Mat]:
+        """Lists of the latest elements, whenever an input has a new one, once all have had one.
+
+        Emits when: an input has an element, and all have had one.   Backpressures when: downstream does.
+        Completes when: all inputs complete (eager_complete: any).   Cancels when: downstream cancels.
+        """
+        return self._fan_in(ZipLatest(1 + len(others), _as_list, eager_complete), *others)
+
+    def concat(self, *others: Source[U, Any]) -> Ops[Out | U, Mat]:
+        """Emit this stream, then each other source in turn. One element of each may be fetched ahead."""
+        return self._fan_in(Concat(1 + len(others)), *others)
+
+    def concat_lazy(self, *others: Source[U, Any]) -> Ops[Out | U, Mat]:
+        """As `concat`, without fetching ahead."""
+        return self._fan_in(Concat(1 + len(others), detached=False), *others)
+
+    def concat_all_lazy(self, *others: Source[U, Any]) -> Ops[Out | U, Mat]:
+        """As `concat_lazy`; the name that Akka Streams uses for several sources."""
+        return self.concat_lazy(*others)
+
+    def concat_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Ops[Out | U, M3]:
+        """As `concat` with one source; the materialized value is `combine(this part's, the other's)`."""
+        return self._fan_in(Concat(2), other, combine=combine)
+
+    def prepend(self, other: Source[U, Any]) -> Ops[Out | U, Mat]:
+        """Emit all of `other` first, then this stream, of which one element may be fetched ahead."""
+        return self._fan_in(Concat(2), other, at=1)
+
+    def prepend_lazy(self, other: Source[U, Any]) -> Ops[Out | U, Mat]:
+        """As `prepend`, without fetching ahead."""
+        return self._fan_in(Concat(2, detached=False), other, at=1)
+
+    def or_else(self, other: Source[U, Any]) -> Ops[Out | U, Mat]:
+        """Emit this stream; if it completes without an element, `other` instead."""
+        return self._fan_in(OrElse(), other)
+
+    def interleave(self, other: Source[U, Any], segment: int = 1, eager_close: bool = False) -> Ops[Out | U, Mat]:
+        """Take `segment` elements of each in turn, beginning with this stream; when one has ended, the other's are emitted."""
+        return self._fan_in(Interleave(2, segment, eager_close), other)
+
+    def interleave_all(
+        self, others: Iterable[Source[U, Any]], segment: int = 1, eager_close: bool = False
+    ) -> Ops[Out | U, Mat]:
+        """Take `segment` elements of each source in turn, beginning with this stream; a source that has ended loses its turn."""
+        several = list(others)
+        return self._fan_in(Interleave(1 + len(several), segment, eager_close), *several)
+
+    @overload
+    def zip(self, other: Source[U, Any], /) -> Ops[tuple[Out, U], Mat]: ...
+
+    @overload
+    def zip(self, second: Source[U, Any], third: Source[V, Any], /) -> Ops[tuple[Out, U, V], Mat]: ...
+
+    @overload
+    def zip(self, *others: Source[Any, Any]) -> Ops[tuple[Any, ...], Mat]: ...
+
+    def zip(self, *others: Any) -> Ops[Any, Mat]:
+        """Pair each element with the next one of each other source, as tuples."""
+        return self._fan_in(ZipN(1 + len(others)), *others)
+
+    def zip_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Ops[tuple[Out, U], M3]:
+        """As `zip` with one source; the materialized value is `combine(this part's, the other's)`."""
+        return self._fan_in(ZipN(2), other, combine=combine)
+
+    def zip_with(self, other: Source[T, Any], fn: Callable[[Out, T], U]) -> Ops[U, Mat]:
+        """Combine each element with the next one of `other` by `fn`."""
+        return self._fan_in(ZipWith(fn, 2), other)
+
+    def zip_all(
+        self, other: Source[U, Any], default: T | None = None, other_default: V | None = None
+    ) -> Ops[tuple[Out | T | None, U | V | None], Mat]:
+        """Pair the elements until both streams have ended; a stream that has ended gives its default.
+
+        Emits when: every open input has an element.   Backpressures when: downstream does.
+        Completes when: both inputs complete.          Cancels when: downstream cancels.
+        """
+        return self._fan_in(ZipAll(default, other_default), other)
+
+    @overload
+    def zip_latest(self, other: Source[U, Any], /) -> Ops[tuple[Out, U], Mat]: ...
+
+    @overload
+    def zip_latest(self, second: Source[U, Any], third: Source[V, Any], /) -> Ops[tuple[Out, U, V], Mat]: ...
+
+    @overload
+    def zip_latest(self, *others: Source[Any, Any]) -> Ops[tuple[Any, ...], Mat]: ...
+
+    def zip_latest(self, *others: Any) -> Ops[Any, Mat]:
+        """Tuples of the latest elements, whenever an input has a new one, once all have had one."""
+        return self._fan_in(ZipLatest(1 + len(others)), *others)
+
+    def zip_latest_with(
+        self, other: Source[T, Any], fn: Callable[[Out, T], U], eager_complete: bool = True
+    ) -> Ops[U, Mat]:
+        """As `zip_latest` with one source, combined by `fn`."""
+        return self._fan_in(ZipLatest(2, fn, eager_complete), other)
+
+    def optional_via(self, flow: Flow[Any, U, Any]) -> Ops[U | None, Mat]:
+        """Run the elements through `flow`, except those that are None, which pass beside it.
+
+        The order between the two ways is not kept.
+        Emits when: the flow does, or a None comes.   Backpressures when: downstream or the flow does.
+        Completes when: upstream and the flow complete.   Cancels when: downstream cancels.
+        """
+        ways = Wired(
+            (
+                StageModule(Partition(2, lambda element: 0 if element is None else 1)),
+                module_of("optional_via", flow, (1, 1)),
+                StageModule(Merge(2)),
+            ),
+            (((0, 0), (2, 0)), ((0, 1), (1, 0)), ((1, 0), (2, 1))),
+            ((0, 0),),
+            ((2, 0),),
+            not_used,
+        )
+        return self._with(joined(self.module, ways))
+
+    # ── other sinks ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def also_to(self, *sinks: Sink[Out, Any]) -> Ops[Out, Mat]:
+        """Send every element to `sinks` as well. The slowest sink sets the pace; a sink that cancels or fails ends the stream.
+
+        Emits when: downstream and all sinks have demand.   Backpressures when: downstream or any sink does.
+        Completes when: upstream completes and all sinks have ended.   Cancels when: downstream or any sink cancels.
+        Fails when: upstream or any sink fails.
+        """
+        return self._fan_out(AlsoTo(len(sinks)), *sinks)
+
+    def also_to_all(self, *sinks: Sink[Out, Any]) -> Ops[Out, Mat]:
+        """As `also_to`; the name that Akka Streams uses for several sinks."""
+        return self.also_to(*sinks)
+
+    def also_to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Ops[Out, M3]:
+        """As `also_to` with one sink; the materialized value is `combine(this part's, the sink's)`."""
+        return self._fan_out(AlsoTo(1), sink, combine=combine)
+
+    def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> Ops[Out, Mat]:
+        """Send the elements for which `when` is true to `sink` instead of downstream.
+
+        Emits when: the chosen output has demand.     Backpressures when: the chosen output does.
+        Completes when: upstream completes and the sink has ended.   Cancels when: downstream or the sink cancels.
+        Fails when: upstream or the sink fails.
+        """
+        return self._fan_out(DivertTo(when), sink)
+
+    def divert_to_mat(
+        self, sink: Sink[Any, M2], when: Callable[[Out], Any], combine: Callable[[Mat, M2], M3]
+    ) -> Ops[Out, M3]:
+        """As `divert_to`; the materialized value is `combine(this part's, the sink's)`."""
+        return self._fan_out(DivertTo(when), sink, combine=combine)
+
+    def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> Ops[Out, Mat]:
+        """Send elements to `sink` (or to a function) as far as it has demand; it never slows the stream."""
+        return self._fan_out(WireTap(), _tap_sink(sink))
+
+    def wire_tap_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Ops[Out, M3]:
+        """As `wire_tap`; the materialized value is `combine(this part's, the sink's)`."""
+        return self._fan_out(WireTap(), sink, combine=combine)
+
+
+def _as_list(*elements: Any) -> list[Any]:
+    return list(elements)
+
+
+def _tap_sink(sink: Any) -> Any:
+    if callable(sink) and not hasattr(sink, "module"):
+        return Foreach(sink)
+    module_of("wire_tap", sink, (1, 0))
+    return sink

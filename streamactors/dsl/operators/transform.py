@@ -1,0 +1,100 @@
+"""Operators that turn elements into others one by one, or by chunks, and predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, overload
+
+from streamactors.dsl.operators.base import Ops
+from streamactors.dsl.typevars import Mat, Out, U
+from streamactors.errors import BuildError
+from streamactors.stages.bases.emitting import NOT_GIVEN
+from streamactors.stages.limit.counting import Take
+from streamactors.stages.limit.predicates import TakeWhile
+from streamactors.stages.transform.expanding import Intersperse, MapChunks, MapConcat
+from streamactors.stages.transform.mapping import Collect, Filter, FilterNot, Map
+from streamactors.stages.transform.zip_with_index import ZipWithIndex
+
+
+class TransformOps(Ops[Out, Mat]):
+    """See the module."""
+
+    __slots__ = ()
+
+    def map(self, fn: Callable[[Out], U]) -> Ops[U, Mat]:
+        return self._via(Map(fn))
+
+    def filter(self, predicate: Callable[[Out], Any] | None) -> Ops[Out, Mat]:
+        return self._via(Filter(predicate))
+
+    def filter_not(self, predicate: Callable[[Out], Any] | None) -> Ops[Out, Mat]:
+        return self._via(FilterNot(predicate))
+
+    def collect(
+        self, fn: Callable[[Out], U | None], when: type | tuple[type, ...] | Callable[[Out], Any] | None = None
+    ) -> Ops[U, Mat]:
+        """Apply a partial function: where it returns None the element is left out.
+
+        `when` says for which elements `fn` is meant, by their type or by a predicate; then whatever it returns is emitted, None
+        included.
+        """
+        if when is None:
+            return self._via(Collect(fn))
+        chosen = (lambda element: isinstance(element, when)) if isinstance(when, (type, tuple)) else when
+        return self._via_as("collect", Filter(chosen), Map(fn))
+
+    def collect_type(self, kind: type[U] | tuple[type, ...]) -> Ops[U, Mat]:
+        """Pass the elements of a type.
+
+        Emits when: the element is an instance of `kind`.   Backpressures when: downstream does.
+        Completes when: upstream completes.                 Cancels when: downstream cancels.
+        """
+        return self._via_as("collect_type", Filter(lambda element: isinstance(element, kind)))
+
+    def collect_first(self, fn: Callable[[Out], U | None]) -> Ops[U, Mat]:
+        """Apply a partial function; emit its first result that is not None, then complete.
+
+        Emits when: `fn` gives a result.              Backpressures when: downstream does.
+        Completes when: it has emitted, or upstream completes.   Cancels when: it has emitted, or downstream cancels.
+        """
+        return self._via_as("collect_first", Collect(fn), Take(1))
+
+    def collect_while(self, fn: Callable[[Out], U | None]) -> Ops[U, Mat]:
+        """Apply a partial function until it returns None, then complete.
+
+        Emits when: `fn` gives a result.              Backpressures when: downstream does.
+        Completes when: `fn` returns None, or upstream completes.   Cancels when: `fn` returns None, or downstream cancels.
+        """
+        return self._via_as("collect_while", Map(fn), TakeWhile(lambda result: result is not None))
+
+    def flatten_optional(self) -> Ops[Any, Mat]:
+        """Leave out the elements that are None.
+
+        Emits when: the element is not None.          Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+        return self._via_as("flatten_optional", Filter(lambda element: element is not None))
+
+    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> Ops[U, Mat]:
+        return self._via(MapConcat(fn))
+
+    def map_chunks(self, fn: Callable[[list[Out]], Iterable[U]]) -> Ops[U, Mat]:
+        return self._via(MapChunks(fn))
+
+    def zip_with_index(self) -> Ops[tuple[Out, int], Mat]:
+        return self._via(ZipWithIndex())
+
+    @overload
+    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Ops[Out | U, Mat]: ...
+
+    @overload
+    def intersperse(self, start: U, separator: U, end: U, /) -> Ops[Out | U, Mat]: ...
+
+    def intersperse(
+        self, separator: Any, *between_and_end: Any, start: Any = NOT_GIVEN, end: Any = NOT_GIVEN
+    ) -> Ops[Any, Mat]:
+        if between_and_end:
+            if len(between_and_end) != 2 or start is not NOT_GIVEN or end is not NOT_GIVEN:
+                raise BuildError("intersperse expects a separator, or (start, separator, end)")
+            start, (separator, end) = separator, between_and_end
+        return self._via(Intersperse(separator, start, end))

@@ -1,0 +1,1 @@
+"""The constructors of Sink, one mix-in per topic."""

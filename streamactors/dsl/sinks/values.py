@@ -1,0 +1,113 @@
+"""Constructors of Sink that end in one value: foreach, ignore, to_list, head, last, fold, reduce, count."""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.dsl.constructors import Constructors
+from streamactors.dsl.typevars import T, U
+from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_right
+from streamactors.stages.fold.folding import FoldWhile
+from streamactors.stages.sinks.deciding import Exists, ForAll, NoneMatches, TakeLast
+from streamactors.stages.sinks.foreach import Fold, Foreach, ForeachAsync, Reduce
+from streamactors.stages.sinks.values import Count, Head, Ignore, Last, ToList
+
+if TYPE_CHECKING:
+    from streamactors.dsl.kinds import Sink
+
+
+class ValueSinks(Constructors):
+    """See the module. Each materializes a future that also fails when the stream does."""
+
+    __slots__ = ()
+
+    @classmethod
+    def foreach(cls, fn: Callable[[T], object]) -> Sink[T, StreamFuture[None]]:
+        return cls._of(Foreach(fn))
+
+    @classmethod
+    def foreach_async(
+        cls,
+        parallelism: int,
+        fn: Callable[[T], Awaitable[object]] | Callable[[T], object],
+        *,
+        loop: AbstractEventLoop | None = None,
+    ) -> Sink[T, StreamFuture[None]]:
+        return cls._of(Joined(StageModule(ForeachAsync(parallelism, fn, loop)), StageModule(Ignore()), keep_right))
+
+    @classmethod
+    def ignore(cls) -> Sink[object, StreamFuture[None]]:
+        return cls._of(Ignore())
+
+    @classmethod
+    def to_list(cls) -> Sink[T, StreamFuture[list[T]]]:
+        return cls._of(ToList())
+
+    @classmethod
+    def head(cls) -> Sink[T, StreamFuture[T]]:
+        return cls._of(Head())
+
+    @classmethod
+    def head_option(cls) -> Sink[T, StreamFuture[T | None]]:
+        """Take the first element and cancel.
+
+        Materializes: a future of it; None when the stream is empty.
+        """
+        return cls._of(Head(None))
+
+    @classmethod
+    def last(cls) -> Sink[T, StreamFuture[T]]:
+        return cls._of(Last())
+
+    @classmethod
+    def last_option(cls) -> Sink[T, StreamFuture[T | None]]:
+        """Keep the last element.
+
+        Materializes: a future of it; None when the stream is empty.
+        Marks: done when the stream has completed.
+        """
+        return cls._of(Last(None))
+
+    @classmethod
+    def fold(cls, zero: U, fn: Callable[[U, T], U]) -> Sink[T, StreamFuture[U]]:
+        return cls._of(Fold(zero, fn))
+
+    @classmethod
+    def fold_while(cls, zero: U, predicate: Callable[[U], object], fn: Callable[[U, T], U]) -> Sink[T, StreamFuture[U]]:
+        """Combine elements by `fn(value, element)`, beginning with `zero`, while `predicate(value)` is true; then cancel.
+
+        Materializes: a future of the value: the first for which `predicate` is false, or that of the whole stream.
+        Supervision: resume drops the element, restart begins with `zero` again.
+        """
+        return cls._of(_folding_while(zero, predicate, fn))
+
+    @classmethod
+    def reduce(cls, fn: Callable[[T, T], T]) -> Sink[T, StreamFuture[T]]:
+        return cls._of(Reduce(fn))
+
+    @classmethod
+    def count(cls) -> Sink[object, StreamFuture[int]]:
+        return cls._of(Count())
+
+    @classmethod
+    def take_last(cls, n: int) -> Sink[T, StreamFuture[list[T]]]:
+        return cls._of(TakeLast(n))
+
+    @classmethod
+    def exists(cls, predicate: Callable[[T], object]) -> Sink[T, StreamFuture[bool]]:
+        return cls._of(Exists(predicate))
+
+    @classmethod
+    def for_all(cls, predicate: Callable[[T], object]) -> Sink[T, StreamFuture[bool]]:
+        return cls._of(ForAll(predicate))
+
+    @classmethod
+    def none(cls, predicate: Callable[[T], object]) -> Sink[T, StreamFuture[bool]]:
+        return cls._of(NoneMatches(predicate))
+
+
+def _folding_while(zero: Any, predicate: Callable[[Any], object], fn: Callable[[Any, Any], Any]) -> Module:
+    return Joined(StageModule(FoldWhile(zero, predicate, fn)), StageModule(Head()), keep_right)

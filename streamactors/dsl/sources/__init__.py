@@ -1,0 +1,1 @@
+"""The constructors of Source, one mix-in per topic."""

@@ -1,0 +1,73 @@
+"""Waiting from inside a stage: for a future of threads or of asyncio, a coroutine, or anything else that can be awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from streamactors.engine.island.coroutines import run_coroutine
+from streamactors.engine.logic import Logic
+
+if TYPE_CHECKING:
+    from streamactors.actors.system import ActorSystem
+
+Ended = Callable[[Any, BaseException | None], None]
+"""Called with (result, None) or with (None, error)."""
+
+
+def can_be_awaited(value: object) -> bool:
+    """True for a value that `when_done` can wait for."""
+    return isinstance(value, concurrent.futures.Future) or inspect.isawaitable(value)
+
+
+def when_done(logic: Logic, awaited: Any, ended: Ended) -> Callable[[], Any]:
+    """Call `ended(result, error)` on the island of `logic` when `awaited` has ended; return a function that cancels `awaited`.
+
+    Coroutines run on the system's asyncio loop; an asyncio future is watched on its own loop. `ended` is not called when the stage has stopped."""
+
+    def tell_island(outcome: tuple[Any, BaseException | None]) -> None:
+        ended(*outcome)
+
+    tell = logic.async_callback(tell_island).invoke
+    return watch(logic.interpreter.island.run.system, awaited, lambda result, error: tell((result, error)))
+
+
+def watch(
+    system: ActorSystem, awaited: Any, ended: Ended, loop: asyncio.AbstractEventLoop | None = None
+) -> Callable[[], Any]:
+    """As `when_done`, but `ended` is called on the thread that ends `awaited`. May be called on any thread.
+
+    `loop`: the loop for coroutines, instead of the system's. Raises RuntimeError when it is closed."""
+    if isinstance(awaited, concurrent.futures.Future):
+        awaited.add_done_callback(lambda future: ended(*_outcome(future)))
+        return awaited.cancel
+    if asyncio.isfuture(awaited):
+        home = awaited.get_loop()
+        home.call_soon_threadsafe(awaited.add_done_callback, lambda future: ended(*_outcome(future)))
+        return lambda: home.call_soon_threadsafe(awaited.cancel)
+    coroutine = awaited if inspect.iscoroutine(awaited) else _awaiting(awaited)
+    if loop is None:
+        future = run_coroutine(system, coroutine)
+    else:
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        except RuntimeError:
+            coroutine.close()
+            raise
+    future.add_done_callback(lambda future: ended(*_outcome(future)))
+    return future.cancel
+
+
+async def _awaiting(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _outcome(future: Any) -> tuple[Any, BaseException | None]:
+    try:
+        error = future.exception()
+    except (concurrent.futures.CancelledError, asyncio.CancelledError) as cancelled:
+        error = cancelled
+    return (None, error) if error is not None else (future.result(), None)

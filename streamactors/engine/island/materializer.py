@@ -1,0 +1,163 @@
+"""The materializer: makes a run of a blueprint, or runs an inner graph inside a stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from streamactors.actors.local_system import SystemStopped
+from streamactors.engine.blueprint.modules import Module
+from streamactors.engine.blueprint.plan import Plan, plan_of
+from streamactors.engine.island.boundary import connect
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.island import ALONE, Island, Start
+from streamactors.engine.island.run import Run
+from streamactors.engine.logic import Logic, bind
+from streamactors.errors import BuildError
+
+if TYPE_CHECKING:
+    from streamactors.actors.system import ActorSystem
+
+_UNHEARD = (
+    "a source inside '{}' reads marks, and marks cannot leave the graph inside this stage; "
+    "begin the outer graph with the source, put it into a RestartSource, or run it in a graph of its own"
+)
+
+
+def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[Logic], list[Island], list[Connection]]:
+    """Make the logics, the new islands and the connections of a plan.
+
+    With a `parent` the plan's first island is the island of that stage."""
+    outer = run.source_of.get(parent) if parent is not None else None
+    marks = plan.marks
+    handed_out = (
+        parent is not None
+        and run.marks_active
+        and any(node.stage.emits_marks and node.stage.known_as(run) is not None for node in plan.nodes)
+    )
+    if marks.active:
+        if parent is not None and outer is None and not handed_out:
+            raise BuildError(_UNHEARD.format(parent.name))
+        run.marks_active = True
+    marked = marks.active or outer is not None or handed_out
+    home = [] if parent is None else [parent.interpreter]
+    islands = [Island(run, run.runs.watch, name) for name in plan.islands[len(home) :]]
+    interpreters = home + [island.interpreter for island in islands]
+    parts = plan.parts
+    base = run.source_base
+    run.source_base += len(parts)
+    connections = [Connection(interpreters[island]) for island in plan.connections]
+    logics: list[Logic] = []
+    values: list[Any] = []
+    for part in parts:
+        logic, value = part.create(part.attributes)
+        logic.attributes = part.attributes
+        logic.name = part.name
+        logics.append(logic)
+        values.append(value)
+    if marked:
+        _prepare_marks(run, plan, base, outer, logics, connections)
+        if parent is not None and (outer is not None or parent.replaces_inside):
+            run.inside(parent, logics)
+    for out_half, in_half in plan.boundaries:
+        connect(logics[out_half], logics[in_half])
+    for part, logic in zip(parts, logics, strict=True):
+        bind(
+            logic,
+            interpreters[part.island],
+            [connections[number] for number in part.inlets],
+            [connections[number] for number in part.outlets],
+        )
+    for fork, sinks in plan.sides.items():
+        logics[fork].follow_sides([logics[sink] for sink in sinks])
+    return values, logics, islands, connections[len(plan.edges) :]
+
+
+def _prepare_marks(
+    run: Run,
+    plan: Plan,
+    base: int,
+    outer: tuple[int, Any] | None,
+    logics: list[Logic],
+    connections: list[Connection],
+) -> None:
+    """Register the sources and sinks of a plan, and set for each connection the sources whose marks it carries."""
+    marks = plan.marks
+
+    handed_out = {
+        i: known
+        for i, node in enumerate(plan.nodes)
+        if node.stage.emits_marks and (known := node.stage.known_as(run)) is not None
+    }
+
+    def source_id(node: int) -> Any:
+        """Return the name that marks of a source bear. Inside a stage such as RestartSource it is the name of this stage."""
+        if node in handed_out:
+            return handed_out[node][0]
+        return outer[0] if outer is not None else base + node
+
+    for number, edge in enumerate(plan.edges):
+        carried = marks.carries.get(edge)
+        if carried:
+            connections[number].carries = frozenset(map(source_id, carried))
+    for i, node in enumerate(plan.nodes):
+        if node.stage.emits_marks and i not in handed_out:
+            run.source_of[logics[i]] = (source_id(i), node.attributes.replay)
+    for i, sources in marks.sinks.items():
+        partitions = {handed_out[node][1] if node in handed_out else None for node in sources}
+        only = partitions.pop() if len(partitions) == 1 else None
+        run.progress.add_sink(logics[i], frozenset(map(source_id, sources)), only)
+
+
+def materialize(module: Module, system: ActorSystem) -> Any:
+    """Start a run of a closed module on `system`; return its materialized value. Raises BuildError for open ports."""
+    if module.shape.inlets or module.shape.outlets:
+        ports = ", ".join((*module.shape.inlets, *module.shape.outlets))
+        raise BuildError(f"a graph with open ports cannot run; connect: {ports}")
+    if not system.running:
+        raise SystemStopped(f"cannot run a stream: actor system {system.name!r} is shut down")
+    plan = plan_of(module)
+    run = Run(system)
+    run.endless = plan.endless
+    values, logics, islands, _ = _build(run, plan, None)
+    for logic in logics:
+        logic.interpreter.logics.append(logic)
+    run.islands.extend(islands)
+    run.runs.alive.add(run)
+    value = plan.evaluate(values)
+    first, *others = islands
+    first.tell(Start(others) if others else ALONE)
+    return value
+
+
+def attach(parent: Logic, module: Module, *, inside: bool = True) -> tuple[list[Connection], list[Connection], Any]:
+    """Run a module with open ports inside the island of the stage `parent`, which must be in one of its handlers.
+
+    Returns (connections into the module, connections out of it, materialized value). The parent is the producer of the former
+    and the consumer of the latter. They are not in its `outlets` and `inlets`, but count as its open ports until they close. With
+    `inside` the parent hears of failures in the module; without it the user does, by the materialized value."""
+    interpreter = parent.interpreter
+    run = interpreter.island.run
+    plan = plan_of(module)
+    values, logics, others, opened = _build(run, plan, parent)
+    outputs = opened[: len(plan.outlets)]
+    inputs = opened[len(plan.outlets) :]
+    for connection in outputs:
+        connection.consumer = parent
+    for connection in inputs:
+        connection.producer = parent
+    for logic in logics:
+        logic.inside = inside
+    parent._open_ports += len(opened)
+    here = [logic for logic in logics if logic.interpreter is interpreter]
+    if others:
+        for logic in logics:
+            if logic.interpreter is not interpreter:
+                logic.interpreter.logics.append(logic)
+        with run._lock:
+            run.islands.extend(others)
+    active = interpreter.active
+    interpreter.add_inside(here)
+    interpreter.active = active
+    for island in others:
+        island.tell(ALONE)
+    return inputs, outputs, plan.evaluate(values)

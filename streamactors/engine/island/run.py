@@ -1,0 +1,222 @@
+"""A run: one materialization of a blueprint, and what its stages share. `materializer.py` makes it.
+
+Owner: the actor system. It keeps every run until the run's islands have ended. When it shuts down, it fails the runs that are left."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from streamactors.actors.futures import UnreadFailure
+from streamactors.engine.island.pace import SliceWatch, watch_of
+from streamactors.engine.marks.marks import PositionMark
+from streamactors.engine.marks.progress import SinkProgress
+from streamactors.engine.marks.source_marks import SourceMarks
+from streamactors.errors import AbruptTermination
+
+if TYPE_CHECKING:
+    from streamactors.actors.system import ActorSystem
+
+_log = logging.getLogger("streamactors.engine")
+
+_running: weakref.WeakKeyDictionary[ActorSystem, _Runs] = weakref.WeakKeyDictionary()
+_running_lock = threading.Lock()
+_shared_lock = threading.RLock()
+
+T = TypeVar("T")
+
+
+class IslandOfRun(Protocol):
+    """An island as its run uses it."""
+
+    interpreter: Any
+
+    def abort(self, error: BaseException, /) -> None: ...
+    def end_outside(self, error: BaseException, /) -> None: ...
+
+
+class _Runs:
+    """The state that the runs of one system share."""
+
+    __slots__ = ("alive", "watch")
+
+    def __init__(self, watch: SliceWatch) -> None:
+        self.alive: set[Run] = set()
+        self.watch = watch
+
+
+def _runs_of(system: ActorSystem) -> _Runs:
+    runs = _running.get(system)
+    if runs is None:
+        with _running_lock:
+            runs = _running.get(system)
+            if runs is None:
+                runs = _running[system] = _Runs(watch_of(system.pool))
+                alive = runs.alive
+                system.on_shutdown(lambda: _abort_all(alive))
+                system.streams = lambda: tuple(alive)
+    return runs
+
+
+def runs_of(system: ActorSystem) -> set[Run]:
+    """Return the runs of a system that have not ended; the first call hooks into its shutdown."""
+    return _runs_of(system).alive
+
+
+def all_runs() -> list[Run]:
+    """Return the runs of all systems of this process that have not ended."""
+    with _running_lock:
+        return [run for runs in list(_running.values()) for run in list(runs.alive)]
+
+
+def _abort_all(runs: set[Run]) -> None:
+    for run in list(runs):
+        run.abort(AbruptTermination("the actor system was shut down while the stream was running"))
+
+
+class Run:
+    """The islands of one materialization and what they share."""
+
+    __slots__ = (
+        "__weakref__",
+        "_ended",
+        "_failure",
+        "_inside",
+        "_left",
+        "_lock",
+        "_progress",
+        "_shared",
+        "endless",
+        "islands",
+        "marks_active",
+        "runs",
+        "source_base",
+        "source_of",
+        "system",
+    )
+
+    def __init__(self, system: ActorSystem) -> None:
+        self.system = system
+        self.islands: list[IslandOfRun] = []
+        self.marks_active = False
+        self.endless = False  # one of its sources never ends by itself
+        self.source_base = 0  # added to a plan's node numbers, so that attached graphs have sources of their own
+        self.runs = _runs_of(system)
+        self._progress: SinkProgress | None = None
+        self._shared: dict[type, Any] = {}
+        self.source_of: dict[object, tuple[int, Any]] = {}
+        self._inside: dict[object, Sequence[object]] | None = None
+        self._lock = threading.Lock()
+        self._left: list[tuple[IslandOfRun, BaseException]] = []  # islands that got no turn for their abort
+        self._ended: list[Callable[[], None]] | None = None
+        self._failure: UnreadFailure | None = None
+
+    @property
+    def progress(self) -> SinkProgress:
+        """The positions done at each sink. Made when first needed, since most runs have no marks."""
+        if self._progress is None:
+            with self._lock:
+                if self._progress is None:
+                    self._progress = SinkProgress()
+        return self._progress
+
+    def shared(self, kind: type[T], make: Callable[[], T]) -> T:
+        """Return the one object of a kind that the stages of this run share, made at the first call.
+
+        A table with the run as weak key would leak: most such objects refer to their run, so the key would never be freed."""
+        with _shared_lock:
+            found = self._shared.get(kind)
+            if found is None:
+                found = self._shared[kind] = make()
+            return cast("T", found)
+
+    # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def source_marks(self, logic: object, feed: Any = None) -> SourceMarks | None:
+        """Return the marks that a source emits, None when no stage of the run reads marks."""
+        known = self.source_of.get(logic)
+        if known is None:
+            return None
+        source, replay = known
+        forced = replay.marks_at if replay is not None else ()
+        marks = SourceMarks((source, 0), forced)
+        if replay is not None and replay.on_done is not None:
+            on_done = replay.on_done
+
+            def tell(moved: PositionMark) -> None:
+                for _, position in moved.values():
+                    on_done(position)
+
+            self.progress.listen(source, tell)
+        return marks
+
+    def inside(self, parent: object, logics: Sequence[object]) -> None:
+        """The stage `parent` has started an inner graph of these stages. The stage's previous inner graph is forgotten: its sinks no
+        longer hold progress back, because the new source emits again the elements that they had not done."""
+        if self._inside is None:
+            self._inside = {}
+        for logic in self._inside.get(parent, ()):
+            self.source_of.pop(logic, None)
+            self.progress.forget(logic)
+        self._inside[parent] = logics
+
+    def source_id(self, logic: object) -> int | None:
+        """Return the number that marks have for a source, None when no stage of this run reads marks."""
+        known = self.source_of.get(logic)
+        return None if known is None else known[0]
+
+    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def island_ended(self, island: IslandOfRun) -> None:
+        """All stages of an island have stopped."""
+        with self._lock:
+            self.islands.remove(island)
+            over = not self.islands
+        if over:
+            self._failure = None
+            self.runs.alive.discard(self)
+            for callback in self._ended or ():
+                callback()
+
+    def unread_failure(self, text: str) -> UnreadFailure:
+        """Return the run's failure, which its sinks share: the first one's text is logged if nobody reads it."""
+        with self._lock:
+            if self._failure is None:
+                self._failure = UnreadFailure(text)
+            return self._failure
+
+    def when_ended(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when every stage has stopped, on the thread that ended the last one."""
+        if self._ended is None:
+            self._ended = []
+        self._ended.append(callback)
+
+    def abort(self, error: BaseException) -> None:
+        """Fail every stage with `error`."""
+        with self._lock:
+            islands = list(self.islands)
+        for island in islands:
+            island.abort(error)
+
+    def end_outside(self, island: IslandOfRun, error: BaseException) -> None:
+        """End an island that gets no more turns. All such islands of a run share one thread, so the shutdown does not wait for them."""
+        with self._lock:
+            self._left.append((island, error))
+            first = len(self._left) == 1
+        if first:
+            threading.Thread(target=self._end_left, name="the end of a stream", daemon=True).start()
+
+    def _end_left(self) -> None:
+        while True:
+            island, error = self._left[0]
+            try:
+                island.end_outside(error)
+            except Exception:  # noqa: BLE001  # the other islands must still be ended
+                _log.exception("a stage raised while its stream was ended after the shutdown")
+            with self._lock:
+                del self._left[0]
+                if not self._left:
+                    return

@@ -1,0 +1,249 @@
+"""The cut of a run: the moves from one commit to the next. Pure: no clock, no thread, no producer.
+
+A commit covers everything that stems from before one mark, and nothing behind it. So every part of the run that writes into the commit (a
+transactional sink, a windowed stage with a changelog) stops at its next mark; parts that stopped at an earlier mark than another part are
+sent on to the furthest. When the other sinks of the run have done that mark too, its positions are committed.
+
+    WRITING ──ask──► ASKED ──every part stands at one mark──► SETTLING ──the other sinks have done it──► COMMITTING ──► OVER
+       ▲               ▲                                                                                  │  │
+       │               └──── committed, and another cut was asked for meanwhile ──────────────────────────┘  │
+       └──────────────────── committed ──────────────────────────────────────────────────────────────────────┘
+    every phase but OVER ──a failure──► ABORTED
+
+Owner: the component that commits. `part_state.py` is the parts' side of a cut. The methods return effects; the owner carries them out in
+their order."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias
+
+from streamactors.engine.marks.marks import PositionMark, is_behind, merge_newer
+from streamactors.engine.marks.part_state import PartState
+
+
+class Phase(enum.Enum):
+    """What the run does."""
+
+    WRITING = "the parts write on"
+    ASKED = "the parts were asked to stop at one mark"
+    SETTLING = "every part has stopped at the mark; the other sinks may be behind it"
+    COMMITTING = "the positions of the mark are being committed"
+    OVER = "every part has ended, and everything is committed"
+    ABORTED = "a failure: everything that was not committed is dropped"
+
+
+MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
+    Phase.WRITING: frozenset({Phase.ASKED, Phase.ABORTED}),
+    Phase.ASKED: frozenset({Phase.SETTLING, Phase.ABORTED}),
+    Phase.SETTLING: frozenset({Phase.COMMITTING, Phase.ABORTED}),
+    Phase.COMMITTING: frozenset({Phase.WRITING, Phase.ASKED, Phase.OVER, Phase.ABORTED}),
+    Phase.OVER: frozenset(),
+    Phase.ABORTED: frozenset(),
+}
+
+
+class Part(Protocol):
+    """A part of the run that writes into the commit. The methods may be called from any thread."""
+
+    standing: PartState
+    """The part's side of the cut; CutState reads only `carried` and `follows`."""
+
+    def cut(self, target: PositionMark) -> None:
+        """Stop at the next mark that is not before `target`."""
+
+    def committed(self) -> None:
+        """Everything written up to the mark where the part stands is committed; continue to write."""
+
+    def failed(self, error: BaseException) -> None:
+        """The run has failed; nothing more is committed."""
+
+    def sinks_behind(self) -> set[object]:
+        """Return the sinks that see a mark only when it is committed; the cut cannot wait for them."""
+
+
+class Stand(enum.Enum):
+    """Where a part stands, according to the messages received from it."""
+
+    FLOWING = "it writes"
+    ASKED = "it was asked to stop"
+    STOPPED = "it has written everything before its mark, and nothing behind it"
+    ENDED = "as STOPPED, and its stream has ended"
+    SETTLED = "its stream has ended, and everything it has written is committed"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Effect: ask a part to stop at its next mark that is not before `target`."""
+
+    part: Part
+    target: PositionMark
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Effect: call `settled` when no other sink of the run is behind `target`."""
+
+    target: PositionMark
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Effect: call `committed` of a part."""
+
+    part: Part
+
+
+Effect: TypeAlias = Stop | Settle | Release
+
+
+@dataclass(slots=True)
+class _Known:
+    """The state of a part. `left`: its stage has stopped, so no message reaches it."""
+
+    stand: Stand = Stand.FLOWING
+    at: PositionMark = field(default_factory=dict)
+    left: bool = False
+
+    @property
+    def stands(self) -> bool:
+        return self.stand not in (Stand.FLOWING, Stand.ASKED)
+
+
+class CutState:
+    """See the module. `committed_at`: the positions that are committed."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.WRITING
+        self.target: PositionMark = {}  # of the commit in progress
+        self.committed_at: PositionMark = {}
+        self._parts: dict[Part, _Known] = {}
+        self._again = False  # another cut was asked for during this one
+
+    def add(self, part: Part) -> None:
+        """Add a part that writes into the commits. Call it before the first cut."""
+        self._parts[part] = _Known()
+
+    # ── questions ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_over(self) -> bool:
+        """True when no further commit will follow: everything is committed, or the run was aborted."""
+        return self.phase in (Phase.OVER, Phase.ABORTED)
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts, in the order they were added."""
+        return list(self._parts)
+
+    @property
+    def ended(self) -> list[Part]:
+        """The parts whose stream has ended."""
+        return [part for part, known in self._parts.items() if known.stand in (Stand.ENDED, Stand.SETTLED)]
+
+    @property
+    def met(self) -> PositionMark | None:
+        """The furthest of the marks where the parts stand; None while a part has not stopped."""
+        if not all(known.stands for known in self._parts.values()):
+            return None
+        furthest: PositionMark = {}
+        for known in self._parts.values():
+            merge_newer(furthest, known.at)
+        return furthest
+
+    @property
+    def all_left(self) -> bool:
+        """True when the stages of all parts have stopped."""
+        return all(known.left for known in self._parts.values())
+
+    # ── events ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, *, urgent: bool = False) -> list[Effect]:
+        """Begin a cut. `urgent`: if a cut is in progress, another follows it at once, because records may lie behind the first."""
+        if self.phase is Phase.WRITING:
+            return self._ask()
+        self._again = self._again or urgent
+        return []
+
+    def reached(self, part: Part, at: PositionMark, *, ended: bool) -> list[Effect]:
+        """A part has stopped at a mark; `ended`: its stream has ended. A cut begins if none was asked for."""
+        known = self._parts[part]
+        if self.is_over:
+            return []
+        known.at, known.stand = at, Stand.ENDED if ended else Stand.STOPPED
+        effects = self._ask() if self.phase is Phase.WRITING else []
+        target = self.met
+        if target is None or self.phase is not Phase.ASKED:
+            return effects
+        late = [
+            part
+            for part, known in self._parts.items()
+            if known.stand is Stand.STOPPED and is_behind(known.at, target, part.standing.carried)
+        ]
+        if late:
+            return [self._stop(part, target) for part in late]
+        self._move(Phase.SETTLING)
+        self.target = target
+        return [Settle(target)]
+
+    def settled(self) -> bool:
+        """No other sink of the run is behind the target. Return whether the owner must commit it now: True unless the run has failed."""
+        if self.phase is not Phase.SETTLING:
+            return False
+        self._move(Phase.COMMITTING)
+        return True
+
+    def committed(self) -> list[Effect]:
+        """The target is committed: release the parts."""
+        merge_newer(self.committed_at, self.target)
+        released = [part for part, known in self._parts.items() if known.stand is not Stand.SETTLED]
+        for part in released:
+            known = self._parts[part]
+            known.stand = Stand.SETTLED if known.stand is Stand.ENDED else Stand.FLOWING
+        effects: list[Effect] = [Release(part) for part in released]
+        if all(known.stand is Stand.SETTLED for known in self._parts.values()):
+            self._move(Phase.OVER)
+        elif self._again:
+            self._again = False
+            effects += self._ask()
+        else:
+            self._move(Phase.WRITING)
+        return effects
+
+    def left(self, part: Part, *, finished: bool) -> bool:
+        """A part's stage has stopped. Return whether the run must abort: it must not when everything the part has written is committed,
+        or when the part `finished` (it has handed over its last entries and need not wait for the commit)."""
+        known = self._parts.setdefault(part, _Known())
+        known.left = True
+        return not (finished or self.is_over or known.stand is Stand.SETTLED)
+
+    def abort(self) -> list[Part]:
+        """The run has failed. Return the parts to notify; none when the cut was over before."""
+        if self.is_over:
+            return []
+        self._move(Phase.ABORTED)
+        return [part for part, known in self._parts.items() if not known.left]
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _move(self, to: Phase) -> None:
+        assert to in MOVES[self.phase], f"{self.phase.name} -> {to.name}"
+        self.phase = to
+
+    def _ask(self) -> list[Effect]:
+        """Ask every part to stop that does not follow another part.
+
+        A part that follows gets marks only from cuts. Results, a mark, results -> it stops at the mark -> the next mark comes only
+        after the commit, and the commit would wait for the results behind the first mark."""
+        self._move(Phase.ASKED)
+        return [
+            self._stop(part, {})
+            for part, known in self._parts.items()
+            if known.stand is Stand.FLOWING and not part.standing.follows
+        ]
+
+    def _stop(self, part: Part, target: PositionMark) -> Effect:
+        self._parts[part].stand = Stand.ASKED
+        return Stop(part, target)

@@ -1,0 +1,135 @@
+"""The plan of the marks, made when a run is built: which sources' marks can reach which connection, and whether the stages on the way meet
+the needs of every reader of marks."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from streamactors.engine.blueprint.cycles import cycles, links
+from streamactors.engine.blueprint.graph import Edge, Node, PortOf
+from streamactors.engine.island.boundary import BoundaryOut
+from streamactors.engine.marks.mark_needs import check_needs
+from streamactors.errors import BuildError
+
+_log = logging.getLogger("streamactors.engine")
+
+NOTHING: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class MarkPlan:
+    """`active`: a stage reads marks. `carries[edge]`: the source nodes whose marks can pass that edge."""
+
+    active: bool = False
+    carries: dict[Edge, frozenset[int]] = field(default_factory=dict)
+    sinks: dict[int, frozenset[int]] = field(default_factory=dict)  # sink node -> sources whose marks reach it
+
+    def of_inlet(self, node: int, port: int) -> frozenset[int]:
+        """Return the sources whose marks can arrive at an inlet."""
+        for (_, target), sources in self.carries.items():
+            if target == (node, port):
+                return sources
+        return NOTHING
+
+
+def plan_marks(nodes: list[Node], edges: list[Edge], partial: bool = False) -> MarkPlan:
+    """Return the plan of the marks. Raises BuildError naming the stage and the way out when a reader's need is not met.
+
+    A `partial` graph has open outlets: the readers may be in the graph around it, so the plan is made in any case."""
+    readers = [i for i, node in enumerate(nodes) if node.stage.reads_marks or node.attributes.replay is not None]
+    if not readers and not (partial and any(node.stage.emits_marks for node in nodes)):
+        return MarkPlan()
+    if readers:
+        _check_restarts(nodes, readers)
+    outgoing: dict[int, list[Edge]] = defaultdict(list)
+    incoming: dict[int, list[Edge]] = defaultdict(list)
+    for edge in links(nodes, edges):
+        outgoing[edge[0][0]].append(edge)
+        incoming[edge[1][0]].append(edge)
+    looping = {i for cycle in cycles(len(nodes), outgoing) for i in cycle}
+    arriving: dict[PortOf, set[int]] = defaultdict(set)
+    leaving: dict[PortOf, set[int]] = defaultdict(set)
+    work = [i for i, node in enumerate(nodes) if node.stage.emits_marks]
+    for i in work:
+        for port in range(len(nodes[i].stage.shape.outlets)):
+            leaving[i, port].add(i)
+    while work:
+        i = work.pop()
+        for edge in outgoing[i]:
+            (_, out_port), (target, in_port) = edge
+            new = leaving[i, out_port] - arriving[target, in_port]
+            if not new:
+                continue
+            arriving[target, in_port] |= new
+            stage = nodes[target].stage
+            if target in looping or not stage.inlet_handling(in_port).passes:
+                continue
+            for port in range(len(stage.shape.outlets)):
+                if stage.marks_reach(in_port, port):
+                    leaving[target, port] |= new
+            if isinstance(stage, BoundaryOut):
+                leaving[target, 0] |= new
+            work.append(target)
+    check_needs(nodes, readers, outgoing, incoming, looping)
+    _check_owners(nodes, arriving)
+    if readers:
+        _check_handed_out(nodes, outgoing)
+        _warn_of_lost_state(nodes, arriving)
+    return MarkPlan(
+        bool(readers),
+        {edge: frozenset(leaving[edge[0]]) for edge in edges},
+        {
+            i: frozenset(arriving[i, 0])
+            for i, node in enumerate(nodes)
+            if not node.stage.shape.outlets and not isinstance(node.stage, BoundaryOut) and arriving[i, 0]
+        },
+    )
+
+
+def _check_restarts(nodes: list[Node], readers: list[int]) -> None:
+    for node in (each for outer in nodes for each in (outer, *getattr(outer.stage, "members", ()))):
+        if node.stage.no_marks:
+            raise BuildError(
+                f"stage '{node.label}' {node.stage.no_marks}, and {nodes[readers[0]].label} would count the lost elements as done; "
+                "restart the source instead (RestartSource), from the positions that are done"
+            )
+
+
+def _check_handed_out(nodes: list[Node], outgoing: dict[int, list[Edge]]) -> None:
+    """Refuse to split a stream of sources before the sources are opened: a sink could not know which of them it will not get."""
+    for i, node in enumerate(nodes):
+        work = [i] if node.stage.hands_out else []
+        for here in work:
+            stage = nodes[here].stage
+            ways = [edge for edge in outgoing[here] if here == i or stage.marks_reach(0, edge[0][1])]
+            if len(ways) > 1:
+                raise BuildError(
+                    f"{node.label} emits a source per partition, and stage '{nodes[here].label}' splits these sources over several "
+                    "outlets, so that no sink could count what is done; put the stage behind flat_map_merge"
+                )
+            work += [target for _, (target, _) in ways if not nodes[target].stage.opens_sources and target not in work]
+
+
+def _warn_of_lost_state(nodes: list[Node], arriving: dict[PortOf, set[int]]) -> None:
+    """Warn of a state in memory behind a source that goes on after a restart where it stood: the state begins anew."""
+    for i, node in enumerate(nodes):
+        for source in arriving[i, 0] if node.stage.forgets else ():
+            if getattr(nodes[source].stage, "keeps_changelog", False):
+                _log.warning("'%s' behind '%s' forgets %s", node.label, nodes[source].label, node.stage.forgets)
+
+
+def _check_owners(nodes: list[Node], arriving: dict[PortOf, set[int]]) -> None:
+    """Refuse two owners of one source's positions: each would set where the source begins."""
+    owners: dict[int, set[str]] = defaultdict(set)
+    for i, node in enumerate(nodes):
+        if node.stage.owns_positions:
+            for source in (i,) if node.stage.emits_marks else arriving[i, 0]:
+                owners[source].add(node.stage.owns_positions)
+    for source, found in owners.items():
+        if len(found) > 1:
+            raise BuildError(
+                f"the positions of '{nodes[source].label}' would have {len(found)} owners in one run, "
+                f"{' and '.join(sorted(found))}; use two graphs, each with a source and a group of its own"
+            )

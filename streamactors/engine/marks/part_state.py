@@ -1,0 +1,92 @@
+"""One part's side of a cut: whether the part must stop at its next mark, and where it stands. Pure; the run's side is `cut_state.py`.
+
+    FLOWING ──asked, or a mark where every mark is a cut──► ASKED ──a mark not before the target, nothing behind it──► STOPPED
+       ▲                                                      ▲                                                         │  │
+       │                                                      └── sent on to a further target; or committed, and the ───┘  │
+       └── committed ◄────────────────────────────────────────    stream has ended meanwhile     committed, at the end ──► OVER
+
+A part answers each request with one stop. A request without a target that reaches a stopped part was sent before the report of this stop
+arrived; the report answers it. When a stream ends while its part is stopped, the next stop reports the end.
+
+Owner: the island of a transactional sink, or of a windowed stage with a changelog."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from streamactors.engine.marks.marks import PositionMark, is_behind, merge_newer
+
+
+class Stand(enum.Enum):
+    """Where the part stands."""
+
+    FLOWING = "elements and marks pass"
+    ASKED = "the next mark that is not before the target stops it"
+    STOPPED = "everything before `stopped_at` is written and reported; it waits for the commit"
+    OVER = "its stream has ended, and everything it wrote is committed"
+
+
+class PartState:
+    """See the module. `carried`: the sources whose marks reach the part; without any there is nothing to stop at, and it stops anywhere."""
+
+    def __init__(self, carried: frozenset[Any]) -> None:
+        self.carried = carried
+        self.follows = False  # every mark is a cut: another part before it passes no others
+        self.stand = Stand.FLOWING
+        self.at: PositionMark = {}  # everything before it was taken, and nothing behind it while `_clean`
+        self.stopped_at: PositionMark = {}
+        self.ended = False
+        self._target: PositionMark = {}
+        self._clean = True
+        self._last = False  # it stands at the end of its stream
+
+    def ask(self, target: PositionMark) -> None:
+        """Stop at the next mark that is not before `target`."""
+        if self.stand is Stand.OVER or (self.stand is Stand.STOPPED and (self._last or not target)):
+            return
+        self.stand, self._target = Stand.ASKED, target
+
+    def took(self) -> None:
+        """Elements were taken: the part is between two marks."""
+        self._clean = False
+
+    def mark(self, mark: PositionMark) -> None:
+        """A position mark has come behind what was taken."""
+        merge_newer(self.at, mark)
+        self._clean = True
+        if self.follows and self.stand is Stand.FLOWING:
+            self.ask({})
+
+    def end(self) -> None:
+        """The stream has ended: no element follows those behind the last mark."""
+        self.ended = self._clean = True
+        if self.stand is Stand.FLOWING:
+            self.ask({})
+
+    @property
+    def may_stop(self) -> bool:
+        """True when the part was asked, and stands at a mark that is not before the target, or at the end of its stream."""
+        if self.stand is not Stand.ASKED or not (self._clean or not self.carried):
+            return False
+        return self.ended or not is_behind(self.at, self._target, self.carried)
+
+    def stop(self) -> PositionMark:
+        """Stop here; return the mark where the part stands. Only when it `may_stop`."""
+        assert self.may_stop
+        self.stand, self._last, self.stopped_at = Stand.STOPPED, self.ended, self.at.copy()
+        return self.stopped_at
+
+    @property
+    def has_given_all(self) -> bool:
+        """True when the last stop was at the end of the stream."""
+        return self._last
+
+    def committed(self) -> bool:
+        """Everything written up to the stop is committed. Return False if the part was not stopped."""
+        if self.stand is not Stand.STOPPED:
+            return False
+        self.stand = Stand.OVER if self._last else Stand.FLOWING
+        if self.ended and not self._last:
+            self.ask({})
+        return True

@@ -1,0 +1,245 @@
+"""The worker's side of an island in a worker process: runs the stages between two halves that speak with the parent.
+
+Owner: the worker process, which has nothing else to do. Its main thread reads frames and posts them to the island; the island sends, and
+may block while the socket is full: the parent always reads. When the parent closes the socket, the process ends at once."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamactors.actors.system import ActorSystem
+from streamactors.actors.workers.chunks import decode, encode, pieces
+from streamactors.actors.workers.frames import Buffer, Frame, FrameReader, send_all
+from streamactors.codec import CodecError, loads
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_left
+from streamactors.engine.island.boundary import BoundaryInLogic, BoundaryOutLogic
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.materializer import materialize
+from streamactors.engine.island.run import runs_of
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks.marks import EXACT, Key, Mark, PositionMark, Signal
+from streamactors.engine.stage import SINK, SOURCE, GraphStage
+from streamactors.engine.workers.wire import (
+    BEGIN,
+    CANCEL,
+    CHUNK,
+    CREDIT,
+    END,
+    FAILURE,
+    MARK,
+    READY,
+    SIGNAL,
+    described,
+    encodable_prefix,
+    frame_of,
+    made_again,
+    refused,
+)
+
+_EPOCH = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered(Signal):
+    """A lifecycle signal of the parent, known here by its number."""
+
+    number: int = 0
+
+
+class _Parent:
+    """The way to the parent, and what the two halves share."""
+
+    def __init__(self, end: socket.socket, label: str) -> None:
+        self._end = end
+        self.label = label
+        self.failure: BaseException | None = None  # of the input
+        self.marks = False
+        self.in_window: int | None = None
+        self.credit = 0
+        self.key: Key = (None, 0)  # of the marks that stand for the parent's
+
+    def send(self, kind: int, buffers: Sequence[Buffer] = (), count: int = 0, number: int = 0) -> None:
+        """Send a frame. The process ends if the parent has ended."""
+        try:
+            send_all(self._end, frame_of(kind, list(buffers), count, number))
+        except OSError:
+            os._exit(0)
+
+
+class _Input(GraphStage):
+    """The source of the stages: what the parent sends."""
+
+    shape = SOURCE
+    name = "input of the worker process"
+    handling = EXACT
+
+    def __init__(self, parent: _Parent) -> None:
+        self._parent = parent
+        self.emits_marks = parent.marks
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        logic = InputLogic(self._parent)
+        return logic, logic
+
+
+class InputLogic(BoundaryInLogic):
+    """Holds elements until the stages ask for them; credits go to the parent."""
+
+    def __init__(self, parent: _Parent) -> None:
+        super().__init__(parent.in_window)
+        self._parent = parent
+
+    def on_start(self) -> None:
+        self._parent.key = (self.interpreter.island.run.source_id(self), 0)
+
+    def on_frame(self, frame: Frame) -> None:
+        """A CHUNK, MARK, SIGNAL, END or FAILURE of the parent."""
+        if frame.kind == CHUNK:
+            self.on_batch((decode(frame.payload), self._mark(frame.number)))
+        elif frame.kind == MARK:
+            self.on_batch((None, self._mark(frame.number)))
+        elif frame.kind == SIGNAL:
+            self.on_batch((None, Numbered(self._parent.key, frame.number)))
+        elif frame.kind == END:
+            self.on_ended(None)
+        else:
+            self._parent.failure = made_again(frame.payload)
+            self.on_failed(self._parent.failure)
+
+    def _mark(self, number: int) -> Mark | None:
+        return {self._parent.key: (_EPOCH, number)} if number else None
+
+    def send_credits(self, n: int) -> None:
+        self._parent.send(CREDIT, count=n)
+
+    def send_cancel(self, cause: BaseException) -> None:
+        self._parent.send(CANCEL, [described(cause)])
+
+
+class _Output(GraphStage):
+    """The sink of the stages: what goes to the parent."""
+
+    shape = SINK
+    name = "output of the worker process"
+    handling = EXACT
+
+    def __init__(self, parent: _Parent) -> None:
+        self._parent = parent
+        self.reads_marks = parent.marks
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        logic = OutputLogic(self._parent)
+        return logic, logic
+
+
+class OutputLogic(BoundaryOutLogic):
+    """Sends as many results as it has credit for."""
+
+    def __init__(self, parent: _Parent) -> None:
+        super().__init__()
+        self._parent = parent
+        self._credit = parent.credit
+
+    def send_batch(self, chunk: list[Any], mark: Mark | None) -> None:
+        *before, last = pieces(chunk)
+        for piece in before:
+            self._send_piece(piece, None)
+        self._send_piece(last, mark)
+
+    def _send_piece(self, chunk: list[Any], mark: Mark | None) -> None:
+        try:
+            buffers = encode(chunk)
+        except CodecError as error:
+            self._send_up_to_the_refused(chunk)
+            raise refused(error, f"results of stage '{self._parent.label}'", "leave") from None
+        number = self._number(mark) if isinstance(mark, dict) else 0
+        self._parent.send(CHUNK, buffers, len(chunk), number)
+        if mark is not None and not number:
+            self.send_mark(mark)
+
+    def _send_up_to_the_refused(self, chunk: list[Any]) -> None:
+        before = encodable_prefix(chunk)
+        if before:
+            self._parent.send(CHUNK, encode(before), len(before))
+
+    def send_mark(self, mark: Mark) -> None:
+        if isinstance(mark, dict):
+            if self._number(mark):
+                self._parent.send(MARK, number=self._number(mark))
+        elif isinstance(mark, Numbered):
+            self._parent.send(SIGNAL, number=mark.number)
+
+    def _number(self, mark: PositionMark) -> int:
+        """Return the parent's number of a mark; 0 for a mark of a source that runs inside the stages."""
+        return mark.get(self._parent.key, (_EPOCH, 0))[1]
+
+    def send_end(self) -> None:
+        self._parent.send(END)
+
+    def send_failure(self, error: BaseException) -> None:
+        upstream = error is self._parent.failure
+        self._parent.send(FAILURE, [described(error)], number=int(upstream))
+
+    def on_stop(self) -> None:
+        """There is no other half to forget."""
+
+    def on_frame(self, frame: Frame) -> None:
+        """A CREDIT or CANCEL of the parent."""
+        if frame.kind == CREDIT:
+            self.on_credit(frame.count)
+        else:
+            self.on_cancelled(made_again(frame.payload))
+
+    def on_pull(self, out: Connection) -> None:
+        """There is no outlet."""
+
+
+def run_stages(end: socket.socket, stages: Sequence[tuple[GraphStage, Attributes]], label: str) -> None:
+    """Run the stages of an island until they have ended. The job of the worker process."""
+    reader, frames = FrameReader(), list[Frame]()
+    parent = _Parent(end, label)
+    parent.send(READY)
+    while not frames:
+        if not reader.receive(end, frames):
+            return
+    begin = frames.pop(0)
+    assert begin.kind == BEGIN
+    settings = loads(begin.payload)
+    parent.marks, parent.in_window, parent.credit = settings["marks"], settings["window"], settings["credit"]
+    with ActorSystem("worker") as system:
+        module: Module = StageModule(_Input(parent))
+        for stage, attributes in stages:
+            module = Joined(module, StageModule(stage, attributes), keep_left)
+        source, sink = materialize(
+            Joined(module, StageModule(_Output(parent)), lambda left, right: (left, right)), system
+        )
+        for run in list(runs_of(system)):
+            run.when_ended(lambda: _wake(end))
+        threading.current_thread().name = "frames of the parent"
+        while runs_of(system):
+            for frame in frames:
+                target = sink if frame.kind in (CREDIT, CANCEL) else source
+                target.interpreter.post(target, target.on_frame, frame)
+            frames.clear()
+            try:
+                got = reader.receive(end, frames)
+            except OSError:
+                got = 0
+            if not got:
+                break
+        if runs_of(system):
+            os._exit(0)  # the parent has ended, or wants no more
+
+
+def _wake(end: socket.socket) -> None:
+    """All stages have stopped: let the main thread return from its read."""
+    try:
+        end.shutdown(socket.SHUT_RD)
+    except OSError:
+        pass

@@ -1,0 +1,1 @@
+"""Topics between two parts of a run: changelogs and repartition topics."""

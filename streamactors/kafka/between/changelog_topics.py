@@ -1,0 +1,303 @@
+"""Changelog topics: compacted, with as many partitions as the input. They are created when missing, checked otherwise, and read to their end.
+
+Only committed entries are read. An open transaction of the former owner ends first: the new owner fences it, or the broker times it out.
+
+Owner: the thread that restores."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.client.connection import BEGINNING
+from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.errors import KafkaError, TopicError, TopicNotFound
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.windows.errors import RestoreError
+from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.state.store_log import Change
+
+READER: Final[Mapping[str, object]] = {
+    "isolation.level": "read_committed",
+    "queued.min.messages": 100_000,
+    "queued.max.messages.kbytes": 65_536,
+    "max.partition.fetch.bytes": 4 << 20,
+    "fetch.message.max.bytes": 4 << 20,
+    "enable.partition.eof": True,
+}
+"""Read at full speed, to the end."""
+
+TOPIC: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
+ROWS: Final[Mapping[str, str]] = {"cleanup.policy": "delete", "retention.ms": "-1"}
+"""A topic of rows on their way: they carry event time, and the broker's retention goes by it: of rows that happened longer ago than
+log.retention.hours it would delete what nobody has read yet. Kafka Streams creates its repartition topics so, too."""
+NO_PROGRESS_S: Final = 90.0
+"""Longer than librdkafka's transaction timeout: an abandoned transaction holds back what stands behind it for so long."""
+_CREATED_S: Final = 10.0
+PROGRESS_S: Final = 5.0
+_GENERATED: Final = re.compile(r"(.+-store-)\d{10}-changelog")
+_log = logging.getLogger("streamactors.kafka")
+
+
+class ChangelogTopics:
+    """The changelog topics of one stage: `topics` by store. `of_run`: returns those of all stages of the run."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        topics: Mapping[str, str],
+        of_run: Callable[[], Iterable[str]] | None = None,
+    ) -> None:
+        self.settings = ConsumerSettings(
+            settings.bootstrap_servers, None, "earliest", properties={**settings.security(), **READER}
+        )
+        self._topics = topics
+        self._stores = {topic: store for store, topic in topics.items()}
+        self._of_run = of_run or topics.values
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """End the current `read`; any thread."""
+        self._cancelled.set()
+
+    def read(self, inputs: Sequence[TopicPartition]) -> tuple[int, dict[int, list[Change]]]:
+        """Return the number of partitions and the entries of each partition of `inputs`, the newest of each key.
+
+        Raises RestoreError if input and changelog have different numbers of partitions, KafkaError."""
+        client = StreamConsumer(self.settings)
+        try:
+            known = client.topics()
+            partitions = self._partitions({key.topic: known.get(key.topic, 0) for key in inputs})
+            self._prepare(client, known, partitions)
+            numbers = sorted({key.partition for key in inputs})
+            found = Found({number: {} for number in numbers})
+            keys = self._keys(numbers)
+            self._read(client, _high_watermarks(client, keys), dict.fromkeys(keys, BEGINNING), found)
+            return partitions, {number: list(entries.values()) for number, entries in found.entries.items()}
+        finally:
+            client.close()
+
+    def follow(
+        self, inputs: Sequence[TopicPartition], disks: Mapping[int, TaskDisk]
+    ) -> tuple[int, dict[TopicPartition, int]]:
+        """Write to each disk the entries that it lacks. Returns the number of partitions and the ends of the changelogs' partitions.
+
+        A disk that is ahead of its changelog belongs to an earlier topic of this name: it is emptied and read again from the beginning.
+        Raises as `read`, and StateError."""
+        client = StreamConsumer(self.settings)
+        try:
+            known = client.topics()
+            partitions = self._partitions({key.topic: known.get(key.topic, 0) for key in inputs})
+            self._prepare(client, known, partitions)
+            ends = _high_watermarks(client, self._keys(sorted(disks)))
+            begins = {key: disks[key.partition].offset(self._stores[key.topic]) for key in ends}
+            for key, at in begins.items():
+                if not at:  # entries without an offset: the run ended before the first offset was known
+                    disks[key.partition].clear(self._stores[key.topic])
+                elif at > ends[key]:
+                    _log.warning(
+                        "%s ends at %d, and the state on disk is at %d: the topic was made again; so is the state",
+                        key,
+                        ends[key],
+                        at,
+                    )
+                    disks[key.partition].clear(self._stores[key.topic])
+                    begins[key] = 0
+            self._read(client, ends, begins, ToDisks(disks))
+            return partitions, ends
+        finally:
+            client.close()
+
+    def _keys(self, numbers: Iterable[int]) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for topic in self._topics.values() for number in numbers]
+
+    @staticmethod
+    def _partitions(counts: Mapping[str, int]) -> int:
+        if len(set(counts.values())) > 1:
+            named = ", ".join(f"{topic} has {n}" for topic, n in sorted(counts.items()))
+            raise RestoreError(
+                f"topics read together need the same number of partitions, so that one key lies in one task: {named}"
+            )
+        return next(iter(counts.values()))
+
+    def _prepare(self, client: StreamConsumer, known: Mapping[str, int], partitions: int) -> None:
+        missing = []
+        for topic in self._topics.values():
+            if topic not in known:
+                missing.append(topic)
+            elif known[topic] != partitions:
+                raise RestoreError(
+                    f"changelog {topic} has {known[topic]} partitions, the input has {partitions}: its entries lie in other "
+                    "partitions than their rows now; use another group id (and read the input again), or another input"
+                )
+        self._refuse_renumbered(missing, known)
+        if missing:
+            Admin(self.settings).create(missing, partitions, settings=TOPIC, exist_ok=True)
+            _wait_for(client, missing)
+
+    def _refuse_renumbered(self, missing: Iterable[str], known: Iterable[str]) -> None:
+        """A generated name shifts when a step is added or taken away before it; its state would stay behind under the old name."""
+        wanted = set(self._of_run())
+        for topic in missing:
+            named = _GENERATED.fullmatch(topic)
+            if named is None:
+                continue
+            for other in sorted(set(known) - wanted):
+                found = _GENERATED.fullmatch(other)
+                if found is not None and found[1] == named[1]:
+                    raise RestoreError(
+                        f"the state of a step without a name is in {other}, and the step is now {topic}: its generated number has changed "
+                        "with the steps before it; give the step a name (count(name='…')) and rename, or delete the old topic to begin without "
+                        "its state"
+                    )
+
+    def _read(
+        self,
+        client: StreamConsumer,
+        to: Mapping[TopicPartition, int],
+        begins: Mapping[TopicPartition, int],
+        target: Found | ToDisks,
+    ) -> None:
+        """Read each partition from where it begins to its end, into `target`."""
+        ends = {key: end for key, end in to.items() if end > max(0, begins[key])}
+        if ends:
+            client.assign({key: begins[key] for key in ends})
+        progress = Progress(
+            sum(end - max(0, begins[key]) for key, end in ends.items()), ", ".join(self._topics.values())
+        )
+        while ends and not self._cancelled.is_set():
+            batch = client.poll(10_000, 0.5)
+            for key, records, _, end in batch.runs:
+                if any(record.key is None for record in records):
+                    at = next(record.offset for record in records if record.key is None)
+                    raise RestoreError(f"changelog {key}: a record at {at} has no key; no store wrote it")
+                target.add(key.partition, self._stores[key.topic], [(r.key, r.value) for r in records], end)
+                progress.read(len(records))
+                _reached(ends, key, end)
+            for key, position in batch.ends:
+                if key in ends:
+                    target.add(key.partition, self._stores[key.topic], [], position)
+                _reached(ends, key, position)
+            if ends and progress.silent_s() > NO_PROGRESS_S:
+                named = ", ".join(f"{key} (to {end})" for key, end in list(ends.items())[:5])
+                raise RestoreError(
+                    f"nothing came of the changelogs {named} in {NO_PROGRESS_S:g} s: a transaction of their former owner may be "
+                    "open; it ends with its transaction.timeout.ms"
+                )
+        progress.end()
+
+
+Entries = Sequence["tuple[bytes, bytes | None]"]
+
+
+class Found:
+    """The newest entries of each partition, in memory."""
+
+    def __init__(self, entries: dict[int, dict[tuple[str, bytes], Change]]) -> None:
+        self.entries = entries
+
+    def add(self, number: int, store: str, entries: Entries, end: int) -> None:
+        """Take entries of a partition, in order."""
+        found = self.entries[number]
+        for key, value in entries:
+            found.pop((store, key), None)
+            if value is not None:
+                found[store, key] = Change(store, key, value)
+
+
+class ToDisks:
+    """Writes entries to the disks of their partitions."""
+
+    def __init__(self, disks: Mapping[int, TaskDisk]) -> None:
+        self._disks = disks
+
+    def add(self, number: int, store: str, entries: Entries, end: int) -> None:
+        """Write entries of a partition, in order; `end`: the offset behind them."""
+        self._disks[number].replay(store, entries, end)
+
+
+class Progress:
+    """Tells how far a restore has come, and how fast it is."""
+
+    def __init__(self, offsets: int, what: str) -> None:
+        self._offsets = offsets
+        self._what = what
+        self._entries = 0
+        self._began = self._heard = self._told = time.monotonic()
+
+    def read(self, entries: int) -> None:
+        """Entries have come."""
+        self._entries += entries
+        self._heard = time.monotonic()
+        if self._heard - self._told > PROGRESS_S:
+            self._told = self._heard
+            _log.info(
+                "%s: restored %d entries of at most %d, %s", self._what, self._entries, self._offsets, self._rate()
+            )
+
+    def _rate(self) -> str:
+        return f"{self._entries / max(1e-3, time.monotonic() - self._began):,.0f} a second"
+
+    def silent_s(self) -> float:
+        """Seconds since the last entry."""
+        return time.monotonic() - self._heard
+
+    def end(self) -> None:
+        """All entries are there."""
+        if self._entries:
+            _log.info("%s: restored %d entries, %s", self._what, self._entries, self._rate())
+
+
+def _reached(ends: dict[TopicPartition, int], key: TopicPartition, position: int) -> None:
+    if key in ends and position >= ends[key]:
+        del ends[key]
+
+
+def ensure_topic(settings: ConsumerSettings, topic: str, partitions: int | None) -> None:
+    """Create a topic of rows with so many partitions unless it is there; what is there keeps its settings.
+
+    None: it must be there, with as many as it has; looked up before anything is written, or the broker might create it for the
+    writer. Raises TopicNotFound, TopicError when it has another number of partitions, KafkaError."""
+    client = StreamConsumer(settings)
+    try:
+        client.preflight(())
+        known = client.topics().get(topic)
+        if known is None:
+            if partitions is None:
+                servers = settings.bootstrap_servers
+                raise TopicNotFound(f"no topic {topic} at {servers}; create it, or say with how many partitions")
+            Admin(settings).create(topic, partitions, settings=ROWS, exist_ok=True)
+            _wait_for(client, [topic])
+        elif partitions not in (None, known):
+            raise TopicError(
+                f"topic {topic} has {known} partitions, not {partitions}: rows would change their partition"
+            )
+    finally:
+        client.close()
+
+
+def _high_watermarks(client: StreamConsumer, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """A partition of a new topic has no leader for a moment, though the topic is known."""
+    deadline = time.monotonic() + _CREATED_S
+    while True:
+        try:
+            return client.high_watermarks(keys)
+        except KafkaError:
+            if time.monotonic() > deadline:
+                raise
+            client.poll(1, 0.1)
+
+
+def _wait_for(client: StreamConsumer, topics: Sequence[str]) -> None:
+    """A new topic is known a moment after it was created."""
+    deadline = time.monotonic() + _CREATED_S
+    while missing := [topic for topic in topics if topic not in client.topics()]:
+        if time.monotonic() > deadline:
+            raise KafkaError(f"topic {missing[0]} was created, and is not there after {_CREATED_S:g} s")
+        client.poll(1, 0.05)

@@ -1,0 +1,49 @@
+"""What passes between instances: a request and its entries, by the codec; nothing is unpickled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from streamactors.codec import CodecError, dumps, loads
+from streamactors.windows.state.reads import KINDS, StoreEntry, StoreRequest
+
+MOST_REQUEST_BYTES: Final = 64 << 10
+MOST_ANSWER_BYTES: Final = 64 << 20
+CONTENT: Final = "application/msgpack"
+
+
+class BadRequest(Exception):
+    """A request that cannot be understood."""
+
+
+def pack_request(request: StoreRequest, *, dirty: bool, local: bool) -> bytes:
+    """Return the bytes of a request; `local`: the instance must not ask others."""
+    return dumps([*request, dirty, local])
+
+
+def unpack_request(data: bytes) -> tuple[StoreRequest, bool, bool]:
+    """Return (request, dirty, local). Raises BadRequest."""
+    try:
+        kind, key, last, first_ms, last_ms, dirty, local = loads(data)
+    except (CodecError, TypeError, ValueError) as error:
+        raise BadRequest(f"the body is no request: {error}") from error
+    if kind not in KINDS:
+        raise BadRequest(f"a store is asked for {kind!r}; ask for one of {', '.join(KINDS)}")
+    for time in (first_ms, last_ms):
+        if time is not None and (isinstance(time, bool) or not isinstance(time, int)):
+            raise BadRequest(f"{time!r} is no time in ms")
+    return StoreRequest(kind, key, last, first_ms, last_ms), bool(dirty), bool(local)
+
+
+def pack_entries(entries: Sequence[StoreEntry]) -> bytes:
+    """Return the bytes of entries. Raises CodecError for a value that has none."""
+    return dumps([list(entry) for entry in entries])
+
+
+def unpack_entries(data: bytes) -> list[StoreEntry]:
+    """Return the entries. Raises BadRequest."""
+    try:
+        return [StoreEntry(*fields) for fields in loads(data)]
+    except (CodecError, TypeError) as error:
+        raise BadRequest(f"the answer is no list of entries: {error}") from error

@@ -1,0 +1,140 @@
+"""Repartitioning: a stream with new keys goes through a topic, so that all rows of a key are in one partition again.
+
+This builds the part of a graph that `key_by` puts between a Kafka source and windows. The run creates the topic with as many partitions
+as the input. The rows are written in the run's transaction, or in a transaction of their own where the run has none, and the
+committed rows are read back: each row arrives exactly once. The marks of the input end at the topic; the topic's own marks begin there."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from streamactors.dsl.flow import Flow
+from streamactors.dsl.keep import Keep
+from streamactors.dsl.kill_switches import KillSwitches
+from streamactors.dsl.sink import Sink
+from streamactors.dsl.source import Source
+from streamactors.engine.blueprint.modules import Joined, StageModule, Wired, keep_right
+from streamactors.errors import BuildError
+from streamactors.kafka.between.changelog import producer_beside
+from streamactors.kafka.between.changelog_topics import ensure_topic
+from streamactors.kafka.between.coupling import couple
+from streamactors.kafka.between.input_end import WatchEnd
+from streamactors.kafka.between.topic_rows import TopicRows
+from streamactors.kafka.between.topic_upkeep import TopicUpkeep
+from streamactors.kafka.client.admin import LATEST, Admin
+from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.sources.source_stage import ConsumerSourceStage
+from streamactors.kafka.subscriptions import (
+    AutoSubscription,
+    ManualSubscription,
+    Subscription,
+    Subscriptions,
+    TopicPartition,
+)
+from streamactors.kafka.transactions.transactional_stage import TransactionalStage
+from streamactors.stages.sinks.values import Ignore
+from streamactors.windows.record import Record
+
+ABANDONED_AFTER_MS = 15_000
+"""The broker aborts an abandoned transaction after this time; after a crash, readers of the topic wait for it."""
+
+
+def repartitioned(
+    input_: ConsumerSourceStage, key_of: Callable[[Any], Any], node: str, bounded: bool
+) -> Flow[Any, Record, Any]:
+    """Return the flow from the rows of `input_` to rows with the keys `key_of(row)`; its topic is named after `node`.
+
+    `bounded`: the input has an end. Then the topic is read to its end, which is known when every instance has written all of its
+    rows. Otherwise, and when the stream is stopped before its end, reading stops at once and goes on there after a restart."""
+    settings, subscription = input_.plan.settings, input_.plan.subscription
+    topic = f"{settings.group_id}-{node}-repartition"
+    reading = ConsumerSettings(
+        settings.bootstrap_servers,
+        topic,
+        "earliest",
+        properties={**settings.properties, "isolation.level": "read_committed"},
+    )
+    reading = replace(reading, commit_interval_ms=settings.commit_interval_ms)
+    rows = TopicRows("key_by", topic, "msgpack", "msgpack")
+
+    def write(record: Any) -> ProducerRecord:
+        return rows.write(record.replace(key=key_of(record)))._replace(partition=None)  # the key chooses it
+
+    producer = producer_beside(settings).with_property("transaction.timeout.ms", ABANDONED_AFTER_MS)
+    stage = TransactionalStage(
+        "key_by", producer.with_transactional_id(topic), envelopes=False, results=False, fallback=True
+    )
+    storing: Sink[ProducerRecord, Any] = Sink(Joined(StageModule(stage), StageModule(Ignore()), keep_right))
+    sink: Sink[Any, Any] = (
+        Flow.identity()
+        .via_mat(Flow(StageModule(WatchEnd())), Keep.right)
+        .via_mat(KillSwitches.single(), Keep.both)
+        .map(write)
+        .named(f"write {topic}")
+        .to_mat(storing, Keep.both)
+    )
+    source_stage = input_.reading_between("key_by", reading, Subscriptions.topics(topic))
+    source: Source[Any, Any] = (
+        Source(StageModule(source_stage))
+        .map(rows.read)
+        .named(f"read {topic}")
+        .via_mat(KillSwitches.single(), Keep.both)
+        .watch_termination(Keep.both)
+    )
+
+    def begin(values: list[Any]) -> Any:
+        ((input_end, writing), written), ((control, reading_switch), read) = values
+        keys = input_partitions(settings, subscription)
+        partitions = max(Counter(key.topic for key in keys).values())
+        ensure_topic(reading, topic, partitions)
+        upkeep = TopicUpkeep(reading, topic, purged=partitions)
+        ends = {settings.group_id or "": input_ends(settings, subscription)} if bounded else {}
+        upkeep.start()
+        read.add_done_callback(lambda _: upkeep.stop())
+
+        def on_written() -> None:
+            if not (bounded and input_end.reached):
+                control.stop()
+            elif input_.reads_marks:
+                upkeep.when_written(ends, control.stop_at_end)
+            else:
+                control.stop_at_end()  # this run commits no positions of the input
+
+        couple(writing, written, on_written, reading_switch, read)
+        return control
+
+    return Flow(Wired((sink.module, source.module), (), ((0, 0),), ((1, 0),), begin))
+
+
+def input_partitions(settings: ConsumerSettings, subscription: Subscription) -> list[TopicPartition]:
+    """Return all current partitions of the topics that a subscription reads. Raises TopicNotFound, KafkaError."""
+    admin = Admin(settings)
+    if isinstance(subscription, ManualSubscription):
+        names: Iterable[str] = sorted({key.topic for key in subscription.partitions})
+    else:
+        assert isinstance(subscription, AutoSubscription)
+        names = subscription.topics
+        if subscription.pattern is not None:
+            pattern = re.compile(subscription.pattern)
+            names = [topic.name for topic in admin.topics() if pattern.match(topic.name)]
+    found = [key for name in names for key in admin.partitions_of(name)]
+    if not found:
+        raise BuildError(f"no topic matches {subscription}; the run needs its number of partitions at the start")
+    return found
+
+
+def input_ends(settings: ConsumerSettings, subscription: Subscription) -> dict[TopicPartition, int]:
+    """Return the ends of a bounded read of a subscription that starts now. Raises KafkaError."""
+    if isinstance(subscription, ManualSubscription):
+        return ends_of(settings, subscription.partitions)
+    return ends_of(settings, input_partitions(settings, subscription))
+
+
+def ends_of(settings: ConsumerSettings, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the ends of a bounded read of these partitions that starts now. Raises KafkaError."""
+    return Admin(settings).offsets(dict.fromkeys(keys, LATEST), committed=True)

@@ -1,0 +1,99 @@
+"""Standby copies: an instance follows the changelogs of the tasks that it does not own, so that it can take one over at once.
+
+Owner: TaskState, on its reading thread. `step` reads what has come, without waiting long; it is called again and again. A task that is assigned to
+this instance is released first: its disk is closed, and the restore reads the few entries that are missing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Mapping
+
+from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.windows.state.disk.folder import StateFolder
+from streamactors.windows.state.disk.task_disk import TaskDisk
+
+_log = logging.getLogger("streamactors.kafka")
+
+POLL_S = 0.02
+STEP_MS = 200.0
+_LOOK_EVERY = 10  # steps between two looks for changelogs that do not exist yet
+
+
+class Standby:
+    """`settings`: those of the reader of changelogs. `topics`: changelog topic by store."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        topics: Mapping[str, str],
+        folder: StateFolder,
+        time_first: Container[str],
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._stores = {topic: store for store, topic in topics.items()}
+        self._folder = folder
+        self._time_first = time_first
+        self._client: StreamConsumer | None = None
+        self._disks: dict[int, TaskDisk] = {}
+        self._partitions = 0
+        self._steps = 0
+
+    def step(self, owned: Container[int]) -> int:
+        """Follow the tasks that are not `owned`; return the number of entries read. Raises KafkaError, StateError."""
+        if self._client is None:
+            self._client = StreamConsumer(self._settings)
+        if not self._partitions and not self._steps % _LOOK_EVERY:
+            known = self._client.topics()
+            self._partitions = min(known.get(topic, 0) for topic in self._topics.values())
+        self._steps += 1
+        wanted = {number for number in range(self._partitions) if number not in owned}
+        if wanted != self._disks.keys():
+            self._follow(wanted)
+        if not self._disks:
+            return 0
+        count = 0
+        for key, records, _, end in self._client.poll(10_000, POLL_S).runs:
+            disk = self._disks.get(key.partition)
+            if disk is not None:
+                entries = [(record.key, record.value) for record in records if record.key is not None]
+                disk.replay(self._stores[key.topic], entries, end)
+                count += len(entries)
+        if count:
+            _log.debug("%s: standby copies took %d entries", ", ".join(self._stores), count)
+        return count
+
+    def _follow(self, wanted: set[int]) -> None:
+        assert self._client is not None
+        for number in self._disks.keys() - wanted:
+            self._close(number)
+        for number in wanted - self._disks.keys():
+            disk = self._folder.open(tuple(self._topics), number, self._time_first)
+            for store in self._topics:
+                if not disk.offset(store):
+                    disk.clear(store)  # entries without an offset: what is missing is not known
+            self._disks[number] = disk
+        begins = {
+            TopicPartition(topic, number): disk.offset(store)
+            for number, disk in self._disks.items()
+            for store, topic in self._topics.items()
+        }
+        self._client.assign(begins)
+
+    def release(self, number: int) -> None:
+        """A task is assigned to this instance: follow it no more."""
+        if number in self._disks:
+            self._close(number)
+
+    def _close(self, number: int) -> None:
+        del self._disks[number]
+        self._folder.close_task(tuple(self._topics), number)
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        for number in list(self._disks):
+            self._close(number)
+        if self._client is not None:
+            self._client.close()

@@ -1,0 +1,77 @@
+"""Rows in topics: Record and WindowedRecord become records of a topic, and are restored from them.
+
+A WindowedRecord is stored with the value (start, end, value) and a header that marks it. A timestamp that a record cannot carry (before
+1970; 0 means "now" to librdkafka) is stored in a header, too."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamactors.errors import StreamError
+from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.record import ConsumerRecord
+from streamactors.kafka.serdes import serde_of
+from streamactors.windows.record import Record, RecordContext, WindowedRecord
+
+_OWN: Final = "streamactors."
+_WINDOWED: Final = "streamactors.windowed"
+_TIMESTAMP: Final = "streamactors.timestamp"
+_FINAL, _EARLY = b"final", b"early"
+
+
+class NoRow(StreamError):
+    """An element to write, or a record read, is no row."""
+
+
+class TopicRows:
+    """The rows of one topic."""
+
+    def __init__(self, where: str, topic: str, key: Any, value: Any) -> None:
+        self._where = where
+        self._topic = topic
+        self._key = serde_of(f"{where}: key", key).for_topic(topic, is_key=True)
+        self._value = serde_of(f"{where}: value", value).for_topic(topic, is_key=False)
+
+    def write(self, row: Any) -> ProducerRecord:
+        """Return the record of a row. Raises NoRow."""
+        context = getattr(row, "context", None)
+        headers = [*context.headers] if context is not None else []
+        if type(row) is Record:
+            value = row.value
+        elif type(row) is WindowedRecord:
+            value = (row.start, row.end, row.value)
+            headers.append((_WINDOWED, _FINAL if row.is_final else _EARLY))
+        else:
+            raise NoRow(
+                f"{self._where} {self._topic}: takes Record and WindowedRecord, got {type(row).__name__}; "
+                "make one: .map(lambda x: Record(key, x, timestamp))"
+            )
+        timestamp = row.timestamp
+        if timestamp <= 0:
+            headers.append((_TIMESTAMP, b"%d" % timestamp))
+            timestamp = 1
+        return ProducerRecord(
+            self._topic,
+            None if value is None else self._value.serialize(value),
+            None if row.key is None else self._key.serialize(row.key),
+            None if context is None else context.partition,
+            timestamp,
+            headers,
+        )
+
+    def read(self, record: ConsumerRecord) -> Record | WindowedRecord:
+        """Return the row of a record. Raises NoRow for a record that this class did not write."""
+        own = {name: value for name, value in record.headers if name.startswith(_OWN)}
+        headers = tuple(header for header in record.headers if not header[0].startswith(_OWN))
+        context = RecordContext(record.topic, record.partition, record.offset, headers)
+        raw_key, raw_value = record.key, record.value
+        key = None if raw_key is None else self._key.deserialize(raw_key)
+        value = None if raw_value is None else self._value.deserialize(raw_value)
+        timestamp = int(own[_TIMESTAMP] or 0) if _TIMESTAMP in own else record.timestamp or 0
+        windowed = own.get(_WINDOWED)
+        if windowed is None:
+            return Record(key, value, timestamp, context)
+        if not (isinstance(value, (tuple, list)) and len(value) == 3):
+            raise NoRow(f"{self._where} {self._topic}: {context} is no windowed row; another program has written it")
+        start, end, inner = value
+        return WindowedRecord(key, start, end, inner, timestamp, context, windowed == _FINAL)

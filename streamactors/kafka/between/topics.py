@@ -1,0 +1,152 @@
+"""Consumer.topics: a topology over the topics of one group. Each instance of the group runs the tasks of its partitions.
+
+One source reads all topics of the topology, its repartition topics among them; one stage runs the tasks; what leaves for
+repartition topics and for the topics of `to` is written in the run's transaction, with changelogs and positions: exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.dsl.flow import Flow
+from streamactors.dsl.keep import Keep
+from streamactors.dsl.sink import Sink
+from streamactors.dsl.source import Source
+from streamactors.engine.blueprint.modules import Joined, StageModule, Wired, keep_right
+from streamactors.errors import BuildError
+from streamactors.kafka.between.changelog import producer_beside
+from streamactors.kafka.between.changelog_topics import ensure_topic
+from streamactors.kafka.between.global_tables import GlobalEntries, GlobalTables
+from streamactors.kafka.between.repartition import ABANDONED_AFTER_MS
+from streamactors.kafka.between.topology_rows import TopologyRows, reader_of
+from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.control import Control
+from streamactors.kafka.errors import TopicError
+from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
+from streamactors.kafka.transactions.transactional_stage import TransactionalStage
+from streamactors.stages.sinks.values import Ignore
+from streamactors.windows.definitions.blueprint import Intake, Semantics
+from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.stage.stage import WindowStage
+from streamactors.windows.topology.edges import Output
+from streamactors.windows.topology.stream import TopologyStream
+from streamactors.windows.topology.table import TopologyTable
+from streamactors.windows.topology.topics import TopologyTopics, topology_factory
+
+RESULT = "\x00result"
+"""The topic of the rows that `source` emits."""
+
+
+class KafkaTopics(TopologyTopics):
+    """The topics of one group as streams and tables; made by Consumer.topics."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        semantics: Semantics,
+        max_task_idle: Duration | None,
+        changelog: bool,
+        producer: ProducerSettings | None,
+        read: Callable[[ConsumerSettings, list[str]], Source[Any, Control]],
+    ) -> None:
+        """`read`: returns the source of the records of topics."""
+        super().__init__(semantics)
+        self.topology.prefix = f"{settings.group_id}-"
+        self._settings = settings
+        idle_ms = None if max_task_idle is None else to_ms(max_task_idle, "Consumer.topics: max_task_idle")
+        self._intake = Intake(changelog, idle_ms)
+        self._producer = producer
+        self._source_of = read
+
+    def source(
+        self, result: TopologyStream | TopologyTable, *, idle_after: Duration | None = None
+    ) -> Source[Any, Control]:
+        """The rows of a stream or table of this topology, as a Source: Record, behind windows WindowedRecord.
+
+        The topology runs whole, with everything that `to` writes. Its positions are committed when the sinks of the run have
+        done the rows. `idle_after`: as in windowed_by."""
+        if not isinstance(result, TopologyStream | TopologyTable) or result.topology is not self.topology:
+            raise BuildError(f"topics.source: {result!r} is no stream or table of this topology")
+        result.to(RESULT)
+        outputs = self._outputs(idle_after)
+        return outputs.map(lambda output: output.record)
+
+    def graph(self, *, idle_after: Duration | None = None) -> Any:
+        """The whole topology as a runnable graph, for what it writes with `to`; run() returns its Control."""
+        return self._outputs(idle_after).to(Sink.ignore())
+
+    def _outputs(self, idle_after: Duration | None) -> Source[Output, Control]:
+        settings, topology = self._settings, self.topology
+        internal = [topic for topic, source in topology.sources.items() if source.internal]
+        if internal:
+            settings = settings.with_property("isolation.level", "read_committed")
+        rows = TopologyRows(topology)
+        tables = {
+            topic: GlobalEntries(topic, reader_of(source))
+            for topic, source in topology.sources.items()
+            if not source.partitioned
+        }
+        names = [topic for topic, source in topology.sources.items() if source.partitioned]
+        if not names:
+            raise BuildError("Consumer.topics: the topology reads no topic; make a stream or a table first")
+        factory = topology_factory(
+            topology,
+            in_memory=False,
+            intake=self._intake,
+            globals=tables,
+            idle_after_ms=None if idle_after is None else to_ms(idle_after, "idle_after", minimum=1),
+        )
+        source = self._source_of(settings, names)
+        stage = WindowStage(factory)
+        read = source.map(rows.read).named("read topics")
+        outputs: Any = read._via(stage) if topology.late is None else read._fan_out(stage, topology.late)
+        outputs = outputs.divert_to(self._writer(rows), lambda output: output.topic != RESULT)
+        begin = self._beginning(settings, names, internal, tables)
+        return Source(Wired((outputs.watch_termination(Keep.both).module,), (), (), ((0, 0),), begin))
+
+    def _writer(self, rows: TopologyRows) -> Sink[Any, Any]:
+        producer = self._producer
+        if producer is None:
+            producer = producer_beside(self._settings).with_property("transaction.timeout.ms", ABANDONED_AFTER_MS)
+            producer = producer.with_transactional_id(f"{self._settings.group_id}-topology")
+        stage = TransactionalStage("to", producer, envelopes=False, results=False, fallback=self._producer is None)
+        storing: Sink[Any, Any] = Sink(Joined(StageModule(stage), StageModule(Ignore()), keep_right))
+        return Flow.map(rows.write).to(storing)
+
+    def _beginning(
+        self, settings: ConsumerSettings, names: list[str], internal: list[str], tables: dict[str, GlobalEntries]
+    ) -> Callable[[list[Any]], Control]:
+        def begin(values: list[Any]) -> Control:
+            control, done = values[0]
+            admin = Admin(settings)
+            counts = {name: len(admin.partitions_of(name)) for name in names if name not in internal}
+            self._check(counts)
+            for topic in internal:
+                ensure_topic(settings, topic, max(counts.values()))
+            if tables:
+                filling = GlobalTables(settings, tables)
+                filling.fill()
+                done.add_done_callback(lambda _: filling.stop())
+            return control  # type: ignore[no-any-return]
+
+        return begin
+
+    def _check(self, counts: dict[str, int]) -> None:
+        """Raise TopicError if topics that a task reads together have different numbers of partitions."""
+        if len(set(counts.values())) <= 1:
+            return
+        for name, topics in self.topology.co_partitioned:
+            own = {topic: counts[topic] for topic in topics if topic in counts}
+            if len(set(own.values())) > 1:
+                raise TopicError(
+                    f"{name}: {_named(own)}: equal keys would lie in different tasks; give the topics the same number of "
+                    "partitions, or bring one of them under new keys with select_key, which repartitions it"
+                )
+        raise TopicError(
+            f"the topics of one topology need the same number of partitions, one task for each number: {_named(counts)}; "
+            "use a topology for each, or topics with equal numbers"
+        )
+
+
+def _named(counts: dict[str, int]) -> str:
+    return ", ".join(f"{topic} has {count} partitions" for topic, count in sorted(counts.items()))

@@ -1,0 +1,375 @@
+"""The admin client: topics and their settings, offsets, consumer groups, users and their rights.
+
+Owner: whoever makes it. Every call waits for the broker's answer and raises KafkaError when there is none or the broker refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from streamactors.kafka.client import admin_security
+from streamactors.kafka.client.admin_security import AclEntry, User
+from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck, ck_admin
+from streamactors.kafka.errors import GroupInUse, GroupNotFound, KafkaError, NoBroker, TopicError
+from streamactors.kafka.settings import ClientSettings
+from streamactors.kafka.subscriptions import TopicPartition
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""Points of time for `Admin.offsets`; any other is ms since 1970."""
+
+_WAIT: Final = {"request_timeout": REQUEST_TIMEOUT_MS / 1_000}
+_STATES: Final = {"PREPARING_REBALANCING": "PreparingRebalance", "COMPLETING_REBALANCING": "CompletingRebalance"}
+
+
+class TopicSummary(NamedTuple):
+    """A topic in a list."""
+
+    name: str
+    partitions: int
+    replicas: int
+
+
+class PartitionDetail(NamedTuple):
+    """A partition with its brokers and the range of its offsets."""
+
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    earliest: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDetail:
+    """A topic with its partitions and the settings that are set on it."""
+
+    name: str
+    partitions: tuple[PartitionDetail, ...]
+    settings: Mapping[str, str]
+
+
+class ListedGroup(NamedTuple):
+    """A consumer group in a list; `protocol` is empty for a group that only commits offsets."""
+
+    group: str
+    state: str
+    protocol: str
+
+
+class Member(NamedTuple):
+    """A member of a consumer group, with the partitions it owns."""
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    partitions: tuple[TopicPartition, ...]
+
+
+class Group(NamedTuple):
+    """A consumer group; `coordinator` is the host, port and id of its broker."""
+
+    group: str
+    state: str
+    assignor: str
+    members: tuple[Member, ...]
+    coordinator: tuple[str, int, int]
+
+
+class Admin:
+    """See the module. A context manager; it needs no closing, for its connections end with the last reference to it."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._connection = Connection(settings)
+        # librdkafka logs its end when the logger is gone, and then to the terminal: at level 4 it logs no end
+        self._client = self._connection.make(ck_admin.AdminClient, {**settings.address(), "log_level": 4})
+
+    def __enter__(self) -> Admin:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client = None
+
+    # ── topics ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def topics(self) -> list[TopicSummary]:
+        """Return all topics by name."""
+        return sorted(
+            TopicSummary(
+                name, len(topic.partitions), max((len(p.replicas) for p in topic.partitions.values()), default=0)
+            )
+            for name, topic in self._connection.known_topics(self._client).items()
+        )
+
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of a topic. Raises TopicNotFound."""
+        return [TopicPartition(topic, number) for number in sorted(self._topic(topic).partitions)]
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Return the ids of topics, which tell a topic from one of the same name that was made later. None for an id that the brokers
+        do not report: they have topic ids since Kafka 2.8."""
+        asked = ck.TopicCollection(list(names))
+        if not asked.topic_names:
+            return {}
+        found = self._client.describe_topics(asked, **_WAIT)
+        ids = {name: self._result(f"the id of topic {name}", future).topic_id for name, future in found.items()}
+        return {name: str(found) if _is_id(found) else None for name, found in ids.items()}
+
+    def cluster_id(self) -> str | None:
+        """Return the id of the cluster, None when the brokers do not report it."""
+        try:
+            return self._client.list_topics(timeout=REQUEST_TIMEOUT_MS / 1_000).cluster_id or None
+        except ck.KafkaException as error:
+            raise self._connection.failure(error, "the cluster's id") from None
+
+    def describe(self, name: str) -> TopicDetail:
+        """Return a topic with its partitions, offsets and own settings. Raises TopicNotFound."""
+        partitions = self.partitions(name)
+        resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name)
+        (future,) = self._client.describe_configs([resource], **_WAIT).values()
+        own = ck_admin.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        entries = sorted(self._result(f"the settings of {name}", future).items())
+        return TopicDetail(name, partitions, {n: str(entry.value) for n, entry in entries if entry.source == own})
+
+    def partitions(self, name: str) -> tuple[PartitionDetail, ...]:
+        """Return the partitions of a topic with their offsets. A client that may read the topic may ask. Raises TopicNotFound."""
+        found = sorted(self._topic(name).partitions.items())
+        keys = [TopicPartition(name, number) for number, _ in found]
+        earliest, latest = (self.offsets(dict.fromkeys(keys, at)) for at in (EARLIEST, LATEST))
+        return tuple(
+            PartitionDetail(number, p.leader, tuple(p.replicas), tuple(p.isrs), earliest[key], latest[key])
+            for (number, p), key in zip(found, keys, strict=True)
+        )
+
+    def create(
+        self,
+        topics: str | Iterable[str],
+        partitions: int = -1,
+        replicas: int = -1,
+        settings: Mapping[str, str] | None = None,
+        *,
+        exist_ok: bool = False,
+    ) -> None:
+        """Create topics; -1 asks for the broker's default. Raises TopicError, with `exist_ok` not for a topic that exists."""
+        self._connection.known_topics(self._client)
+        names = [topics] if isinstance(topics, str) else list(topics)
+        wanted = [ck_admin.NewTopic(name, partitions, replicas, config=dict(settings or {})) for name in names]
+        may_be = ck.KafkaError.TOPIC_ALREADY_EXISTS if exist_ok else None
+        self._change(self._client.create_topics(wanted, **_WAIT), may_be)
+
+    def delete(self, name: str) -> None:
+        """Delete a topic and its records. Raises TopicNotFound, TopicError."""
+        self._topic(name)
+        self._change(self._client.delete_topics([name], **_WAIT))
+
+    def grow(self, name: str, partitions: int) -> None:
+        """Raise the number of a topic's partitions. Raises TopicNotFound, TopicError."""
+        self._topic(name)
+        self._change(self._client.create_partitions([ck_admin.NewPartitions(name, partitions)], **_WAIT))
+
+    def alter(self, name: str, settings: Mapping[str, str | None]) -> None:
+        """Set settings of a topic; None removes one. Raises TopicNotFound, TopicError."""
+        self._topic(name)
+        operation = ck_admin.AlterConfigOpType
+        changes = [
+            ck_admin.ConfigEntry(
+                setting, value or "", incremental_operation=operation.DELETE if value is None else operation.SET
+            )
+            for setting, value in settings.items()
+        ]
+        resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name, incremental_configs=changes)
+        (future,) = self._client.incremental_alter_configs([resource], **_WAIT).values()
+        self._change({name: future})
+
+    def _topic(self, name: str) -> Any:
+        known = self._connection.known_topics(self._client)
+        topic = known.get(name)
+        if topic is None:
+            raise self._connection.no_topic(name, known)
+        return topic
+
+    # ── offsets ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def offsets(
+        self, at: Mapping[TopicPartition, int], *, committed: bool = False, unknown_ok: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Return each partition's first offset at or after a point of time: EARLIEST, LATEST or ms since 1970; -1 where there is none.
+
+        LATEST with `committed` is the last stable offset, without it the high watermark. With `unknown_ok` a partition that does not
+        exist or has no leader is left out."""
+        if not at:
+            return {}
+        asked = {ck.TopicPartition(*key): _offset_spec(time) for key, time in at.items()}
+        isolation = ck.IsolationLevel.READ_COMMITTED if committed else ck.IsolationLevel.READ_UNCOMMITTED
+        futures = self._client.list_offsets(asked, isolation_level=isolation, **_WAIT)
+        found = {}
+        for partition, future in futures.items():
+            key = _key(partition)
+            try:
+                found[key] = self._result(f"the offsets of {key}", future).offset
+            except KafkaError:
+                if not unknown_ok:
+                    raise
+        return found
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Delete the records of these partitions below these offsets."""
+        wanted = [ck.TopicPartition(*key, offset) for key, offset in before.items()]
+        for partition, future in self._client.delete_records(wanted, **_WAIT).items():
+            self._result(f"the records of {_key(partition)}", future)
+
+    # ── groups ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def groups(self) -> list[ListedGroup]:
+        """Return the consumer groups by name."""
+        self._connection.known_topics(self._client)
+        found = self._result("the groups", self._client.list_consumer_groups(**_WAIT))
+        for error in found.errors:
+            raise self._connection.failure(error, "the groups")
+        return sorted(
+            ListedGroup(g.group_id, _state(g), "" if g.is_simple_consumer_group else "consumer") for g in found.valid
+        )
+
+    def describe_group(self, group: str) -> Group:
+        """Return a group with its members. Raises GroupNotFound."""
+        self._connection.known_topics(self._client)
+        (future,) = self._client.describe_consumer_groups([group], **_WAIT).values()
+        found = self._group_result(group, future)
+        if _state(found) == "Dead":
+            raise _no_group(group)
+        members = tuple(
+            Member(
+                m.member_id,
+                m.client_id,
+                m.host,
+                m.group_instance_id,
+                tuple(sorted(map(_key, m.assignment.topic_partitions if m.assignment else ()))),
+            )
+            for m in found.members
+        )
+        at = found.coordinator
+        return Group(group, _state(found), found.partition_assignor, members, (at.host, at.port, at.id))
+
+    def members(self, group: str) -> tuple[Member, ...]:
+        """Return the members of a group; none when there is no such group."""
+        try:
+            return self.describe_group(group).members
+        except GroupNotFound:
+            return ()
+
+    def committed(self, group: str, keys: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """Return a group's committed offsets, of all partitions or of `keys`; a partition without one is left out."""
+        wanted = None if keys is None else [ck.TopicPartition(*key) for key in keys]
+        if wanted == [] or not group:
+            return {}
+        request = ck.ConsumerGroupTopicPartitions(group, wanted)
+        (future,) = self._client.list_consumer_group_offsets([request], **_WAIT).values()
+        found = self._group_result(group, future).topic_partitions
+        return {_key(p): p.offset for p in found if p.offset >= 0 and p.error is None}
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set the committed offsets of a group that has no members. Raises GroupInUse."""
+        wanted = [ck.TopicPartition(*key, offset) for key, offset in offsets.items()]
+        request = ck.ConsumerGroupTopicPartitions(group, wanted)
+        (future,) = self._client.alter_consumer_group_offsets([request], **_WAIT).values()
+        for p in self._group_result(group, future).topic_partitions:
+            if p.error is not None:
+                raise self._connection.failure(p.error, f"group {group!r}: {_key(p)}")
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group and its committed offsets. Raises GroupNotFound, GroupInUse."""
+        (future,) = self._client.delete_consumer_groups([group], **_WAIT).values()
+        self._group_result(group, future)
+
+    # ── users and rights ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def users(self) -> list[User]:
+        """Return the SCRAM credentials by user; passwords cannot be read."""
+        self._connection.known_topics(self._client)
+        return admin_security.users(self._client, self._result)
+
+    def set_user(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512", iterations: int = 4096) -> None:
+        """Set a user's password for SCRAM-SHA-256 or SCRAM-SHA-512."""
+        self._connection.known_topics(self._client)
+        admin_security.set_user(self._client, self._result, user, password, mechanism, iterations)
+
+    def remove_user(self, user: str, mechanism: str = "SCRAM-SHA-512") -> None:
+        """Remove a user's credential of one mechanism."""
+        self._connection.known_topics(self._client)
+        admin_security.remove_user(self._client, self._result, user, mechanism)
+
+    def acls(self) -> list[AclEntry]:
+        """Return all access control entries."""
+        self._connection.known_topics(self._client)
+        return admin_security.acls(self._client, self._result)
+
+    def add_acls(self, entries: Sequence[AclEntry]) -> None:
+        """Add access control entries; one that exists is no error."""
+        self._connection.known_topics(self._client)
+        admin_security.add_acls(self._client, self._result, entries)
+
+    def remove_acls(self, entry: AclEntry) -> int:
+        """Remove an access control entry. Return how many were removed: 1, or 0 if there is no such entry."""
+        self._connection.known_topics(self._client)
+        return admin_security.remove_acls(self._client, self._result, entry)
+
+    # ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _change(self, futures: Mapping[str, Any], may_be: int | None = None) -> None:
+        for name, future in futures.items():
+            try:
+                future.result(REQUEST_TIMEOUT_MS / 1_000)
+            except ck.KafkaException as error:
+                if error.args[0].code() == may_be:
+                    continue
+                failure = self._connection.failure(error, f"topic {name}")
+                raise failure if isinstance(failure, NoBroker) else TopicError(str(failure)) from None
+
+    def _result(self, what: str, future: Any) -> Any:
+        try:
+            return future.result(REQUEST_TIMEOUT_MS / 1_000)
+        except ck.KafkaException as error:
+            raise self._connection.failure(error, what) from None
+
+    def _group_result(self, group: str, future: Any) -> Any:
+        try:
+            return future.result(REQUEST_TIMEOUT_MS / 1_000)
+        except ck.KafkaException as error:
+            code = error.args[0].code()
+            if code == ck.KafkaError.GROUP_ID_NOT_FOUND:
+                raise _no_group(group) from None
+            if code in (ck.KafkaError.NON_EMPTY_GROUP, ck.KafkaError.UNKNOWN_MEMBER_ID):
+                raise GroupInUse(
+                    f"group {group!r} has members; stop them first: streamactors groups describe {group}"
+                ) from None
+            raise self._connection.failure(error, f"group {group!r}") from None
+
+
+def _key(partition: Any) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.partition)
+
+
+def _is_id(found: Any) -> bool:
+    """True unless it is the zero id, which librdkafka gives for brokers without topic ids."""
+    return found is not None and bool(found.get_most_significant_bits() or found.get_least_significant_bits())
+
+
+def _offset_spec(time: int) -> Any:
+    special: dict[int, Callable[[], Any]] = {EARLIEST: ck_admin.OffsetSpec.earliest, LATEST: ck_admin.OffsetSpec.latest}
+    return special[time]() if time in special else ck_admin.OffsetSpec.for_timestamp(time)
+
+
+def _state(group: Any) -> str:
+    name: str = group.state.name
+    return _STATES.get(name, name.capitalize())
+
+
+def _no_group(group: str) -> KafkaError:
+    return GroupNotFound(f"there is no group {group!r}; see: streamactors groups list")

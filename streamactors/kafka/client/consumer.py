@@ -1,0 +1,306 @@
+"""The consumer of a stream: librdkafka's, in batches of runs, with errors in this package's terms.
+
+Owner: the consumer actor; every call from its thread. `poll(n, t)` waits for the first record only, then takes the records that
+librdkafka has ready. librdkafka's consume(n, t) would wait for all n records or for the full timeout."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from streamactors.kafka.client.admin import LATEST, Admin
+from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
+from streamactors.kafka.client.runs import NOTHING, Batch, run_of, runs_of, wrapped
+from streamactors.kafka.client.statistics import Received, received_of, unknown_partitions
+from streamactors.kafka.errors import CommitFailed, ConsumerFailed
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import TopicPartition
+
+_log = logging.getLogger("streamactors.kafka")
+
+_PASSING = (
+    ck.KafkaError._ALL_BROKERS_DOWN,
+    ck.KafkaError._TRANSPORT,
+    ck.KafkaError._TIMED_OUT,
+    ck.KafkaError._RESOLVE,
+    ck.KafkaError._MAX_POLL_EXCEEDED,  # the member has left; the poll that reports it lets the member join again
+)
+"""Logged as warnings: librdkafka recovers from these errors."""
+_RETRIABLE_COMMIT = (
+    ck.KafkaError.REBALANCE_IN_PROGRESS,
+    ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    ck.KafkaError.COORDINATOR_NOT_AVAILABLE,
+    ck.KafkaError.NOT_COORDINATOR,
+    ck.KafkaError.REQUEST_TIMED_OUT,
+    ck.KafkaError._TIMED_OUT,
+    ck.KafkaError._TRANSPORT,
+    ck.KafkaError._WAIT_COORD,
+)
+_NOT_A_MEMBER = (ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_ID)
+"""The group has removed this member: the member is about to lose its partitions, and with them the offsets to commit."""
+
+STATISTICS_MS = 5_000
+
+
+class StreamConsumer:
+    """See the module."""
+
+    def __init__(self, settings: ConsumerSettings) -> None:
+        self._settings = settings
+        self._connection = Connection(settings)
+        self._is_member = False
+        self._assigned: set[TopicPartition] = set()
+        self._assignments = 0  # counts every change of what is assigned
+        self._given = 0
+        self._statistics: tuple[str, int] | None = None
+        self._unknown: set[TopicPartition] = set()
+        self._lost: set[TopicPartition] = set()
+        properties = settings.client_properties()
+        properties.setdefault("statistics.interval.ms", STATISTICS_MS)
+        self._users_statistics = properties.get("stats_cb")
+        properties["stats_cb"] = self._on_statistics
+        if not properties["group.id"]:
+            properties["group.id"] = "streamactors-no-group"  # librdkafka wants one; nothing is committed to it
+        self._client = self._connection.make(ck.Consumer, properties)
+
+    def _on_statistics(self, text: str) -> None:
+        self._statistics = (text, self._given)  # parsed when somebody asks
+        if self._users_statistics is not None:
+            self._users_statistics(text)
+        unknown = unknown_partitions(text)
+        self._lost = unknown & self._unknown  # twice in a row: a broker that starts may not know its topics yet
+        self._unknown = unknown
+
+    # ── before it starts ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def preflight(self, topics: Iterable[str]) -> None:
+        """Raise NoBroker or TopicNotFound unless the broker answers and has the topics."""
+        known = self._connection.known_topics(self._client)
+        for topic in topics:
+            if topic not in known:
+                self._check_authorised(topic)
+                raise self._connection.no_topic(topic, known)
+
+    def _check_authorised(self, topic: str) -> None:
+        """A list of topics leaves out what this user may not see; the answer to a request for its name says so."""
+        try:
+            found = self._client.list_topics(topic, timeout=self._settings.preflight_timeout_ms / 1_000).topics[topic]
+        except (ck.KafkaException, KeyError):
+            return
+        if found.error is not None and found.error.code() == ck.KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise ConsumerFailed(
+                f"not authorised to read topic {topic} at {self._settings.bootstrap_servers}; "
+                "its owner must allow this user to DESCRIBE and READ it"
+            )
+
+    def subscribe(
+        self,
+        names: Sequence[str],
+        on_assign: Callable[[list[TopicPartition]], None],
+        on_revoke: Callable[[list[TopicPartition]], None],
+        on_lost: Callable[[list[TopicPartition]], None],
+    ) -> None:
+        """Join the group; the callbacks run inside `poll`."""
+
+        Listener = Callable[[list[TopicPartition]], None]
+
+        def counted(listener: Listener, change: Listener) -> Callable[[Any, Any], None]:
+            def called(_: Any, partitions: Any) -> None:
+                keys = [TopicPartition(p.topic, p.partition) for p in partitions]
+                self._assignments += 1
+                change(keys)
+                listener(keys)
+
+            return called
+
+        add, remove = self._assigned.update, self._assigned.difference_update
+        self._is_member = True
+        self._client.subscribe(
+            list(names),
+            on_assign=counted(on_assign, add),
+            on_revoke=counted(on_revoke, remove),
+            on_lost=counted(on_lost, remove),
+        )
+
+    def assign(self, starts: Mapping[TopicPartition, int | None]) -> None:
+        """Read these partitions, each from its offset; None: from the committed one."""
+        self._assigned = set(starts)
+        self._assignments += 1
+        self._client.assign(
+            _partitions({key: ck.OFFSET_STORED if offset is None else offset for key, offset in starts.items()})
+        )
+
+    def assign_more(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions in addition."""
+        self._assigned.update(starts)
+        self._assignments += 1
+        self._client.incremental_assign(_partitions(starts))
+
+    # ── looking things up ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition at or after a time; the end where there is none."""
+        found = self._ask("offsets for times", "offsets_for_times", _partitions(times_ms))
+        return {key: offset if offset >= 0 else ck.OFFSET_END for key, offset in found.items()}
+
+    def stable_ends(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the last stable offsets: the ends of a bounded read."""
+        return Admin(self._settings).offsets(dict.fromkeys(keys, LATEST), committed=True)
+
+    def high_watermarks(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the high watermarks, open transactions included. To a consumer of committed records librdkafka reports the last
+        stable offset as the watermark, so an admin client asks."""
+        return Admin(self._settings).offsets(dict.fromkeys(keys, LATEST))
+
+    def topics(self) -> dict[str, int]:
+        """Return the topics with their numbers of partitions."""
+        try:
+            known = self._client.list_topics(timeout=REQUEST_TIMEOUT_MS / 1_000).topics
+        except ck.KafkaException as error:
+            raise self._connection.failure(error, "topics") from None
+        return {name: len(topic.partitions) for name, topic in known.items()}
+
+    def watermarks(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """Return (first offset that exists, offset behind the last record)."""
+        found = {}
+        for key in keys:
+            try:
+                found[key] = self._client.get_watermark_offsets(
+                    ck.TopicPartition(*key), timeout=REQUEST_TIMEOUT_MS / 1_000
+                )
+            except ck.KafkaException as error:
+                raise self._connection.failure(error, f"offsets of {key}") from None
+        return found
+
+    def committed(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the group's committed offsets; a partition without one is left out."""
+        found = self._ask("committed offsets", "committed", [ck.TopicPartition(*key) for key in keys])
+        return {key: offset for key, offset in found.items() if offset >= 0}
+
+    def _ask(self, what: str, method: str, asked: list[Any]) -> dict[TopicPartition, int]:
+        try:
+            found = getattr(self._client, method)(asked, timeout=REQUEST_TIMEOUT_MS / 1_000)
+        except ck.KafkaException as error:
+            raise self._connection.failure(error, what) from None
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found}
+
+    def known_ends(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the high watermarks of the last fetches, without a request."""
+        found = {key: self._client.get_watermark_offsets(ck.TopicPartition(*key), cached=True) for key in keys}
+        return {key: ends[1] for key, ends in found.items() if ends is not None and ends[1] >= 0}
+
+    def received(self) -> Received:
+        """Return what was received from the broker; nothing before the first statistics."""
+        if self._statistics is None:
+            return Received()
+        return received_of(*self._statistics)
+
+    def positions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets that will be read next, for partitions whose position is known."""
+        found = self._client.position([ck.TopicPartition(*key) for key in keys])
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def poll(self, limit: int, timeout_s: float) -> Batch:
+        """Return up to `limit` records: wait up to `timeout_s` for the first, then take those that are ready. Raises ConsumerFailed."""
+        batch = self.read(limit, timeout_s)
+        return batch._replace(runs=[run._replace(records=wrapped(run.records)) for run in batch.runs])
+
+    def read(self, limit: int, timeout_s: float) -> Batch:
+        """As `poll`, with librdkafka's messages instead of records."""
+        if self._lost:
+            gone = ", ".join(map(str, sorted(self._lost)))
+            raise ConsumerFailed(
+                f"{gone}: the partition does not exist any more; its topic was deleted, or created anew"
+            )
+        client = self._client
+        before = self._assignments
+        messages = client.consume(limit, 0)  # under load records are ready, and this is the only call
+        if not messages:
+            first = client.poll(timeout_s) if timeout_s else None
+            if first is None:
+                return NOTHING
+            messages = [first, *client.consume(limit - 1, 0)] if limit > 1 else [first]
+        ends: list[tuple[TopicPartition, int]] = []
+        if any(map(ck.Message.error, messages)):
+            messages = self._without_events(messages, ends)
+            if not messages:
+                return Batch([], ends)
+        self._given += len(messages)
+        if len(self._assigned) == 1 and self._assignments == before:
+            (key,) = self._assigned  # every record belongs to the only assigned partition
+            if all(key == (message.topic(), message.partition()) for message in (messages[0], messages[-1])):
+                return Batch([run_of(key, messages)], ends)
+        return Batch(runs_of(messages), ends)
+
+    def _without_events(self, messages: list[Any], ends: list[tuple[TopicPartition, int]]) -> list[Any]:
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == ck.KafkaError._PARTITION_EOF:
+                ends.append((TopicPartition(message.topic(), message.partition()), message.offset()))
+            elif error.code() == ck.KafkaError.GROUP_AUTHORIZATION_FAILED and not self._settings.group_id:
+                pass  # of the group that librdkafka wants to be named: without a group none is needed
+            elif error.code() in _PASSING or (error.retriable() and not error.fatal()):
+                _log.warning("%s: %s", self._settings.bootstrap_servers, error.str())
+            else:
+                where = f"{message.topic()}-{message.partition()}: " if message.topic() else ""
+                raise ConsumerFailed(f"{where}{error.str()} ({error.name()})")
+        return records
+
+    def pause(self, keys: Iterable[TopicPartition]) -> None:
+        """Stop fetching from these partitions; librdkafka drops what it has prefetched of them."""
+        self._client.pause([ck.TopicPartition(*key) for key in keys])
+
+    def resume(self, keys: Iterable[TopicPartition]) -> None:
+        """End `pause`."""
+        self._client.resume([ck.TopicPartition(*key) for key in keys])
+
+    def seek(self, key: TopicPartition, offset: int) -> bool:
+        """Read a partition from `offset` on. False: it is assigned but not being read yet; try again after the next poll."""
+        try:
+            self._client.seek(ck.TopicPartition(*key, offset))
+        except ck.KafkaException as error:
+            if error.args[0].code() in (ck.KafkaError._STATE, ck.KafkaError._UNKNOWN_PARTITION):
+                return False
+            raise ConsumerFailed(f"{key}: cannot be read from {offset}: {error.args[0].str()}") from None
+        return True
+
+    # ── committing ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Commit and wait. False: retry later. Raises CommitFailed for an error that a retry does not mend."""
+        try:
+            answers = self._client.commit(offsets=_partitions(offsets), asynchronous=False)
+        except ck.KafkaException as error:
+            return self._judge(error.args[0], offsets)
+        for answer in answers:
+            if answer.error is not None:
+                return self._judge(answer.error, {TopicPartition(answer.topic, answer.partition): answer.offset})
+        return True
+
+    def group_metadata(self) -> Any:
+        """Return the group membership that a transactional producer commits with. On the consumer's thread."""
+        return self._client.consumer_group_metadata()
+
+    def _judge(self, error: Any, offsets: Mapping[TopicPartition, int]) -> bool:
+        if (
+            error.code() in _RETRIABLE_COMMIT
+            or error.retriable()
+            or (self._is_member and error.code() in _NOT_A_MEMBER)
+        ):
+            return False
+        named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
+        raise CommitFailed(f"group {self._settings.group_id}: {named} not committed: {error.str()} ({error.name()})")
+
+    def close(self) -> None:
+        """Leave the group and the broker."""
+        self._client.close()
+
+
+def _partitions(offsets: Mapping[TopicPartition, int]) -> list[Any]:
+    return [ck.TopicPartition(*key, offset) for key, offset in offsets.items()]

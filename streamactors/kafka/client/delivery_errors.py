@@ -1,0 +1,77 @@
+"""The errors of records that were not delivered: each names the record, the reason, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from streamactors.kafka.client.connection import NO_TOPIC, ck, did_you_mean
+from streamactors.kafka.errors import RecordError
+from streamactors.kafka.producer_record import ProducerRecord
+
+_PURGED = (ck.KafkaError._PURGE_QUEUE, ck.KafkaError._PURGE_INFLIGHT)
+
+
+def is_purged(error: Any) -> bool:
+    """True for a record that was purged with its aborted transaction; the cause of the abort is another error."""
+    return not isinstance(error, BaseException) and error.code() in _PURGED
+
+
+def not_delivered(record: ProducerRecord, error: Any, topics: Iterable[str] = ()) -> BaseException:
+    """Return the error of a record that librdkafka, or the client before it, could not deliver. `topics`: the ones that exist."""
+    if isinstance(error, BaseException):
+        return error
+    where = record.topic if record.partition is None else f"{record.topic}-{record.partition}"
+    way_out = _way_out(record, error.code(), "the broker's limit, max.message.bytes of the topic", topics)
+    return RecordError(
+        f"topic {where}: a record of {_size(record)} bytes was not delivered: {error.str()} ({error.name()}){way_out}"
+    )
+
+
+def not_sent(record: ProducerRecord, error: Any) -> RecordError:
+    """Return the error of a record that librdkafka refused."""
+    way_out = _way_out(record, error.code(), "the producer's limit, message.max.bytes of its properties", ())
+    return RecordError(
+        f"topic {record.topic}: a record of {_size(record)} bytes cannot be sent: {error.str()} ({error.name()}){way_out}"
+    )
+
+
+def unsendable(record: ProducerRecord, error: Exception) -> RecordError:
+    """Return the error of a record whose fields have types that librdkafka does not take."""
+    topic, value, key, partition, timestamp, _ = record
+    if timestamp is not None and not isinstance(timestamp, int):
+        advice = "int(when.timestamp() * 1000)" if hasattr(timestamp, "timestamp") else "None for now"
+        kind = type(timestamp).__name__
+        return RecordError(
+            f"topic {topic}: a record whose timestamp is a {kind} cannot be sent; it is ms since 1970: {advice}"
+        )
+    if partition is not None and not isinstance(partition, int):
+        return RecordError(
+            f"topic {topic}: a record whose partition is {partition!r} cannot be sent; it is a number or None"
+        )
+    return RecordError(
+        f"topic {topic}: a record with a value of {type(value).__name__} and a key of {type(key).__name__} cannot "
+        f"be sent: {error}; values and keys are bytes, str or None, headers pairs of a name and a value; a sink with "
+        "key=… and value=… serialises other types"
+    )
+
+
+def _way_out(record: ProducerRecord, code: int, limit: str, topics: Iterable[str]) -> str:
+    topic = record.topic
+    if code in NO_TOPIC:
+        return f"; {did_you_mean(topic, topics)}create it with: streamactors topics create {topic}"
+    if code == ck.KafkaError._UNKNOWN_PARTITION:
+        return (
+            f"; {topic} has no partition {record.partition}: partitions are numbered from 0 (streamactors topics describe {topic}); "
+            "None chooses one by the key"
+        )
+    if code in (ck.KafkaError.MSG_SIZE_TOO_LARGE, ck.KafkaError.RECORD_LIST_TOO_LARGE):
+        return (
+            f"; it exceeds {limit}. Both limits count: ProducerSettings(…, properties={{'message.max.bytes': N}}) and "
+            f"streamactors topics alter {topic} --set max.message.bytes=N"
+        )
+    return ""
+
+
+def _size(record: ProducerRecord) -> int:
+    return len(record.value or b"") + len(record.key or b"")

@@ -1,0 +1,381 @@
+"""The producer of streams: librdkafka's, with a thread of its own that serves the delivery reports.
+
+`send` may be called from any thread, never waits, and raises BufferError while the queue is full. librdkafka calls the `report` of a
+record with (None, message) when the broker has stored it, and with (error, message) when not. A dict's `setdefault` is a good report: then no
+Python function runs per record. Listeners are called once per batch of reports.
+
+One thread at a time serves the reports. A stage that sends one chunk after another serves them between its chunks (`serve`), because
+another thread would wait for the interpreter lock at every report. The producer's thread serves them when no stage is busy, and sleeps
+while no record is in flight."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from operator import length_hint
+from typing import Any, TypeVar
+
+from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.kafka.client.connection import NO_TOPIC, Connection, ck
+from streamactors.kafka.client.delivery_errors import not_delivered, not_sent, unsendable
+from streamactors.kafka.errors import ProducerFailed, RecordError
+from streamactors.kafka.producer_record import ProducerRecord, checked_record
+from streamactors.kafka.settings import ProducerSettings
+
+_log = logging.getLogger("streamactors.kafka")
+
+POLL_S = 0.1
+"""How long one poll waits for reports; closing a producer waits for no more than one poll."""
+
+BUSY_S = 0.005
+"""A stage that has served reports twice within this time is busy and will serve them again."""
+
+_REFUSALS = (ck.KafkaException, TypeError, ValueError, OverflowError)
+
+T = TypeVar("T")
+Report = Callable[[Any, Any], Any]
+
+
+class StreamProducer:
+    """See the module. Connects at the first `start`. `errors_only`: only records that were not delivered are reported."""
+
+    def __init__(self, settings: ProducerSettings, *, errors_only: bool = False) -> None:
+        self.settings = settings
+        self._connection = Connection(settings)
+        self._dispatcher = Dispatcher(f"producer of {settings.bootstrap_servers}")
+        self._listeners: tuple[Callable[[], None], ...] = ()
+        self._lock = threading.Lock()
+        self._polling = False
+        self._served_at = self._busy_until = 0.0
+        self._polls = threading.Lock()
+        self._started: Future[None] | None = None
+        self._closed = False
+        properties = settings.client_properties()
+        if errors_only:
+            properties["delivery.report.only.error"] = True
+        self._client: Any = self._connection.make(ck.Producer, properties)
+        self.produce: Callable[..., None] = self._client.produce
+        """librdkafka's own: (topic, value, key, partition or -1, report); raises its errors. For loops; else `send`."""
+
+    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self) -> Future[None]:
+        """Connect, and begin transactions if the settings have a transactional id; fails with NoBroker or KafkaError."""
+        with self._lock:
+            if self._started is None:
+                self._started = self.call(self._connect)
+            return self._started
+
+    def _connect(self) -> None:
+        self._connection.known_topics(self._client)
+        if self.settings.transactional_id is not None:
+            try:
+                self._client.init_transactions()
+            except ck.KafkaException as error:
+                raise producer_failed(error, self._who) from None
+
+    def call(self, fn: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Run `fn` on the producer's thread, after earlier calls; return a future of its result."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                result = fn(*arguments)
+            except BaseException as error:  # noqa: BLE001  # goes to whoever waits
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        try:
+            self._dispatcher.execute(run)
+        except DispatcherStopped:
+            future.set_exception(ProducerFailed(f"the producer of {self.settings.bootstrap_servers} is closed"))
+        return future
+
+    def later(self, delay_ms: float, fn: Callable[[], None]) -> Any:
+        """Run `fn` on the producer's thread after `delay_ms`; return a timer with cancel()."""
+        return self._dispatcher.call_later(delay_ms, fn)
+
+    def close(self, *, drop: bool = False) -> Future[None]:
+        """Send the queued records within close_timeout_ms (with `drop`: drop them), and end the thread. Idempotent."""
+        with self._lock:
+            if self._closed:
+                done: Future[None] = Future()
+                done.set_result(None)
+                return done
+            self._closed = True
+        return self.call(self._close, drop)
+
+    def _close(self, drop: bool) -> None:
+        try:
+            if drop:
+                self._client.purge(blocking=False)
+                self._callbacks(self._client.poll, 0)
+            else:
+                left = self._callbacks(self._client.flush, self.settings.close_timeout_ms / 1_000)
+                if left:
+                    _log.warning(
+                        "%s: closed with %d records that nobody acknowledged in %d ms",
+                        self.settings.bootstrap_servers,
+                        left,
+                        self.settings.close_timeout_ms,
+                    )
+            self._tell()
+        finally:
+            self._dispatcher.stop()
+            # librdkafka's client ends with the last reference to it; the traceback of an error may keep this object for long
+            self._client = self.produce = _Closed(self.settings.bootstrap_servers)
+
+    # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def outstanding(self) -> int:
+        """Number of records in flight or not reported yet."""
+        return len(self._client)
+
+    def send(self, record: ProducerRecord, report: Report) -> None:
+        """Queue a record with its report. Raises BufferError while the queue is full, RecordError for a record that cannot be sent."""
+        topic, value, key, partition, timestamp, headers = record
+        if partition is None:
+            partition = -1
+        try:
+            if timestamp is None and headers is None:
+                self.produce(topic, value, key, partition, report)
+            elif timestamp is not None and timestamp < 0:
+                raise RecordError(
+                    f"topic {topic}: a record with the timestamp {timestamp} cannot be sent; it is ms since 1970, None for now"
+                )
+            else:
+                self.produce(
+                    topic, value, key, partition, report, timestamp=timestamp or 0, headers=list(headers or ())
+                )
+        except _REFUSALS as error:
+            raise self.refusal(record, error) from None
+
+    def produce_all(
+        self, records: Sequence[Any], reports: Iterable[Report], refused: Callable[[int, BaseException], None]
+    ) -> int:
+        """Queue records, each with its report, and return how many; fewer than `records` when the queue is full.
+
+        A record that cannot be sent counts as queued: its index and its error go to `refused`."""
+        send, produce = self.send, self.produce
+        rest = iter(records)
+        for record, report in zip(rest, reports, strict=False):  # strict would look one ahead
+            try:
+                if type(record) is ProducerRecord:
+                    topic, value, key, partition, timestamp, headers = record
+                    if timestamp is None and headers is None:
+                        produce(topic, value, key, -1 if partition is None else partition, report)
+                        continue
+                send(record, report)
+            except BufferError:
+                return len(records) - length_hint(rest) - 1
+            except Exception as error:  # noqa: BLE001  # the report of this record
+                refused(len(records) - length_hint(rest) - 1, self.refusal(record, error))
+        return len(records)
+
+    def refusal(self, record: Any, error: Exception) -> BaseException:
+        """Return the error of a record that librdkafka did not take: RecordError, or ProducerFailed when no record can be sent.
+
+        The error has no traceback: librdkafka keeps the report of a refused record, and the frames would keep the producer."""
+        try:
+            given = checked_record(record)
+        except Exception as better:  # noqa: BLE001  # no record at all
+            error = better
+        else:
+            if isinstance(error, ck.KafkaException):
+                cause = error.args[0]
+                if (
+                    cause.code() == ck.KafkaError._FATAL
+                ):  # the complaint has the reason: mostly another producer took over
+                    error = ProducerFailed(f"{self._who}: {self._connection.complaint or cause.str()}")
+                else:
+                    error = not_sent(given, cause)
+            elif isinstance(error, _REFUSALS):
+                error = unsendable(given, error)
+        error.__context__ = None
+        return error.with_traceback(None)
+
+    def not_delivered(self, record: ProducerRecord, error: Any) -> BaseException:
+        """Return the error of a record that was not delivered; for a missing topic it names those with similar names."""
+        topics: Iterable[str] = ()
+        if not isinstance(error, BaseException) and error.code() in NO_TOPIC:
+            with contextlib.suppress(ck.KafkaException):
+                topics = self._client.list_topics(timeout=1).topics
+        return not_delivered(record, error, topics)
+
+    def send_all(self, records: Iterable[ProducerRecord], report: Report) -> None:
+        """Queue records that share a report; wait while the queue is full. On the producer's thread."""
+        for record in records:
+            while True:
+                try:
+                    self.send(record, report)
+                except BufferError:
+                    self._poll(POLL_S)
+                else:
+                    break
+        self.wake()
+
+    def flush(self) -> None:
+        """Wait until every record was acknowledged or has failed. On the producer's thread."""
+        left = 1
+        while left:
+            with self._polls:
+                left = self._callbacks(self._client.flush, POLL_S)
+            self._tell()
+
+    @property
+    def _who(self) -> str:
+        return f"transactional id {self.settings.transactional_id or 'none'}"
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` on the producer's thread after each batch of reports."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+
+    def forget(self, listener: Callable[[], None]) -> None:
+        """End `listen`."""
+        with self._lock:
+            self._listeners = tuple(known for known in self._listeners if known != listener)
+
+    def wake(self) -> None:
+        """Have the producer's thread serve the reports of the records in flight."""
+        if not self._polling:
+            self._polling = True
+            try:
+                self._dispatcher.execute(self._serve)
+            except DispatcherStopped:
+                pass  # closing has served what there was
+
+    def serve(self, listener: Callable[[], None]) -> bool:
+        """Serve the waiting reports on this thread, and call all other listeners: for a stage that has just sent a chunk.
+
+        Returns True if there were any."""
+        served = 0
+        now = time.monotonic()
+        if now - self._served_at < BUSY_S:
+            self._busy_until = now + BUSY_S
+        self._served_at = now
+        if self._polls.acquire(blocking=False):  # else the producer's thread is at it
+            try:
+                served = self._callbacks(self._client.poll, 0)
+            finally:
+                self._polls.release()
+            if served and len(self._listeners) > 1:
+                self._tell(listener)
+        return served > 0
+
+    def _serve(self) -> None:
+        busy_s = self._busy_until - time.monotonic()
+        if busy_s > 0:
+            self._dispatcher.call_later(busy_s * 1_000, self._serve)
+            return
+        try:
+            self._poll(POLL_S)
+        except ProducerFailed as error:
+            _log.info("%s", error)  # the next record or commit fails of it; reports of earlier records may still come
+        client = self._client
+        if not len(client):
+            # sent -> seen polling -> this: what was sent is counted by now, so look once more after saying so
+            self._polling = False
+            if not len(client) or self._polling:
+                return
+            self._polling = True
+        try:
+            self._dispatcher.execute(self._serve)
+        except DispatcherStopped:
+            pass
+
+    def _callbacks(self, serve: Callable[[float], int], timeout_s: float) -> int:
+        """Have librdkafka's client call back. Raises ProducerFailed for a fatal error: the client raises it, once, in whichever call serves
+        callbacks when another producer has taken over the transactional id."""
+        try:
+            return serve(timeout_s)
+        except ck.KafkaException as error:
+            raise producer_failed(error, self._who) from None
+
+    def _poll(self, timeout_s: float) -> None:
+        with self._polls:
+            served = self._callbacks(self._client.poll, timeout_s)
+        if served:
+            self._tell()
+
+    def _tell(self, but: Callable[[], None] | None = None) -> None:
+        for listener in self._listeners:
+            if listener != but:
+                listener()
+
+    # ── transactions, on the producer's thread ────────────────────────────────────────────────────────────────────
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._transactional(self._client.begin_transaction)
+
+    def send_offsets(self, offsets: Mapping[Any, int], group: Any, timeout_s: float, metadata: str = "") -> None:
+        """Add positions (topic partition -> position) of a consumer's group to the transaction. Raises ProducerFailed."""
+        more = (metadata,) if metadata else ()
+        told = [ck.TopicPartition(*key, offset, *more) for key, offset in offsets.items()]
+        self._transactional(lambda: self._client.send_offsets_to_transaction(told, group, timeout_s))
+
+    def commit(self, timeout_s: float) -> None:
+        """Send what is queued, and commit. Raises ProducerFailed."""
+        self._transactional(lambda: self._client.commit_transaction(timeout_s))
+        self._tell()
+
+    def abort(self, timeout_s: float) -> None:
+        """Abort the transaction. Raises ProducerFailed."""
+        self._transactional(lambda: self._client.abort_transaction(timeout_s))
+        self._tell()
+
+    def _transactional(self, call: Callable[[], Any]) -> None:
+        for attempt in range(RETRIES):
+            try:
+                with self._polls:
+                    call()
+            except ck.KafkaException as error:
+                if not error.args[0].retriable() or attempt == RETRIES - 1:
+                    raise producer_failed(error, self._who) from None
+            else:
+                return
+
+
+class _Closed:
+    """Replaces the client of a closed producer: no record is in flight, and none can be sent."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._servers = bootstrap_servers
+
+    def __len__(self) -> int:
+        return 0
+
+    def poll(self, _: float) -> int:
+        return 0
+
+    flush = poll
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        raise ProducerFailed(f"the producer of {self._servers} is closed")
+
+
+class StaleMembership(ProducerFailed):
+    """The group has a new generation that the transaction's consumer does not know yet, or the consumer is no member any more."""
+
+
+_STALE = (
+    ck.KafkaError.ILLEGAL_GENERATION,
+    ck.KafkaError.UNKNOWN_MEMBER_ID,
+    ck.KafkaError.REBALANCE_IN_PROGRESS,
+)
+RETRIES = 5
+"""How often a transactional call with a retriable error is made; each attempt has the whole timeout."""
+
+
+def producer_failed(error: Any, who: str) -> ProducerFailed:
+    """Return what an exception of librdkafka's producer means."""
+    cause = error.args[0]
+    kind = StaleMembership if cause.code() in _STALE else ProducerFailed
+    return kind(f"{who}: {cause.str()} ({cause.name()})")

@@ -1,0 +1,97 @@
+"""RangeReader: the records [start, end) of one partition, read again and again by a process that is given one range after the other.
+
+Owner: one thread. The reader keeps its connection from range to range. It fetches little ahead, because what it has fetched beyond the
+end of a range is dropped: with the settings of a stream it would read a multiple of what it returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from streamactors.kafka.client.connection import Connection, ck
+from streamactors.kafka.errors import ConsumerFailed, RecordsGone
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import TopicPartition
+
+PREFETCH: Final = {"queued.min.messages": 10_000, "queued.max.messages.kbytes": 4_096}
+CHUNK: Final = 1_000
+SILENCE_S: Final = 60.0
+"""A range exists when it is asked for. A broker that sends nothing of it for so long will not."""
+
+
+class RangeReader:
+    """See the module. `skip_lost`: records that retention has deleted are skipped, not an error."""
+
+    def __init__(self, settings: ConsumerSettings, *, skip_lost: bool = False) -> None:
+        self._servers = settings.bootstrap_servers
+        reading = settings.with_auto_offset_reset("earliest" if skip_lost else "error")
+        properties = {**reading.client_properties(), **PREFETCH, **settings.properties}
+        properties.update(
+            {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": reading.auto_offset_reset}
+        )
+        properties["group.id"] = "streamactors-no-group"  # librdkafka wants one; nothing is committed to it
+        self._connection = Connection(reading)
+        self._client = self._connection.make(ck.Consumer, properties)
+
+    def read(self, key: TopicPartition, start: int, end: int) -> Iterator[list[Any]]:
+        """Yield librdkafka's messages from `start` to before `end`, in chunks. Raises RecordsGone, ConsumerFailed.
+
+        The range ends at a record behind it or at the end of the partition, because its last offsets may be those of transaction
+        markers or of records that were compacted away."""
+        if start >= end:
+            return
+        client = self._client
+        client.assign([ck.TopicPartition(*key, start)])
+        try:
+            yield from self._chunks(key, start, end)
+        finally:
+            client.unassign()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
+
+    def _chunks(self, key: TopicPartition, position: int, end: int) -> Iterator[list[Any]]:
+        client = self._client
+        heard_at = time.monotonic()
+        while position < end:
+            first = client.poll(1.0)
+            if first is None:
+                if time.monotonic() - heard_at > SILENCE_S:
+                    raise ConsumerFailed(
+                        f"{key}: no record at {position} for {SILENCE_S:.0f} s, and the range ends at {end}: "
+                        f"{self._connection.complaint or 'the broker is silent'}"
+                    )
+                continue
+            heard_at = time.monotonic()
+            messages = [first, *client.consume(min(CHUNK, end - position) - 1, 0)] if end - position > 1 else [first]
+            reached = False
+            if any(map(ck.Message.error, messages)):
+                messages, reached = self._records(key, position, end, messages)
+            if messages:
+                position = messages[-1].offset() + 1
+                if position > end:
+                    messages = [message for message in messages if message.offset() < end]
+                if messages:
+                    yield messages
+            if reached:
+                return
+
+    def _records(self, key: TopicPartition, position: int, end: int, messages: list[Any]) -> tuple[list[Any], bool]:
+        """Return the records among messages and events, and whether the partition ends at or behind the end of the range."""
+        found, reached = [], False
+        for message in messages:
+            error = message.error()
+            if error is None:
+                found.append(message)
+            elif error.code() == ck.KafkaError._PARTITION_EOF:
+                reached = reached or message.offset() >= end
+            elif error.code() in (ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE):
+                raise RecordsGone(
+                    f"{key}: the records from {position} on are not there any more (retention has deleted them, or the topic was made "
+                    "anew); fail_on_data_loss=False goes on behind them"
+                )
+            elif not error.retriable() or error.fatal():
+                raise ConsumerFailed(f"{key}: {error.str()} ({error.name()})")
+        return found, reached

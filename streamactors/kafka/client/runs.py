@@ -1,0 +1,78 @@
+"""Runs: the records of one poll, split into consecutive records of one partition; and the columns of librdkafka's messages.
+
+Owner: the reader of the poll. Every function iterates in C, because one Python call per record would double a record's cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from streamactors.kafka.client.connection import ck
+from streamactors.kafka.record import ConsumerRecord, wrap
+from streamactors.kafka.subscriptions import TopicPartition
+
+RECORD_OVERHEAD = 64
+"""Bytes of a record beside its key and value, for the estimate of a chunk's size."""
+
+_VALUE: Any = ck.Message.value
+
+
+class Run(NamedTuple):
+    """Consecutive records of one partition, their estimated size in bytes, and the position behind the last record.
+
+    `StreamConsumer.read` returns librdkafka's messages in place of records; `poll` wraps them."""
+
+    key: TopicPartition
+    records: list[Any]
+    size: int
+    end: int
+
+
+class Batch(NamedTuple):
+    """The result of one poll."""
+
+    runs: list[Run]
+    ends: list[tuple[TopicPartition, int]]  # the partition ends at this position
+
+
+NOTHING = Batch([], [])
+
+
+def wrapped(messages: list[Any]) -> list[ConsumerRecord]:
+    """Return the records of librdkafka's messages."""
+    return wrap(map(_VALUE, messages), messages)
+
+
+def columns(messages: list[Any], counter: Iterator[Any] | None = None) -> tuple[Iterator[Any], Iterator[Any]]:
+    """Return the values and the messages of a chunk, as iterators to be zipped in this order.
+
+    The second iterator is `counter`, an iterator over the messages, if there is one: its length hint tells how many are left."""
+    return map(_VALUE, messages), iter(messages) if counter is None else counter
+
+
+def offsets_of(messages: Iterable[Any]) -> list[int]:
+    """Return the offsets of librdkafka's messages."""
+    return list(map(ck.Message.offset, messages))
+
+
+def runs_of(messages: list[Any]) -> list[Run]:
+    """Split librdkafka's messages into runs, in order."""
+    partitions = list(map(ck.Message.partition, messages))
+    topics = list(map(ck.Message.topic, messages))
+    if partitions.count(partitions[0]) == len(partitions) and topics.count(topics[0]) == len(topics):
+        return [run_of(TopicPartition(topics[0], partitions[0]), messages)]
+    runs = []
+    position = 0
+    for (topic, partition), group in groupby(zip(topics, partitions, strict=True)):
+        n = sum(1 for _ in group)
+        runs.append(run_of(TopicPartition(topic, partition), messages[position : position + n]))
+        position += n
+    return runs
+
+
+def run_of(key: TopicPartition, messages: list[Any]) -> Run:
+    """Return the run of messages of one partition."""
+    first, last = messages[0], messages[-1]
+    each = (len(first) + len(last)) // 2 + RECORD_OVERHEAD
+    return Run(key, messages, each * len(messages), last.offset() + 1)

@@ -1,0 +1,1 @@
+"""The committer stage: commits the offsets that a stream carries with its elements."""

@@ -1,0 +1,202 @@
+"""The stage that commits offsets in hand in batches, and passes marks on after the offsets before them are committed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.island.connection import MAX_ASKED, Connection
+from streamactors.engine.logic import FlowLogic, Logic
+from streamactors.engine.marks.marks import BLURS, Mark, merge_newer
+from streamactors.engine.stage import NOT_USED, Stage
+from streamactors.engine.supervision import Directive, directive_for
+from streamactors.errors import BuildError
+from streamactors.kafka.committable import CommittableOffsetBatch, all_committed
+from streamactors.kafka.committing.commit_routes import CommitRoutes, routes_of
+from streamactors.kafka.settings import CommitterSettings
+
+_INTERVAL = "interval"
+
+
+class CommitterStage(Stage[Any, CommittableOffsetBatch]):
+    """Commit offsets; emit each batch when the broker has it.
+
+    Emits when: a batch is committed: at `max_batch` offsets, or `max_interval_ms` after its first one or mark.
+    Backpressures when: `parallelism` batches are being committed.   Completes when: upstream completes and all is committed.
+    Cancels when: downstream cancels.   Fails when: a commit fails after its retries; upstream fails, after the offsets before the failure are committed.
+    Supervision: resume and restart go on after a failed commit or a failed `offset` function.   Marks: behind their batch; blurs.
+    """
+
+    handling = BLURS
+    reads_marks = True
+
+    def __init__(self, name: str, settings: CommitterSettings, offset: Callable[[Any], Any] | None) -> None:
+        self.name = name
+        self.settings = settings
+        self.offset = offset
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        return CommitterLogic(self), NOT_USED
+
+
+class _Flush:
+    """A batch that is being committed, and the marks behind it."""
+
+    __slots__ = ("batch", "done", "error", "marks")
+
+    def __init__(self, batch: CommittableOffsetBatch, marks: list[Mark]) -> None:
+        self.batch = batch
+        self.marks = marks
+        self.done = False
+        self.error: BaseException | None = None
+
+
+class CommitterLogic(FlowLogic):
+    """See the stage."""
+
+    _routes: CommitRoutes
+    _tell: Callable[[tuple[_Flush, BaseException | None]], None]
+
+    def __init__(self, stage: CommitterStage) -> None:
+        self._stage = stage
+        self._batch = CommittableOffsetBatch()
+        self._marks: list[Mark] = []  # behind the offsets of the batch
+        self._flushes: deque[_Flush] = deque()
+        self._completing = False
+
+    def bind(self) -> None:
+        super().bind()
+        self._routes = routes_of(self.interpreter.island.run)
+        self._routes.committer(self, self.in_.carries)
+
+    def on_start(self) -> None:
+        self._tell = self.async_callback(self._on_committed).invoke
+
+    # ── in ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_pull(self, out: Connection) -> None:
+        self._move_on()
+
+    def on_push(self, in_: Connection) -> None:
+        batch = self._batch
+        limit = self._stage.settings.max_batch
+        chunk = in_.grab(max(1, limit - batch.size))
+        offset = self._stage.offset
+        self._add(chunk if offset is None else self._offsets(offset, chunk))
+        if batch.size >= limit:
+            self._flush()
+        else:
+            self._arm()
+        self._move_on()
+
+    def _offsets(self, offset: Callable[[Any], Any], chunk: list[Any]) -> list[Any]:
+        """Return what the user's function returns for the elements. When it fails, the offsets found before are committed."""
+        found = []
+        for element in chunk:
+            try:
+                found.append(offset(element))
+            except BaseException as error:
+                if directive_for(self, error, element, offset) is Directive.STOP:
+                    self._add(found)
+                    self._flush()
+                    raise
+        return found
+
+    def _add(self, found: list[Any]) -> None:
+        if not found:
+            return
+        try:
+            self._batch.add_all(found)
+        except BuildError as error:
+            if directive_for(self, error, found[0], self._stage.offset) is Directive.STOP:
+                self._flush()
+                raise
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        if type(mark) is dict:
+            if self._marks and type(self._marks[-1]) is dict:
+                merge_newer(self._marks[-1], mark)
+            else:
+                self._marks.append(mark.copy())
+            self._arm()
+        else:
+            self._marks.append(mark)
+            if not self._batch.size and not self._flushes and len(self._marks) == 1:
+                self._flush()
+
+    def _arm(self) -> None:
+        if (self._batch.size or self._marks) and not self.is_timer_active(_INTERVAL):
+            self.schedule_once(_INTERVAL, self._stage.settings.max_interval_ms)
+
+    def on_timer(self, key: object) -> None:
+        self._flush()
+        self._move_on()
+
+    def on_complete(self, in_: Connection) -> None:
+        self._completing = True
+        self._flush()
+        self._move_on()
+
+    def on_fail(self, in_: Connection, error: BaseException) -> None:
+        self._flush()  # a restart need not repeat what was done before the failure
+        self.fail_stage(error)
+
+    # ── committing ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _flush(self) -> None:
+        self.cancel_timer(_INTERVAL)
+        batch, marks = self._batch, self._marks
+        if not batch.size and not marks:
+            return
+        self._batch, self._marks = CommittableOffsetBatch(), []
+        consumers = set(batch.acknowledge().values())
+        for mark in marks:
+            if type(mark) is dict:
+                self._routes.progress.done(self, mark)
+                consumers |= self._routes.commits(mark)
+        flush = _Flush(batch, marks)
+        self._flushes.append(flush)
+
+        all_committed(consumers, self._stage.settings.max_retries).add_done_callback(partial(self._ended, flush))
+
+    def _ended(self, flush: _Flush, future: Future[None]) -> None:
+        """Any thread: the commit of a batch has ended."""
+        self._tell((flush, future.exception()))
+
+    def _on_committed(self, what: tuple[_Flush, BaseException | None]) -> None:
+        flush, error = what
+        flush.error = error
+        flush.done = True
+        if flush.error is not None:
+            decider = self.attributes.decider
+            if decider is None or decider(flush.error) is Directive.STOP:
+                self.fail_stage(flush.error)
+                return
+        self._move_on()
+
+    # ── out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _move_on(self) -> None:
+        out, flushes = self.out, self._flushes
+        while flushes and flushes[0].done:
+            flush = flushes[0]
+            if flush.batch.size and flush.error is None:
+                if not out.asked:
+                    break
+                out.push([flush.batch])
+            for mark in flush.marks:
+                out.mark(mark)
+            flushes.popleft()
+        if self._completing:
+            if not flushes:
+                self.complete_stage()
+        elif len(flushes) < self._stage.settings.parallelism:
+            due = self.in_.due
+            self.in_.want(MAX_ASKED if due * 2 <= MAX_ASKED else due)
+
+    def snapshot_state(self) -> str:
+        return f"{self._batch.size} gathered, {len(self._flushes)} batches being committed"

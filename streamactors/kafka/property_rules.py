@@ -1,0 +1,89 @@
+"""Rules for librdkafka properties: which settings refuse, because they break a promise, and whose values are secrets.
+
+Owner: the settings. docs/kafka.md shows the table to users; tests/kafka/test_property_rules.py compares the two."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from streamactors.errors import BuildError
+
+_FALSE: Final = frozenset({"false", "f", "0"})
+_TRUE: Final = frozenset({"true", "t", "1"})
+_SECRET: Final = re.compile(r"^(sasl|ssl)\.|pass|secret|token|credential|oauth|jaas|key", re.IGNORECASE)
+_HARMLESS: Final = re.compile(
+    r"^(sasl\.mechanisms?|sasl\.kerberos\.service\.name|ssl\.[a-z.]+\.location|ssl\.(cipher\.suites|curves\.list|"
+    r"sigalgs\.list|providers)|ssl\.endpoint\.identification\.algorithm)$"
+)
+HIDDEN: Final = "[hidden]"
+
+
+class Rule(NamedTuple):
+    """A property whose value must be `allowed`; `advice` says why, and what to use instead."""
+
+    allowed: Callable[[str], bool]
+    advice: str
+
+
+def _never(_: str) -> bool:
+    return False
+
+
+_COMMON: Final = {
+    "error_cb": Rule(_never, "errors fail the stream, or go to the logger 'streamactors.kafka'"),
+    "logger": Rule(_never, "librdkafka's log goes to the logger 'streamactors.kafka.librdkafka'"),
+    "default.topic.config": Rule(_never, "give its properties directly, beside the others"),
+}
+_NOT_DONE: Final = "librdkafka would commit records that are not done; sources commit what is done"
+CONSUMER_RULES: Final[Mapping[str, Rule]] = {
+    **_COMMON,
+    "enable.auto.commit": Rule(_FALSE.__contains__, _NOT_DONE),
+    "enable.auto.offset.store": Rule(_FALSE.__contains__, _NOT_DONE),
+    "auto.commit.enable": Rule(_FALSE.__contains__, _NOT_DONE),
+    "offset.store.method": Rule("broker".__eq__, "offsets are committed to the broker"),
+    "enable.partition.eof": Rule(_TRUE.__contains__, "bounded reads and windows must hear that a partition has ended"),
+    "statistics.interval.ms": Rule(lambda value: value != "0", "deleted topics are noticed by the statistics"),
+    "group.id": Rule(_never, "give ConsumerSettings(…, group_id='…')"),
+    "auto.offset.reset": Rule(_never, "give ConsumerSettings(…, auto_offset_reset='…')"),
+}
+PRODUCER_RULES: Final[Mapping[str, Rule]] = {
+    **_COMMON,
+    "transactional.id": Rule(_never, "give ProducerSettings(…, transactional_id='…'), for Transactional.sink"),
+    "delivery.report.only.error": Rule(_FALSE.__contains__, "a record is done when its delivery is reported"),
+    "on_delivery": Rule(_never, "the results of Producer.flexi_flow say where each record is stored"),
+    "queuing.strategy": Rule("fifo".__eq__, "records would change their order"),
+}
+
+
+def check_properties(who: str, rules: Mapping[str, Rule], properties: Mapping[str, Any], origin: str = "") -> None:
+    """Raise BuildError for a property that breaks a promise. `origin` says where the properties are from, if not `properties=`."""
+    for name, value in properties.items():
+        rule = rules.get(name)
+        if rule is not None and not rule.allowed(str(value).strip().lower()):
+            shown = "" if callable(value) or rule.allowed is _never else f"={value}"
+            raise BuildError(f"{who}: the property {name}{shown}{origin} is refused: {rule.advice}")
+
+
+def is_secret(name: str) -> bool:
+    """Return whether the value of a property may be a password, a token, a key or the name of a user."""
+    return _SECRET.search(name) is not None and _HARMLESS.match(name) is None
+
+
+class Properties(dict[str, Any]):
+    """Properties of a client; `repr` hides secrets, also under a misspelt name."""
+
+    def __repr__(self) -> str:
+        return repr({name: HIDDEN if is_secret(name) else value for name, value in self.items()})
+
+    __str__ = __repr__
+
+    def without_secrets(self, text: str) -> str:
+        """Return a text, such as librdkafka's complaint, with the secrets in it hidden."""
+        for name, value in self.items():
+            if (
+                is_secret(name) and isinstance(value, str) and len(value) > 3 and value in text
+            ):  # shorter ones are words
+                text = text.replace(value, HIDDEN)
+        return text

@@ -1,0 +1,285 @@
+"""The consumer actor: owns one consumer, polls it, and turns downstream demand into pause and resume. One thread serves it at a time.
+
+consumer_actor   its life: start, failure, close; which message goes to which part
+polling          when to poll and where; delivers to the feeds      consumer_state   buffers and demand
+pausing          when a partition is paused and resumed             rebalances       assigned, revoked, lost
+commits          commits what is done                               offset_tracker   what is delivered, done, committed
+bounded_read     where a bounded read ends                          ending           waits for what is in flight, then closes"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.actors.messages import Actor, ActorExitRequest
+from streamactors.errors import StreamActorsError
+from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.client.statistics import Received
+from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed
+from streamactors.kafka.reading.bounded_read import BoundedRead
+from streamactors.kafka.reading.commits import Answer, CommitDue, ConsumerCommits
+from streamactors.kafka.reading.consumer_state import ConsumerState
+from streamactors.kafka.reading.ending import Drained, Ending
+from streamactors.kafka.reading.messages import (
+    CommitNow,
+    Commits,
+    HoldBack,
+    PausePartitions,
+    RequestRecords,
+    ResumePartitions,
+    RunEnded,
+    StageEnded,
+    Start,
+    StartAt,
+    StopAtEnd,
+    TakeSnapshot,
+)
+from streamactors.kafka.reading.new_partitions import LookForPartitions, NewPartitions
+from streamactors.kafka.reading.offset_tracker import OffsetTracker
+from streamactors.kafka.reading.pausing import Limits
+from streamactors.kafka.reading.polling import Poll, Polling, Tick, records_at_once
+from streamactors.kafka.reading.rebalances import FeedOf, Rebalances
+from streamactors.kafka.reading.shared import ReadingControl, ReadingSource, Shared
+from streamactors.kafka.reading.snapshot import snapshot, snapshot_without_consumer
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, TopicPartition
+
+_log = logging.getLogger("streamactors.kafka")
+
+
+class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
+    """See the module. `control.is_shutdown` gets the actor's result: None, or what it died of.
+
+    `apart`: every assignment has a feed of its own. `withhold`: the source says with StartAt where each assignment begins.
+    `objects_each`: objects that live with a record until the next stage has it.
+    `wanted`: a sink of the run owns the positions and has chosen `subscription`; new partitions of `wanted` are picked up from their
+    beginning, and the consumer stays until the run has ended, so that the group hears of the last position."""
+
+    actor_dispatcher = "own"
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        source: ReadingSource,
+        tracker: OffsetTracker | None,
+        control: ReadingControl,
+        *,
+        commits: Commits,
+        until_end: bool,
+        call_later: Callable[[float, Callable[[], None]], Any],
+        now_ms: Callable[[], float],
+        feed_of: FeedOf,
+        apart: bool = False,
+        withhold: bool = False,
+        objects_each: int = 2,
+        wanted: Subscription | None = None,
+    ) -> None:
+        super().__init__()
+        self._subscription = subscription
+        self._control = control
+        at_once = records_at_once(settings.max_poll_records, objects_each)
+        limits = Limits(settings.high_bytes, settings.low_bytes, settings.max_buffered_bytes, settings.pause_dwell_ms)
+        self._shared = shared = Shared(
+            settings=settings,
+            commits=commits,
+            source=source,
+            tracker=tracker,
+            state=ConsumerState(limits, at_once),
+            call_later=call_later,
+            now_ms=now_ms,
+            tell=self._tell_self,
+            until_end=until_end,
+            apart=apart,
+        )
+        self._bounded = bounded = BoundedRead(shared)
+        self._commits = commits_of_this = ConsumerCommits(shared)
+        self._rebalances = rebalances = Rebalances(shared, commits_of_this, bounded, feed_of, withhold=withhold)
+        self._polling = polling = Polling(shared, at_once, rebalances, bounded, lambda: self._myRef, self._try_to_stop)
+        self._ending = ending = Ending(shared, commits_of_this, control.is_shutdown, self._finish, polling.arm_tick)
+        self._new = None if wanted is None else NewPartitions(shared, wanted, rebalances, polling.soon)
+        self._closing = False
+        self._last_snapshot = snapshot_without_consumer()
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Start: self._on_start,
+            RequestRecords: self._on_request,
+            Poll: polling.on_poll,
+            Tick: polling.on_tick,
+            StartAt: self._on_start_at,
+            PausePartitions: self._on_pause,
+            ResumePartitions: self._on_resume,
+            HoldBack: self._on_hold_back,
+            CommitNow: commits_of_this.on_commit_now,
+            Answer: commits_of_this.on_answer,
+            CommitDue: commits_of_this.on_due,
+            StopAtEnd: self._on_stop_at_end,
+            StageEnded: self._on_stage_ended,
+            Drained: ending.on_drained,
+            RunEnded: self._on_run_ended,
+            TakeSnapshot: self._on_snapshot,
+            ActorExitRequest: self._on_exit,
+        }
+        if self._new is not None:
+            self._handlers[LookForPartitions] = self._new.on_look
+
+    def receiveMessage(self, message: Any, sender: Any) -> None:  # Thespian's name
+        handler = self._handlers.get(type(message))
+        if handler is None or self._closing:
+            self._after_the_end(message)
+            return
+        try:
+            handler(message)
+        except Exception as error:  # noqa: BLE001  # the stream hears of it; the actor has nobody else to tell
+            self._die(error)
+
+    def _tell_self(self, message: Any) -> None:
+        if not self._closing:
+            self.myAddress.tell(message)
+
+    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_start(self, _: Start) -> None:
+        subscription, rebalances = self._subscription, self._rebalances
+        self._shared.client = client = StreamConsumer(self._shared.settings)
+        if isinstance(subscription, AutoSubscription):
+            client.preflight(subscription.topics)
+            client.subscribe(subscription.names, rebalances.on_assigned, rebalances.on_revoked, rebalances.on_lost)
+            rebalances.begin()
+        else:
+            assert isinstance(subscription, ManualSubscription)
+            client.preflight({key.topic for key in subscription.partitions})
+            starts: dict[TopicPartition, int | None] = dict.fromkeys(subscription.partitions)
+            starts.update(subscription.offsets)
+            if subscription.times_ms:
+                starts.update(client.offsets_at(subscription.times_ms))
+            rebalances.on_assigned(list(subscription.partitions))
+            client.assign(starts)
+            if self._new is not None:
+                self._new.begin(dict(subscription.offsets))
+        self._commits.begin()
+        self._polling.soon()
+
+    def _die(self, error: BaseException) -> None:
+        shared = self._shared
+        if not isinstance(error, StreamActorsError):
+            _log.error("consumer of %s failed", shared.settings.bootstrap_servers, exc_info=error)
+        shared.source.post(shared.source.on_failed, error)
+        self._finish(error)
+
+    def _on_stage_ended(self, message: StageEnded) -> None:
+        self._ending.begin(message, without_deadline=self._new is not None)
+
+    def _on_run_ended(self, _: RunEnded) -> None:
+        self._ending.on_run_ended()
+
+    def _try_to_stop(self) -> None:
+        self._ending.try_to_stop()
+
+    def _finish(self, error: BaseException | None) -> None:
+        """Close the consumer; the actor stays until the run has ended."""
+        for part in (self._polling, self._commits, self._ending, self._rebalances):
+            part.cancel()
+        self._closing = True
+        shared = self._shared
+        client, shared.client = shared.client, None
+        if client is not None:
+            client.close()
+        received = client.received() if client else None
+        self._last_snapshot = snapshot_without_consumer(shared.state.counts, received, self._commits.committed)
+        self._control.closed(self._last_snapshot)
+        self._commits.answer(error)
+        if error is None:
+            self._control.is_shutdown.try_complete(None)
+        else:
+            self._control.is_shutdown.try_fail(error)
+        if self._ending.run_ended:
+            self.send(self.myAddress, ActorExitRequest())
+
+    def _after_the_end(self, message: Any) -> None:
+        """The consumer is closed; the actor stays until the run has ended, so that no message to it is a dead letter."""
+        if isinstance(message, TakeSnapshot):
+            message.reply.try_complete(self._last_snapshot)
+        elif isinstance(message, CommitNow):
+            self._commits.refuse(message.reply)
+        elif isinstance(message, RunEnded):
+            self.send(self.myAddress, ActorExitRequest())
+
+    def _on_exit(self, _: ActorExitRequest) -> None:
+        """The actor system shuts down under the stream: commit what is done all the same, and leave the group."""
+        error: BaseException | None = None
+        if self._shared.tracker is not None:
+            try:
+                self._commits.commit(self._shared.tracker.to_commit())
+            except (CommitFailed, CommitTimeout) as raised:
+                error = raised
+        self._finish(error)
+
+    def refuse_letter(self, message: Any) -> None:
+        """A message has come when the actor had exited, or an exit request that the shutdown had no time for. Any thread."""
+        if not isinstance(message, ActorExitRequest):
+            self._after_the_end(message)
+        elif not self._closing:
+            # librdkafka's threads would keep the membership alive, and its partitions from everybody else, until
+            # max.poll.interval.ms; nothing runs the actor any more, so this thread has it for itself
+            self._closing = True
+            threading.Thread(target=self._end_alone, name=f"the end of {self._myRef.name}", daemon=True).start()
+
+    def _end_alone(self) -> None:
+        try:
+            self._on_exit(ActorExitRequest())
+        except Exception as error:  # noqa: BLE001  # nobody else hears of it
+            self._die(error)
+
+    # ── the source ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_request(self, request: RequestRecords) -> None:
+        state = self._shared.state
+        state.requested(request.feed, request.n)
+        self._polling.deliver()
+        if state.starving or state.hungry:
+            self._polling.soon()
+
+    def _on_start_at(self, message: StartAt) -> None:
+        self._rebalances.start_at(message)
+        self._deliver_and_poll()
+
+    def _on_hold_back(self, message: HoldBack) -> None:
+        self._shared.state.pausing.held_back = message.keys
+        self._deliver_and_poll()
+
+    def _deliver_and_poll(self) -> None:
+        self._polling.deliver()
+        self._polling.soon()
+
+    def group_metadata(self) -> Any:
+        """Return the membership a transaction commits under; any thread. Raises ConsumerFailed when the consumer is closed."""
+        if self._shared.client is None:
+            raise ConsumerFailed("the consumer is closed; its positions cannot be committed")
+        return self._rebalances.membership.current
+
+    def renew_membership(self) -> None:
+        """The broker knows another membership: look it up again at the next poll; any thread."""
+        self._rebalances.membership.changed()
+
+    # ── the user's control ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_pause(self, message: PausePartitions) -> None:
+        self._shared.state.pausing.by_user.update(message.keys)
+
+    def _on_resume(self, message: ResumePartitions) -> None:
+        self._shared.state.pausing.by_user.difference_update(message.keys)
+        self._deliver_and_poll()
+
+    def _on_stop_at_end(self, _: StopAtEnd) -> None:
+        self._bounded.begin_at_end()
+        self._polling.soon()
+
+    def _on_snapshot(self, message: TakeSnapshot) -> None:
+        shared = self._shared
+        tracked = shared.tracker.snapshot() if shared.tracker is not None else {}
+        client = shared.client
+        ends = client.known_ends(shared.state.partitions) if client is not None else {}
+        received = client.received() if client else Received()
+        message.reply.try_complete(snapshot(shared.state, tracked, ends, received, self._commits.committed))

@@ -1,0 +1,124 @@
+"""How a consumer ends: it waits until what is in flight is done, commits it, and closes; or its time is over.
+
+    stage ended ──► nothing in flight, the run has ended, or the deadline has passed ──► last commit ──► closed
+
+Where a transaction commits the positions, the consumer stays until the run has ended, though nothing is in flight: the last commit needs
+its group membership, also when it only moves positions to a new assignment.
+Owner: the consumer actor. Rebalances are served while it waits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed, KafkaError
+from streamactors.kafka.reading.commits import COMMIT_RETRY_MS, ConsumerCommits
+from streamactors.kafka.reading.messages import Commits, StageEnded
+from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.subscriptions import TopicPartition
+
+OVERDUE_AFTER_MS = 500.0
+"""How long after its deadline the end of a consumer that stands in a call of librdkafka is waited for."""
+AFTER_FAILURE_MS = 250
+"""How long what is in flight may become done when the stream has failed: most of it is lost. In a RestartSource the next instance waits
+for this one to leave the group."""
+
+
+class Drained:
+    """Message to the actor itself: the stream has ended and no record is in flight."""
+
+
+class Ending:
+    """See the module. `finish(error)` closes the consumer, `look_later(ms)` has `try_to_stop` called again."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        commits: ConsumerCommits,
+        ended: StreamFuture[None],
+        finish: Callable[[BaseException | None], None],
+        look_later: Callable[[float], None],
+    ) -> None:
+        self._shared = shared
+        self._commits = commits
+        self._ended = ended
+        self._finish = finish
+        self._look_later = look_later
+        self._deadline: Any = None
+        self.run_ended = False
+
+    def begin(self, message: StageEnded, *, without_deadline: bool) -> None:
+        """The stage has ended."""
+        shared = self._shared
+        shared.state.feed_gone(message.feed)
+        shared.stopping = True
+        wait_ms = shared.settings.close_timeout_ms
+        if message.failed:
+            wait_ms = min(wait_ms, AFTER_FAILURE_MS)
+        shared.stop_by = math.inf if without_deadline else shared.now_ms() + wait_ms
+        self._deadline = shared.call_later(shared.settings.close_timeout_ms + OVERDUE_AFTER_MS, self._overdue)
+        if shared.tracker is not None:
+            shared.tracker.when_drained(lambda: shared.tell(Drained()))
+        self.try_to_stop()
+
+    def on_drained(self, _: Drained) -> None:
+        self.try_to_stop()
+
+    def on_run_ended(self) -> None:
+        """Every stage of the run has stopped."""
+        self.run_ended = True
+        if self._shared.stopping:
+            self.try_to_stop()
+
+    def try_to_stop(self) -> None:
+        """Commit what is done and close, unless records are in flight that may still become done."""
+        shared, tracker = self._shared, self._shared.tracker
+        in_time = shared.now_ms() <= shared.stop_by
+        if tracker is None:
+            self._finish(None)
+            return
+        needed = shared.commits is Commits.TRANSACTION or tracker.in_flight()
+        if in_time and not self.run_ended and needed:
+            self._look_later(shared.settings.poll_interval_ms)  # rebalances are served meanwhile
+            return
+        left = tracker.to_commit()
+        try:
+            committed = self._commits.commit(left)
+        except (CommitFailed, CommitTimeout) as error:
+            self._finish(error)
+            return
+        if committed:
+            self._finish(None)
+        elif shared.now_ms() <= shared.stop_by:
+            self._look_later(COMMIT_RETRY_MS)
+        else:
+            self._finish(self._too_late(left))
+
+    def _too_late(self, left: dict[TopicPartition, int]) -> CommitTimeout:
+        settings = self._shared.settings
+        named = ", ".join(f"{key}@{offset}" for key, offset in list(left.items())[:5])
+        return CommitTimeout(
+            f"group {settings.group_id}: {named} not committed in {settings.close_timeout_ms} ms "
+            "after the stream's end; raise close_timeout_ms or look at the coordinator"
+        )
+
+    def _overdue(self) -> None:
+        """Fail the future of the end, which is late; any thread. A commit without a broker may hold the actor's thread for a minute."""
+        shared = self._shared
+        if shared.now_ms() < shared.stop_by:
+            return  # it has all the time that its run takes
+        left = shared.tracker.to_commit() if shared.tracker is not None else {}
+        error: KafkaError = self._too_late(left)
+        if not left:
+            error = ConsumerFailed(
+                f"the consumer of {shared.settings.bootstrap_servers} is not closed {shared.settings.close_timeout_ms} ms after "
+                "the stream's end; its group forgets it after session.timeout.ms"
+            )
+        self._ended.try_fail(error)
+
+    def cancel(self) -> None:
+        """The consumer is closed."""
+        if self._deadline is not None:
+            self._deadline.cancel()

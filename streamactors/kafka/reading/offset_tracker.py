@@ -1,0 +1,251 @@
+"""The offset tracker of one consumer: per partition, which records were delivered, which are done, and which position is committed.
+
+The consumer's thread notes what is committed and revoked, the source's island what is delivered, and the islands of the sinks what is done.
+So the tracker has a lock. A revocation runs inside `poll()` on the consumer's thread, where no message is served; there it waits on the
+tracker's condition until the records in flight are done."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from streamactors.engine.marks.marks import PositionMark
+from streamactors.kafka.subscriptions import TopicPartition
+
+
+@dataclass(slots=True)
+class PartitionProgress:
+    """One assigned partition. Positions are exclusive: everything before them is delivered, done, committed."""
+
+    epoch: int
+    first: int | None = None
+    delivered: int | None = None
+    done: int | None = None
+    committed: int | None = None
+    revoking: bool = False
+    in_transaction: bool = False  # a transaction commits the positions with the results: what is done is committed
+    acked: set[int] = field(default_factory=set)  # acknowledged one by one, above one that is not
+
+    @property
+    def in_flight(self) -> bool:
+        """True while something delivered is not done yet."""
+        return self.delivered is not None and (self.done is None or self.done < self.delivered)
+
+    @property
+    def records_in_flight(self) -> int:
+        """How many records were delivered and are not done yet; where offsets are missing in the log, at most so many."""
+        if self.delivered is None:
+            return 0
+        done = self.done if self.done is not None else self.first if self.first is not None else self.delivered
+        return max(0, self.delivered - done)
+
+
+class DrainListener(Protocol):
+    """A part of the run that can finish records in flight sooner: a transaction commits at once."""
+
+    def draining(self) -> None:
+        """Partitions are being revoked. Must not wait."""
+
+
+class OffsetTracker:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.gap_aware = False
+        """True when marks say which records were filtered on the way. Then acknowledging an offset acknowledges this record alone, else all before it, too."""
+        self._changed = threading.Condition()
+        self._when_drained: Callable[[], None] | None = None
+        self._drain_listeners: weakref.WeakSet[DrainListener] = weakref.WeakSet()
+        self._partitions: dict[TopicPartition, PartitionProgress] = {}
+
+    def assigned(self, keys: Iterable[TopicPartition], epoch: int) -> None:
+        """Partitions were assigned; nothing of them is delivered yet."""
+        with self._changed:
+            for key in keys:
+                self._partitions[key] = PartitionProgress(epoch)
+
+    def _of(self, key: TopicPartition, epoch: int) -> PartitionProgress | None:
+        progress = self._partitions.get(key)
+        return progress if progress is not None and progress.epoch == epoch else None
+
+    def deliverable(self, key: TopicPartition, epoch: int) -> bool:
+        """True while records of this assignment may go to the stream; False from the moment its revocation began."""
+        with self._changed:
+            progress = self._of(key, epoch)
+            return progress is not None and not progress.revoking
+
+    def is_ours(self, key: TopicPartition, epoch: int) -> bool:
+        """True while this assignment of the partition lasts."""
+        with self._changed:
+            return self._of(key, epoch) is not None
+
+    def delivered(self, key: TopicPartition, epoch: int, position: int, first: int | None = None) -> bool:
+        """Note that records from `first` to before `position` go to the stream now.
+
+        Returns False if this assignment is over or is being revoked: the records must be dropped."""
+        with self._changed:
+            progress = self._of(key, epoch)
+            if progress is None or progress.revoking:
+                return False
+            if progress.delivered is None and first is not None:
+                progress.first = first
+            progress.delivered = position
+            return True
+
+    def taken_back(self, key: TopicPartition, epoch: int, position: int) -> None:
+        """Note that the records from `position` on have not gone to the stream after all; they are delivered again."""
+        with self._changed:
+            progress = self._of(key, epoch)
+            if progress is not None:
+                nothing = progress.done is None and progress.first is not None and position <= progress.first
+                progress.delivered = None if nothing else position
+                self._changed.notify_all()
+        self._look()
+
+    def done(self, key: TopicPartition, epoch: int, position: int) -> None:
+        """Note that every sink has done everything before `position`. Stale epochs are ignored."""
+        with self._changed:
+            progress = self._of(key, epoch)
+            if progress is not None and (progress.done is None or position > progress.done):
+                progress.done = position
+                if progress.acked:
+                    _forget_below(progress, position)
+                    _close_gap(progress)
+                self._changed.notify_all()
+        self._look()
+
+    def done_everywhere(self, moved: PositionMark) -> None:
+        """Note positions that are done at every sink the source reaches."""
+        for (_, key), (epoch, position) in moved.items():
+            self.done(key, epoch, position)
+
+    def acknowledge(self, key: TopicPartition, epoch: int, offsets: list[int]) -> None:
+        """Note that the user has acknowledged these offsets. Those above an offset that is not acknowledged wait for it, or for a mark."""
+        with self._changed:
+            progress = self._of(key, epoch)
+            if progress is None or not offsets:
+                return
+            if self.gap_aware:
+                position = progress.first if progress.done is None else progress.done
+                if position == offsets[0] and offsets == list(range(position, position + len(offsets))):
+                    progress.done = position + len(offsets)  # nothing was left out, as mostly: no need to look at each
+                else:
+                    progress.acked.update(offsets)
+                if progress.acked:
+                    if progress.done is not None:
+                        _forget_below(progress, progress.done)
+                    _close_gap(progress)
+            else:
+                progress.done = max(progress.done or 0, max(offsets) + 1)
+            self._changed.notify_all()
+        self._look()
+
+    def above_gap(self, limit: int) -> set[TopicPartition]:
+        """Return the partitions with at least so many offsets acknowledged above one that is not."""
+        with self._changed:
+            return {key for key, progress in self._partitions.items() if len(progress.acked) >= limit}
+
+    def commits_in_transaction(self, key: TopicPartition, epoch: int) -> None:
+        """Let a transaction alone commit the positions of this assignment: another commit of an earlier position would undo it."""
+        with self._changed:
+            progress = self._of(key, epoch)
+            if progress is not None:
+                progress.in_transaction = True
+
+    def to_commit(self, keys: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """Return the positions that are done and not committed."""
+        with self._changed:
+            wanted = self._partitions if keys is None else keys
+            found = {key: self._partitions[key] for key in wanted if key in self._partitions}
+            for progress in found.values():
+                if progress.in_transaction:
+                    progress.committed = progress.done
+            return {key: p.done for key, p in found.items() if p.done is not None and p.done != p.committed}
+
+    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Note that the broker has these positions."""
+        with self._changed:
+            for key, position in offsets.items():
+                progress = self._partitions.get(key)
+                if progress is not None and (progress.committed is None or position > progress.committed):
+                    progress.committed = position
+
+    def revoking(self, keys: Iterable[TopicPartition]) -> None:
+        """Let no further record of these partitions be delivered."""
+        with self._changed:
+            for key in keys:
+                if key in self._partitions:
+                    self._partitions[key].revoking = True
+
+    def drain(self, keys: Iterable[TopicPartition], timeout_ms: float) -> set[TopicPartition]:
+        """Let no further record of these partitions be delivered, and wait until the records in flight are done.
+
+        Returns the partitions with records in flight at the deadline."""
+        wanted = list(keys)
+        self.revoking(wanted)
+        deadline = time.monotonic() + timeout_ms / 1_000
+        with self._changed:
+            listeners = list(self._drain_listeners) if timeout_ms else []
+        for listener in listeners:
+            listener.draining()
+        with self._changed:
+            while True:
+                late = {key for key in wanted if key in self._partitions and self._partitions[key].in_flight}
+                left = deadline - time.monotonic()
+                if not late or left <= 0:
+                    return late
+                self._changed.wait(left)
+
+    def tell_of_drains(self, listener: DrainListener) -> None:
+        """Tell the listener when a drain begins, as long as the listener lives."""
+        with self._changed:
+            self._drain_listeners.add(listener)
+
+    def when_drained(self, tell: Callable[[], None]) -> None:
+        """From now on call `tell` when a record has become done and none is in flight; on the thread that reports it."""
+        self._when_drained = tell
+
+    def _look(self) -> None:
+        if self._when_drained is not None and not self.in_flight():
+            self._when_drained()
+
+    def forget(self, keys: Iterable[TopicPartition]) -> None:
+        """Forget partitions that were revoked."""
+        with self._changed:
+            for key in keys:
+                self._partitions.pop(key, None)
+
+    def in_flight(self) -> set[TopicPartition]:
+        """Return the partitions with records that were delivered and are not done."""
+        with self._changed:
+            return {key for key, progress in self._partitions.items() if progress.in_flight}
+
+    def snapshot(self) -> dict[TopicPartition, PartitionProgress]:
+        """Return a copy of everything."""
+        with self._changed:
+            return {key: replace(progress, acked=set(progress.acked)) for key, progress in self._partitions.items()}
+
+
+def _forget_below(progress: PartitionProgress, position: int) -> None:
+    """Forget the acknowledgements of what is done anyway."""
+    acked = progress.acked
+    if max(acked) < position:
+        acked.clear()
+    elif min(acked) < position:
+        progress.acked = {offset for offset in acked if offset >= position}
+
+
+def _close_gap(progress: PartitionProgress) -> None:
+    """Move `done` over what is acknowledged right behind it."""
+    position = progress.done if progress.done is not None else progress.first
+    if position is None or position not in progress.acked:
+        return
+    acked = progress.acked
+    while position in acked:
+        acked.remove(position)
+        position += 1
+    progress.done = position

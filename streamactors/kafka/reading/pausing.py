@@ -1,0 +1,145 @@
+"""Where a partition is paused and resumed: the whole rule. No client, clock or thread in here.
+
+librdkafka throws away what it has prefetched at every pause. So back-pressure is a hysteresis over the bytes that are buffered per partition:
+
+    not assigned ──assigned──► fetching ──above `high` for the dwell time, or above 2 × `high`──► paused
+                                   ▲  │                                                             │
+                                   │  └───────────────────── revoked, lost ─────────────────────────┤
+                                   └────────────────────────── below `low` ─────────────────────────┘
+
+All filled partitions are paused when together they hold a quarter more than `max_buffered_bytes`.
+
+Four other rules keep a partition from being delivered: the user's pause, the look-up of its first offset, `max_in_flight`, and a stage that
+reads several topics in the order of their time. The first two also pause the partition in the client once it has something buffered.
+
+Every assignment begins unpaused. librdkafka keeps the pauses of the assignment before, so `decide` resumes what the client was told to pause and
+what has been assigned again since; not in the rebalance callback, but after the poll. The user's pause survives rebalances.
+No partition is paused before its first record or its end was seen. The consumer actor asks `Pausing.decide` after each poll and tells the
+client the differences (`polling.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streamactors.kafka.reading.delivery import AssignedPartition
+from streamactors.kafka.subscriptions import TopicPartition
+
+SMALLEST_SHARE = 256 * 1024
+"""Bytes a partition may buffer however many there are: less than one fetch would pause all the time."""
+
+Partitions = Mapping[TopicPartition, AssignedPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of the buffers; bytes, but for `dwell_ms`."""
+
+    high: int
+    low: int
+    total: int
+    dwell_ms: float
+
+    @property
+    def bound(self) -> int:
+        """The most bytes in all buffers together: a quarter above the limit at which no more is read than polls must."""
+        return self.total + self.total // 4
+
+    def per_partition(self, partitions: int) -> tuple[int, int]:
+        """Return (high, low) for one of so many partitions."""
+        high = max(SMALLEST_SHARE, min(self.high, self.total // max(1, partitions)))
+        return high, min(self.low, high // 2)
+
+
+class Pausing:
+    """See the module. Its cost does not grow with the partitions, unless there is something to decide."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._high, self.low = limits.per_partition(0)
+        self.by_user: set[TopicPartition] = set()
+        self.withheld: set[TopicPartition] = set()
+        """Assignments whose first offset is being looked up."""
+        self.full: set[TopicPartition] = set()
+        """Too many offsets are acknowledged above one that is not; set anew before each delivery."""
+        self.held_back: frozenset[TopicPartition] = frozenset()
+        """Far ahead of other partitions that are read together with them."""
+        self._paused_in_client: set[TopicPartition] = set()  # also those that are assigned no more
+        self._strained: dict[
+            TopicPartition, AssignedPartition
+        ] = {}  # all above their limit or paused, perhaps some more
+
+    # ── what may be delivered ─────────────────────────────────────────────────────────────────────────────────────
+
+    def silences(self, key: TopicPartition) -> bool:
+        """True while a partition must deliver nothing, whatever the demand."""
+        return key in self.by_user or key in self.withheld
+
+    def waits(self, key: TopicPartition) -> bool:
+        """True while a partition that has records must not deliver them now."""
+        return self.silences(key) or key in self.full or key in self.held_back
+
+    # ── what happens ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def share(self, partitions: Partitions) -> None:
+        """The assignment has changed: the limits of each partition depend on the number of partitions."""
+        self._high, self.low = self._limits.per_partition(len(partitions))
+        self._strained = {key: p for key, p in partitions.items() if p.size > self._high or p.paused}
+
+    def forget(self, key: TopicPartition) -> None:
+        """The assignment of a partition is over."""
+        self._strained.pop(key, None)
+        self.withheld.discard(key)
+        self.held_back -= {key}
+
+    def grown(self, partition: AssignedPartition) -> None:
+        """Records of a partition were buffered."""
+        if partition.size > self._high:
+            self._strained[partition.key] = partition
+
+    def resumed(self, key: TopicPartition) -> None:
+        """The client was told to resume a partition."""
+        self._paused_in_client.discard(key)
+
+    # ── what to do ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def decide(
+        self, now_ms: float, partitions: Partitions, filled: Partitions, size: int
+    ) -> tuple[list[TopicPartition], list[TopicPartition]]:
+        """Return (to pause, to resume): the differences to what the client was told; they count as told from here on.
+
+        `filled`: the partitions that have something buffered; `size`: the bytes in all buffers."""
+        to_pause: list[TopicPartition] = []
+        to_resume: list[TopicPartition] = []
+        for silenced in (self.by_user, self.withheld):
+            self._strained.update((key, partitions[key]) for key in silenced if key in partitions)
+        # Each partition is below its share and all together are too much: very many partitions, and polls must go on.
+        full = size > self._limits.bound
+        if full:
+            self._strained.update(filled)
+        relaxed = []
+        for key, partition in self._strained.items():
+            silenced_now = self.silences(key)
+            if partition.size > self._high or ((silenced_now or full) and partition.size):
+                if partition.over_since is None:
+                    partition.over_since = now_ms
+                dwelt = now_ms - partition.over_since >= self._limits.dwell_ms or partition.size > 2 * self._high
+                if not partition.paused and dwelt and partition.fetched is not None:
+                    partition.paused = True
+                    to_pause.append(key)
+            else:
+                partition.over_since = None
+                if partition.paused and partition.size < self.low and not silenced_now:
+                    partition.paused = False
+                    to_resume.append(key)
+                if not partition.paused:
+                    relaxed.append(key)
+        for key in relaxed:
+            del self._strained[key]
+        in_client = self._paused_in_client
+        if in_client:
+            kept = {key for key in in_client if key in partitions and not partitions[key].paused}
+            to_resume += kept.difference(to_resume)
+        in_client.difference_update(to_resume)
+        in_client.update(to_pause)
+        return to_pause, to_resume

@@ -1,0 +1,176 @@
+"""When a consumer polls, on which thread, and for how long a poll waits. After each poll it delivers, pauses and resumes.
+
+A consumer has a thread of its own, where a poll may wait for records. While every poll brings as many records as it may, there is nothing
+to wait for. Then the consumer takes its turns on the pool, between those of the islands it feeds: a chunk changes no thread, and the next
+chunk is made when this one is done.
+
+A poll tick re-arms itself after each poll. Demand that finds nothing buffered polls at once. Requests that come in during a poll are served
+together after it. Owner: the consumer actor."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.client.runs import Batch
+from streamactors.kafka.reading.bounded_read import BoundedRead
+from streamactors.kafka.reading.rebalances import Rebalances
+from streamactors.kafka.reading.shared import Shared
+
+IDLE_EVERY_MS = 500.0
+BUSY_POLL_MS = 5.0
+"""How long a poll waits while other feeds have records waiting: their requests are served after it."""
+
+
+class Poll:
+    """Message to the actor itself: poll now."""
+
+
+class Tick:
+    """Message to the actor itself: the poll interval has passed."""
+
+
+_POLL, _TICK = Poll(), Tick()
+
+
+def records_at_once(most: int, objects_each: int) -> int:
+    """Return how many records one poll reads: they must make fewer objects than bring about a collection of garbage.
+
+    Records are in use when the collection comes, so it finds nothing; one collection per poll costs a fifth of a bare client's time."""
+    threshold = gc.get_threshold()[0] if gc.isenabled() else 0
+    return max(1, min(most, threshold * 19 // 20 // objects_each)) if threshold else most
+
+
+class Polling:
+    """See the module. `cell()` returns the running actor, which can change its thread; `when_stopping` is called after a poll of a
+    consumer that is about to close."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        at_once: int,
+        rebalances: Rebalances,
+        bounded: BoundedRead,
+        cell: Callable[[], Any],
+        when_stopping: Callable[[], None],
+    ) -> None:
+        self._shared = shared
+        self._at_once = at_once
+        self._rebalances = rebalances
+        self._bounded = bounded
+        self._cell = cell
+        self._when_stopping = when_stopping
+        self._at_home = True  # polls on its own thread, and may wait
+        self._tick: Any = None
+        self._soon = False  # a Poll is on its way
+
+    def soon(self) -> None:
+        """Poll as soon as what is in the mailbox has been served."""
+        if not self._soon:
+            self._soon = True
+            self._shared.tell(_POLL)
+
+    def arm_tick(self, delay_ms: float) -> None:
+        """Poll once more after a while."""
+        self.cancel()
+        self._tick = self._shared.call_later(delay_ms, lambda: self._shared.tell(_TICK))
+
+    def cancel(self) -> None:
+        """Forget the tick."""
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
+
+    def on_tick(self, _: Tick) -> None:
+        self._tick = None
+        self.on_poll(_POLL)
+
+    def on_poll(self, _: Poll) -> None:
+        """Poll as long as somebody waits for records; messages to the actor are served in between."""
+        self._soon = False
+        shared = self._shared
+        client = shared.client
+        if client is None:
+            return
+        if shared.stopping:
+            client.read(1, 0)
+            self._when_stopping()
+            return
+        counts, mailbox = shared.state.counts, self._cell().mailbox
+        again = True
+        while again:
+            before = counts.records
+            again = self._poll_once(client)
+            moves = self._settle(counts.records - before)
+            if again and (moves or mailbox or not self._at_home):
+                self.soon()  # behind what waits, on the pool also behind the islands
+                return
+        if self._tick is None:
+            self.arm_tick(shared.settings.poll_interval_ms)
+
+    def _settle(self, read: int) -> bool:
+        """Choose where to poll next by what this poll has read: on the pool as long as there is a backlog. True: elsewhere."""
+        cell = self._cell()
+        # `max_in_flight` is looked at before each delivery: acknowledgements need the time that a hand-over takes
+        if self._at_home and read == self._at_once and self._shared.settings.max_in_flight is None:
+            cell.move(cell.base.pool)
+        elif not self._at_home and not read and self._shared.state.starving:
+            cell.move(cell.home)
+        else:
+            return False
+        self._at_home = not self._at_home
+        return True
+
+    def _poll_once(self, client: StreamConsumer) -> bool:
+        """Poll, deliver, pause and resume; return whether to poll again at once."""
+        state = self._shared.state
+        starving = state.starving
+        batch = self._read(client, starving)
+        state.counts.polls += 1
+        self._rebalances.membership.look_up()
+        for run in batch.runs:
+            state.read(*run)
+        for key, position in batch.ends:
+            state.end_reached(key, position)
+        self._rebalances.seek()
+        self.deliver()
+        resumed = self._pause_and_resume(client)
+        self._tell_idle()
+        self._bounded.look()
+        if not self._at_home:
+            return state.starving or resumed  # reading ahead is for those who have a thread to do it on
+        return starving or resumed or (bool(batch.runs) and state.hungry)
+
+    def _read(self, client: StreamConsumer, starving: bool) -> Batch:
+        state = self._shared.state
+        if starving:
+            wait_ms = BUSY_POLL_MS if state.feeding else self._shared.settings.poll_timeout_ms
+            return client.read(self._at_once, wait_ms / 1_000 if self._at_home else 0)
+        if state.hungry and self._at_home:
+            return client.read(self._at_once, 0)
+        return client.read(1, 0)  # serves rebalances; a record goes into its buffer
+
+    def deliver(self) -> None:
+        """Deliver what is buffered, as far as feeds have demand."""
+        state, limit, tracker = self._shared.state, self._shared.settings.max_in_flight, self._shared.tracker
+        if limit is not None and tracker is not None:
+            state.pausing.full = tracker.above_gap(limit)
+        for delivery in state.deliveries():
+            delivery.feed.deliver(delivery)
+
+    def _pause_and_resume(self, client: StreamConsumer) -> bool:
+        """Tell the client what `pausing.py` has decided; return True if something was resumed."""
+        to_pause, to_resume = self._shared.state.pauses(self._shared.now_ms())
+        if to_pause:
+            client.pause(to_pause)
+        if to_resume:
+            client.resume(to_resume)
+        return bool(to_resume)
+
+    def _tell_idle(self) -> None:
+        source = self._shared.source
+        silent = self._shared.state.idle(self._shared.now_ms(), IDLE_EVERY_MS)
+        if silent:
+            source.post(source.on_idle, [(p.key, p.epoch, silent_ms) for p, silent_ms in silent])

@@ -1,0 +1,184 @@
+"""What a consumer does when partitions are assigned to it, revoked, or lost. Called inside `poll`, on the consumer's thread.
+
+    assigned ──► (withheld until their first offset is known) ──► delivered ──► revoking: in flight is waited for, committed ──► revoked
+
+Owner: the consumer actor."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.engine.marks.marks import next_epoch
+from streamactors.kafka.reading.bounded_read import BoundedRead
+from streamactors.kafka.reading.commits import ConsumerCommits
+from streamactors.kafka.reading.delivery import AssignedPartition
+from streamactors.kafka.reading.feed import Feed
+from streamactors.kafka.reading.messages import Commits, StartAt
+from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.subscriptions import TopicPartition
+
+_log = logging.getLogger("streamactors.kafka")
+
+WAITING_MS = 5_000
+"""How long a new member waits for its partitions without a word. Apache Kafka holds back the first rebalance of a group for 3 s."""
+SESSION_MS = 45_000
+"""librdkafka's default of session.timeout.ms."""
+
+FeedOf = Callable[[TopicPartition, int], Feed]
+"""Returns the feed of an assignment: its partition and epoch."""
+
+
+class Membership:
+    """The group membership that a transaction commits under."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._wanted = shared.commits is Commits.TRANSACTION or shared.apart
+        self._stale = True
+        self.current: Any = None
+
+    def changed(self) -> None:
+        """The membership is stale: look it up again at the next poll; any thread."""
+        self._stale = True
+
+    def look_up(self) -> None:
+        """Look the membership up if it is stale. Not when it is needed: librdkafka's consumer answers no other thread while it polls."""
+        if self._wanted and self._stale and self._shared.client is not None:
+            self._stale = False
+            self.current = self._shared.client.group_metadata()
+
+
+class Rebalances:
+    """See the module."""
+
+    def __init__(
+        self, shared: Shared, commits: ConsumerCommits, bounded: BoundedRead, feed_of: FeedOf, *, withhold: bool
+    ) -> None:
+        self._shared = shared
+        self._commits = commits
+        self._bounded = bounded
+        self._feed_of = feed_of
+        self._withhold = withhold  # the source says where each assignment begins
+        self._seeks: dict[TopicPartition, int] = {}
+        self.membership = Membership(shared)
+        self._joined = False
+        self._waiting: Any = None
+
+    def begin(self) -> None:
+        """The consumer has subscribed: it says so if its group gives nothing out for long."""
+        self._waiting = self._shared.call_later(WAITING_MS, self._say_what_is_waited_for)
+
+    def cancel(self) -> None:
+        """The consumer is closed."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def _say_what_is_waited_for(self) -> None:  # any thread
+        shared = self._shared
+        if self._joined or shared.client is None or shared.stopping:
+            return
+        session_ms = int(shared.settings.client_properties().get("session.timeout.ms", SESSION_MS))
+        _log.warning(
+            "group %s: no partitions after %g s. The group waits for a member that does not answer, such as a killed process: until "
+            "that member's session times out (%g s here, session.timeout.ms) or its last poll is max.poll.interval.ms old. With "
+            "group.instance.id a restarted process takes its own place at once",
+            shared.settings.group_id,
+            WAITING_MS / 1_000,
+            session_ms / 1_000,
+        )
+
+    def on_assigned(self, keys: list[TopicPartition]) -> None:
+        shared = self._shared
+        self._joined = True
+        self.membership.changed()
+        epoch = next_epoch()
+        ends = self._bounded.ends_of(keys)
+        shared.state.assigned({key: self._feed_of(key, epoch) for key in keys}, epoch, ends)
+        if self._withhold:
+            shared.state.pausing.withheld.update(keys)
+        if shared.tracker is not None:
+            shared.tracker.assigned(keys, epoch)
+        self._bounded.assigned()
+        shared.source.post(shared.source.on_assigned, [(key, epoch) for key in keys])
+
+    def on_revoked(self, keys: list[TopicPartition]) -> None:
+        shared = self._shared
+        self.membership.changed()
+        gone = self._drop(keys)
+        self.membership.look_up()  # transactions commit while this waits; a cooperative group has a new generation by now
+        tracker = shared.tracker
+        if tracker is not None:
+            closing = shared.client is None  # what is in flight has been waited for already, or never ends
+            tracker.revoking(keys)
+            shared.source.post(shared.source.on_revoking, keys)
+            wait_ms: float = 0 if closing else shared.settings.revoke_timeout_ms
+            if shared.stopping:  # the stream has ended: the next instance in a RestartSource waits for this answer
+                wait_ms = min(wait_ms, max(0.0, shared.stop_by - shared.now_ms()))
+            late = tracker.drain(keys, wait_ms)
+            if late and not closing:
+                _log.warning(
+                    "%s: %s revoked with records still in flight after %d ms; they will be read again by the next owner",
+                    shared.settings.group_id,
+                    ", ".join(map(str, sorted(late))),
+                    wait_ms,
+                )
+            self._commits.commit(tracker.to_commit(keys))
+        self._end(gone)
+
+    def on_lost(self, keys: list[TopicPartition]) -> None:
+        shared = self._shared
+        _log.warning("%s: lost %s", shared.settings.group_id, ", ".join(map(str, keys)))
+        if shared.tracker is not None:
+            shared.tracker.revoking(keys)
+        shared.source.post(shared.source.on_revoking, keys)
+        self._end(self._drop(keys))
+
+    def _drop(self, keys: list[TopicPartition]) -> list[AssignedPartition]:
+        """Drop what is buffered of partitions; feeds of their own deliver nothing from here on."""
+        state = self._shared.state
+        gone = state.revoked(keys)
+        for partition in gone:
+            self._seeks.pop(partition.key, None)
+            if self._shared.apart:
+                partition.feed.revoke()
+                state.feed_gone(partition.feed)
+        return gone
+
+    def _end(self, gone: list[AssignedPartition]) -> None:
+        shared = self._shared
+        self._bounded.revoked(gone)
+        if (
+            shared.tracker is not None and shared.client is not None
+        ):  # a closed consumer still names what it could not commit
+            shared.tracker.forget([partition.key for partition in gone])
+        shared.source.post(shared.source.on_revoked, [(partition.key, partition.epoch) for partition in gone])
+
+    # ── assignments that begin where the source says ──────────────────────────────────────────────────────────────
+
+    def start_at(self, message: StartAt) -> None:
+        """Deliver a withheld assignment, from an offset or from where it stands."""
+        state = self._shared.state
+        partition = state.partitions.get(message.key)
+        if partition is None or partition.epoch != message.epoch:
+            return  # looked up slowly -> revoked meanwhile
+        if message.offset is None:
+            state.pausing.withheld.discard(message.key)
+        else:
+            self._seeks[message.key] = message.offset
+            self.seek()
+
+    def seek(self) -> None:
+        """Try the seeks that are still open: librdkafka refuses to seek until it fetches the partition."""
+        client = self._shared.client
+        assert client is not None
+        for key, offset in list(self._seeks.items()):
+            partition = self._shared.state.partitions[key]
+            if partition.paused:
+                client.resume([key])
+                partition.paused = False
+                self._shared.state.pausing.resumed(key)
+            if client.seek(key, offset):
+                del self._seeks[key]
+                self._shared.state.start_over(key)

@@ -1,0 +1,127 @@
+"""ConsumerLink: a source's side of its consumer actor: starts it, asks it, and keeps it until every run that uses its records has ended.
+
+Owner: the logic of a source stage. The sub-sources of a partitioned source share its link, from islands and runs of their own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.engine.island.causes import NonFailureCancellation
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.run import Run
+from streamactors.engine.logic import SourceLogic
+from streamactors.kafka.control import RUNNING, Control
+from streamactors.kafka.reading.consumer_actor import ConsumerActor
+from streamactors.kafka.reading.messages import CommitNow, Commits, RunEnded, Start
+from streamactors.kafka.reading.offset_tracker import OffsetTracker
+from streamactors.kafka.reading.shared import ReadingSource
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import Subscription
+
+
+class ConsumerLink:
+    """See the module. `start` is called on the source's island, everything else on any thread."""
+
+    def __init__(self, commits: Commits) -> None:
+        self.commits = commits
+        self.control = Control()
+        self.tracker = OffsetTracker() if commits is not Commits.NOBODY else None
+        self.started = False
+        self.tell: Callable[[Any], None] = lambda _: None
+        self._actor: ConsumerActor | None = None
+        self._runs: set[Run] = set()
+        self._lock = threading.Lock()
+
+    def start(
+        self,
+        run: Run,
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        source: ReadingSource,
+        stop: Callable[[], None],
+        **how: Any,
+    ) -> None:
+        """Start the consumer in the actor system of `run`. `stop` is what `control.stop()` calls; `how`: see ConsumerActor."""
+        system = run.system
+        actor = self._actor = ConsumerActor(
+            settings,
+            subscription,
+            source,
+            self.tracker,
+            self.control,
+            call_later=system.timers.call_later,
+            now_ms=system.clock.now_ms,
+            **how,
+        )
+        self.tell = system.spawn(actor, f"consumer {settings.group_id or ''}".strip()).tell
+        self.started = True
+        self.control.group = settings.group_id or ""
+        self.control.attach(self.tell, stop)
+        RUNNING.add(self.control)
+        self.keep_until_ended(run)
+        self.tell(Start())
+
+    def keep_until_ended(self, run: Run) -> None:
+        """Keep the consumer until this run has ended, too: the run may still finish and acknowledge records."""
+        with self._lock:
+            if run in self._runs:
+                return
+            self._runs.add(run)
+        run.when_ended(lambda: self._on_run_ended(run))
+
+    def _on_run_ended(self, run: Run) -> None:
+        with self._lock:
+            self._runs.discard(run)
+            over = not self._runs
+        if over:
+            self.tell(RunEnded())
+
+    def commit(self, reply: StreamFuture[None]) -> None:
+        """Have everything that is done committed; `reply` ends when the broker has it."""
+        self.tell(CommitNow(reply))
+
+    def group_metadata(self) -> Any:
+        """Return the group membership a transaction commits under. Raises ConsumerFailed when the consumer is closed."""
+        assert self._actor is not None
+        return self._actor.group_metadata()
+
+    def renew_membership(self) -> None:
+        """Say that the membership is stale; the consumer looks it up again."""
+        assert self._actor is not None
+        self._actor.renew_membership()
+
+
+class ConsumerLogic(SourceLogic):
+    """What the logics of all sources with a consumer of their own share: the link, and how they end."""
+
+    def __init__(self, commits: Commits) -> None:
+        self.consumer = ConsumerLink(commits)
+        self.control = self.consumer.control
+        self._ending = False
+        self._failure: BaseException | None = None
+
+    def post(self, handler: Callable[[Any], None], argument: Any) -> None:
+        """Have a handler run on this stage's island; any thread."""
+        self.interpreter.post(self, handler, argument)
+
+    def on_failed(self, error: BaseException) -> None:
+        """The consumer has failed."""
+        self.fail_stage(error)
+
+    def end(self, _: object = None) -> None:
+        """Complete the stage."""
+        if not self._ending:
+            self._ending = True
+            self.complete_stage()
+
+    def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        if not isinstance(cause, NonFailureCancellation):
+            self._failure = cause
+        super().on_cancel(out, cause)
+
+    def fail_stage(self, error: BaseException) -> None:
+        self._failure = error  # no cancellation tells of a step inside this stage
+        super().fail_stage(error)

@@ -1,0 +1,222 @@
+"""Lane: the way of records from a feed to the outlet of one source stage. Every Kafka source pushes its records through a lane.
+
+    consumer actor ◄── RequestRecords ── ask ◄── downstream's demand
+    consumer actor ──► feed ──► push: cut to the demand, fused steps, wrapped once, a position mark behind ──► outlet
+
+Owner: the logic of the source stage, on its island."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, Self
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.engine.fusing.loop import FusedLoop, Op
+from streamactors.engine.island.connection import MAX_ASKED
+from streamactors.engine.logic import SourceLogic
+from streamactors.engine.marks.marks import EndOfInput, Handling, Idle, Signal
+from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.kafka.client.runs import columns, wrapped
+from streamactors.kafka.committable import Convert, Origin
+from streamactors.kafka.reading.delivery import Delivery
+from streamactors.kafka.reading.feed import Feed
+from streamactors.kafka.reading.messages import Commits, RequestRecords
+from streamactors.kafka.sources.consumer_link import ConsumerLink
+from streamactors.kafka.sources.fused_steps import FusedSteps
+from streamactors.kafka.subscriptions import TopicPartition
+
+AHEAD = 2_048
+"""Records asked of the consumer at most, so that the next chunk is on its way while this one is worked on."""
+
+
+class LaneStage(GraphStage):
+    """A source stage whose logic pushes through a lane. `loop` holds the maps, filters and scans that were fused into the stage."""
+
+    shape = SOURCE
+    emits_marks = True
+    loop: FusedLoop | None = None
+
+    def with_steps(self, ops: tuple[Op, ...], handling: Handling, name: str | None) -> Self:
+        """Return this source, known by a name, with the maps, filters and scans behind it inside."""
+        fused = copy(self)
+        fused.name = "+".join([name or self.label, *(op.attributes.name or op.label for op in ops)])
+        fused.loop, fused.steps = FusedLoop(ops), handling
+        return fused
+
+
+class Lane:
+    """See the module. `source` names the source in marks; None where nobody in the run reads marks."""
+
+    source: Any = None
+
+    def __init__(
+        self,
+        logic: SourceLogic,
+        consumer: ConsumerLink,
+        feed: Feed,
+        convert: Convert | None,
+        loop: FusedLoop | None,
+        max_chunk: int | None,
+    ) -> None:
+        self._logic = logic
+        self._consumer = consumer
+        self._tracker = consumer.tracker
+        self._convert = convert
+        self._steps = None if loop is None else FusedSteps(loop, max_chunk)
+        self._max_chunk = max_chunk or MAX_ASKED
+        self._origins: dict[TopicPartition, Origin] = {}
+        self._commits_first = consumer.commits is Commits.BEFORE
+        self._committing = False  # a chunk waits for its commit before it is pushed
+        self._committed: Delivery | None = None  # committed before delivery, and not pushed yet
+        self.feed = feed
+
+    def begin(self) -> bool:
+        """Prepare the fused steps when the stage starts; return False if one of them has failed the stage."""
+        error = None if self._steps is None else self._steps.begin(self._logic.interpreter)
+        if error is not None:
+            self._logic.fail_stage(error)
+        return error is None
+
+    # ── demand ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, ahead: int) -> None:
+        """Ask the consumer for more records when less than half of `ahead` is asked for."""
+        if self._steps is not None:
+            ahead = min(ahead, self._steps.pace.window)
+        feed = self.feed
+        wanted = ahead - feed.asked
+        if wanted > 0 and wanted * 2 >= ahead and self._consumer.started:
+            feed.asked += wanted
+            self._consumer.tell(RequestRecords(feed, wanted))
+
+    # ── records ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def drained(self) -> bool:
+        """True when everything that has come from the consumer was pushed."""
+        waits = self.feed.filled or self._committing or self._committed is not None
+        return not waits and not (self._steps is not None and self._steps.first)
+
+    def push(self) -> None:
+        """Push the records of the feed, as far as downstream asks."""
+        out, steps, feed = self._logic.out, self._steps, self.feed
+        if steps is not None and steps.first and not steps.push_first(out):
+            return
+        while not self._committing and not out.out_closed:
+            delivery = self._committed
+            self._committed = None
+            if delivery is None:
+                delivery = feed.take(min(out.asked, self._max_chunk) if steps is None else steps.room(out.asked))
+                if delivery is None:
+                    return
+                if delivery.records and not self._delivers(delivery):
+                    continue
+            if delivery.records:
+                end = self._push_chunk(delivery)
+                if out.out_closed:
+                    return  # a step has failed
+            else:
+                end = delivery.end
+            self.mark_position(delivery.key, delivery.epoch, end)
+            if steps is not None and delivery.records:
+                if feed.filled and out.asked:
+                    out.again()  # the other stages of the island take their turn first
+                return
+
+    def _delivers(self, delivery: Delivery) -> bool:
+        """Note that records are delivered; return False if they must not be pushed, or not before they are committed."""
+        tracker = self._tracker
+        if tracker is None:
+            return True
+        key, epoch, records, end = delivery.key, delivery.epoch, delivery.records, delivery.end
+        if not tracker.delivered(key, epoch, end, records[0].offset()):
+            return False  # poll returns -> partition revoked -> this chunk arrives: the next owner reads it
+        if not self._commits_first:
+            return True
+        tracker.done(key, epoch, end)
+        self._committing = True
+        reply: StreamFuture[None] = StreamFuture("commit before delivery")
+        reply.add_done_callback(
+            lambda future: self._logic.interpreter.post(
+                self._logic, lambda error: self._on_committed(delivery, error), future.exception()
+            )
+        )
+        self._consumer.commit(reply)
+        return False
+
+    def _on_committed(self, delivery: Delivery, error: BaseException | None) -> None:
+        self._committing = False
+        if error is not None:
+            self._logic.fail_stage(error)
+        elif not self._logic.out.out_closed:
+            self._committed = delivery
+            self._logic.on_pull(self._logic.out)
+
+    def _push_chunk(self, delivery: Delivery) -> int:
+        """Push what records become; return the position behind the last record that was taken."""
+        out, records, convert = self._logic.out, delivery.records, self._convert
+        if self._steps is None:
+            if convert is None:
+                out.push(wrapped(records))
+            else:
+                out.push(list(convert(*columns(records), self._origin_of(delivery))))
+            return delivery.end
+        if convert is None:
+            made = None
+        else:
+            origin = self._origin_of(delivery)
+
+            def made(values: Any, messages: Any) -> Any:
+                return convert(values, messages, origin)
+
+        results, left, error = self._steps.run(records, made)
+        if results:
+            out.push(results)
+        if error is not None:
+            self._logic.fail_stage(error)
+        elif left:
+            taken, rest = delivery.cut(len(records) - left)
+            self._give_back(rest, taken.end)
+            return taken.end
+        return delivery.end
+
+    def _give_back(self, rest: Delivery, position: int) -> None:
+        if self._commits_first:
+            self._committed = rest
+            return
+        self.feed.give_back(rest)
+        if self._tracker is not None:
+            self._tracker.taken_back(rest.key, rest.epoch, position)
+
+    def _origin_of(self, delivery: Delivery) -> Origin:
+        origin = self._origins.get(delivery.key)
+        if origin is None or origin.epoch != delivery.epoch:
+            assert self._tracker is not None
+            origin = Origin(delivery.key, delivery.epoch, self._tracker, self._consumer.commit)
+            self._origins[delivery.key] = origin
+        return origin
+
+    # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def mark(self, make: type[Signal], key: TopicPartition, *more: Any) -> None:
+        """Emit a lifecycle mark of a partition."""
+        if self.source is not None:
+            self._logic.out.mark(make((self.source, key), *more))
+
+    def mark_position(self, key: TopicPartition, epoch: int, position: int) -> None:
+        """Emit the mark that says that everything before `position` was pushed."""
+        if self.source is not None:
+            self._logic.out.mark({(self.source, key): (epoch, position)})
+
+    def mark_idle(self, key: TopicPartition, silent_ms: float) -> None:
+        """Emit the mark that says that a partition has no record now, though downstream asks for some."""
+        waits = self._committing or self._committed is not None or self.feed.holds(key)
+        if self._logic.out.asked and not waits:
+            wall_ms = self._logic.interpreter.island.run.system.clock.wall_ms()
+            self.mark(Idle, key, int(silent_ms), wall_ms)
+
+    def mark_end(self, key: TopicPartition, epoch: int, position: int) -> None:
+        """Emit the marks of a partition that a bounded read has read to its end."""
+        if self._tracker is None or self._tracker.delivered(key, epoch, position):
+            self.mark_position(key, epoch, position)
+            self.mark(EndOfInput, key)

@@ -1,0 +1,76 @@
+"""ReadPlan: what a Kafka source reads, until when, who commits, and what the packages above this one do for it.
+
+The facades make it and give it to the source stage, so that sources import nothing of windows, transactions, committing and changelogs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from streamactors.engine.island.run import Run
+from streamactors.engine.marks.marks import Key, Position
+from streamactors.kafka.committable import Convert
+from streamactors.kafka.reading.messages import Commits
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.sources.consumer_link import ConsumerLink
+from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
+from streamactors.kafka.subscriptions import Subscription, TopicPartition
+
+
+class OrderedSource(Protocol):
+    """A source whose records a stage behind it reads in an order of its own. Any thread."""
+
+    def give_back(self, partition: TopicPartition, place: Position) -> None:
+        """Count the records from this position on as not delivered: they were dropped, and are read again."""
+
+    def hold_back(self, partitions: frozenset[TopicPartition]) -> None:
+        """Pause delivery from these partitions and resume all others."""
+
+
+class SourceServices(Protocol):
+    """What committing, transactions, changelogs and repartitioning do for a source."""
+
+    transaction_owner: str
+    """How the transaction of a run is called as an owner of positions."""
+
+    def listen(self, run: Run, source: Any, consumer: ConsumerLink, *, in_transactions: bool = True) -> bool:
+        """Tell the consumer's tracker what `run` has done of the records of `source`, as `consumer.commits` says.
+
+        Returns True if the transaction of the run commits the positions; with `in_transactions` False it never does."""
+
+    def offer_changelogs(
+        self, run: Run, source: Any, reader: OrderedSource, plan: ReadPlan
+    ) -> Callable[[Sequence[Key]], None]:
+        """Offer changelogs to the windows behind a source; return what to call with partitions that are about to be revoked."""
+
+    def repartitioned(self, input_: Any, key_of: Callable[[Any], Any], node: str, bounded: bool) -> Any:
+        """Return the flow that brings the rows of the source stage `input_` under new keys, through a topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPlan:
+    """See the module."""
+
+    settings: ConsumerSettings
+    subscription: Subscription
+    services: SourceServices
+    commits: Commits
+    until_end: bool
+    convert: Convert | None = None
+    """Makes the elements of a chunk of librdkafka's messages; None: the elements are records."""
+    offsets_on_assign: OffsetsOnAssign | None = None
+    """Says where assigned partitions begin; of partitioned sources."""
+    on_revoke: OnRevoke | None = None
+    application: str | None = None
+    """Names the state of the windows behind the source; None: the group."""
+
+    @property
+    def commits_done(self) -> bool:
+        """True when the positions are committed once the sinks of the run have done the records."""
+        return self.commits in (Commits.MARKS, Commits.TRANSACTION)
+
+    @property
+    def keeps_changelog(self) -> bool:
+        """True when the positions are committed to the group, so that windows behind the source can keep changelogs beside them."""
+        return self.commits_done or self.commits is Commits.OFFSETS

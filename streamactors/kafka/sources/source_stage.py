@@ -1,0 +1,66 @@
+"""The stage of a Kafka source: emits the records of a subscription. How: `source_logic.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks.marks import Needs
+from streamactors.kafka.reading.messages import Commits
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.sources.lane import LaneStage
+from streamactors.kafka.sources.read_plan import ReadPlan
+from streamactors.kafka.sources.source_logic import ConsumerSourceLogic
+from streamactors.kafka.subscriptions import Subscription
+
+
+class ConsumerSourceStage(LaneStage):
+    """Emit the records of a subscription.
+
+    Emits when: records are there and downstream has demand; partitions take turns, chunk by chunk.
+    Completes when: the control is stopped, or a bounded read has reached its end.   Fails when: the consumer fails.
+    """
+
+    def __init__(self, name: str, plan: ReadPlan) -> None:
+        self.name = name
+        self.plan = plan
+        self.endless = not plan.until_end
+        self.reads_marks = plan.commits_done
+        self.needs = Needs("Consumer.source, which commits what is done,") if self.reads_marks else None
+        self.keeps_changelog = plan.keeps_changelog
+        if plan.commits is Commits.OFFSETS:
+            self.owns_positions = "the offsets in hand"
+        elif plan.commits is Commits.BEFORE:
+            self.owns_positions = "the commit before delivery (at most once)"
+        elif plan.commits is Commits.TRANSACTION:
+            self.owns_positions = plan.services.transaction_owner
+
+    @property
+    def until_end(self) -> bool:
+        """True for a bounded read."""
+        return self.plan.until_end
+
+    def reading_between(self, name: str, settings: ConsumerSettings, subscription: Subscription) -> ConsumerSourceStage:
+        """Return the stage that reads a topic in the middle of this source's application; it commits what is done."""
+        plan = replace(
+            self.plan,
+            settings=settings,
+            subscription=subscription,
+            commits=Commits.MARKS,
+            until_end=False,
+            convert=None,
+            application=self.plan.application or self.plan.settings.group_id,
+        )
+        return ConsumerSourceStage(name, plan)
+
+    def repartitioned(self, key_of: Callable[[Any], Any], node: str, bounded: bool) -> Any:
+        """Return the flow that brings the rows of this source under new keys, through a topic; `key_by` puts it before `node`."""
+        return self.plan.services.repartitioned(self, key_of, node, bounded)
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        logic = ConsumerSourceLogic(self.plan, self.loop, attributes.max_chunk)
+        logic.control.graph = attributes.graph or attributes.name or self.name
+        return logic, logic.control

@@ -1,0 +1,357 @@
+"""The transaction of a run: one producer, shared by all transactional sinks of the run, and the cuts at which it commits.
+
+What a cut is, and its moves, stand in `engine/marks/cut_state.py`. The parts are the transactional sinks, and the windowed stages that keep a
+changelog. Here the moves become calls: parts are asked to stop, the other sinks of the run are waited for, the cut's positions are added to the
+transaction, the transaction commits.
+
+A rebalance is the one failure that aborts no run: the broker refuses positions of the former generation. Then the transaction is aborted,
+its records are written again in a new transaction (`writes.py`), and that one commits under the new membership.
+
+Owner: the producer's thread. Sinks post to it, and it posts to them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from uuid import uuid4
+
+from streamactors.engine.island.boundary import logics_behind
+from streamactors.engine.island.run import Run
+from streamactors.engine.marks.cut_state import CutState, Effect, Part, Phase, Release, Settle, Stop
+from streamactors.engine.marks.marks import NOWHERE, PositionMark
+from streamactors.errors import BuildError
+from streamactors.kafka.client.producer import StaleMembership, StreamProducer
+from streamactors.kafka.errors import ProducerFailed
+from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.reading.offset_tracker import OffsetTracker
+from streamactors.kafka.settings import ProducerSettings
+from streamactors.kafka.transactions.ordered_cuts import refuse_other_orders, refuse_to_lose
+from streamactors.kafka.transactions.writes import TransactionWrites
+from streamactors.windows.state.changelogs import StateKeeper, changelogs_of
+
+_log = logging.getLogger("streamactors.kafka")
+
+MEMBERSHIP_CHECK_MS = 20.0
+THE_TRANSACTION = "the run's transaction"
+"""The name of this owner of positions, where a graph would have two."""
+
+
+class RunTransaction:
+    """See the module."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._settings: ProducerSettings | None = None
+        self._fallback: ProducerSettings | None = None
+        self.producer: StreamProducer | None = None
+        self.writes = TransactionWrites(self._on_lost)
+        self._cut = CutState()
+        self._keepers: list[StateKeeper] = []  # the parts that are no sinks
+        self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any], Callable[[], None]]] = {}
+        self._again_until: float | None = None  # how long the transaction is written again after rebalances
+        self._timer: Any = None
+        self._lock = threading.Lock()
+        self._when_committed: list[Callable[[], None]] = []
+        self._when_over: list[Callable[[], None]] = []
+
+    # ── before it starts ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def join(
+        self,
+        part: Part,
+        settings: ProducerSettings,
+        *,
+        tells_places: bool = False,
+        fallback: bool = False,
+    ) -> None:
+        """A sink takes part. `fallback`: its settings hold only if no other sink brings some, under an id that no other run has.
+        `tells_places`: the sink emits where its records are before they are committed.
+
+        Raises BuildError if another sink has another transactional id."""
+        if tells_places:
+            self.writes.repeatable = False
+        if fallback:
+            unique = settings.with_transactional_id(f"{settings.transactional_id}-{uuid4().hex}")
+            self._fallback = self._fallback or unique
+            self._cut.add(part)
+            return
+        if self._settings is not None and self._settings.transactional_id != settings.transactional_id:
+            raise BuildError(
+                f"one run has one transaction: transactional_id {settings.transactional_id!r} beside "
+                f"{self._settings.transactional_id!r}; give both sinks the same settings, or use two graphs"
+            )
+        self._settings = settings
+        self._cut.add(part)
+
+    def source(
+        self, source: object, tracker: OffsetTracker, group: Callable[[], Any], renew: Callable[[], None]
+    ) -> None:
+        """A source whose positions the transaction commits. `group()` returns the consumer's membership; `renew()` reports it as stale."""
+        if not self._cut.parts:
+            raise BuildError(
+                "Transactional.source needs a Transactional.sink or .flow in its run, which commits its positions"
+            )
+        self._sources[source] = (tracker, group, renew)
+        tracker.tell_of_drains(self)
+
+    def commits_any(self, sources: frozenset[Any]) -> bool:
+        """True if one of these sources reaches a transactional sink, which then commits its positions. Known when the run is built."""
+        return any(sources & part.standing.carried for part in self._cut.parts)
+
+    def start(self, started: Callable[[BaseException | None], None]) -> StreamProducer:
+        """Connect, fence the former owner of the transactional id, begin. Each sink calls it. Returns the producer. Raises BuildError."""
+        with self._lock:
+            first = self.producer is None
+            if self.producer is None:
+                self._settings = self._settings or self._fallback
+                assert self._settings is not None
+                self._let_keepers_join()
+                self.producer = StreamProducer(self._settings, errors_only=self.writes.repeatable)
+        producer = self.producer
+        producer.start()
+        if first:
+            producer.call(self._begin)
+        ready = producer.call(lambda: None)
+        ready.add_done_callback(lambda _: started(producer.start().exception()))
+        return producer
+
+    def _let_keepers_join(self) -> None:
+        """Stages that keep a changelog take part too. All sinks have joined before: the run is built, and now its stages start."""
+        keepers = [
+            each
+            for each in changelogs_of(self._run).keepers
+            if each.provider is not None and self.commits_any(each.carried)
+        ]
+        behind = {keeper: logics_behind(keeper.stage) for keeper in keepers}
+        all_behind: set[object] = set().union(*behind.values())
+        sinks = self._cut.parts
+        refuse_other_orders(sinks, behind)
+        for sink in sinks:
+            sink.standing.follows = sink in all_behind
+        for keeper in keepers:
+            keeper.standing.follows = keeper.stage in all_behind
+            self._cut.add(keeper)
+        self._keepers = keepers
+
+    def takes_part(self, part: Part) -> bool:
+        """True unless it came when the transaction had begun."""
+        return part in self._cut.parts
+
+    def _begin(self) -> None:
+        assert self.producer is not None
+        if self.producer.start().exception() is None:
+            self.producer.begin()
+            self._arm()
+
+    def _arm(self) -> None:
+        assert self.producer is not None
+        assert self._settings is not None
+        self._timer = self.producer.later(
+            self._settings.commit_interval_ms, lambda: self._guarded(lambda: self._carry_out(self._cut.ask()))
+        )
+
+    # ── cutting; on the producer's thread ─────────────────────────────────────────────────────────────────────────
+
+    def draining(self) -> None:
+        """A source is about to lose a partition, and waits for the commit of what is in flight; any thread."""
+        self.post(lambda: self._carry_out(self._cut.ask(urgent=True)))
+
+    def post(self, step: Callable[[], None]) -> None:
+        """Take a step on the producer's thread, once there is one; whatever goes wrong in it, the sinks hear of it. Any thread."""
+        if self.producer is not None:
+            self.producer.call(self._guarded, step)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001
+            self._abort(error)
+
+    def write(self, records: Sequence[ProducerRecord]) -> None:
+        """Write records, on the producer's thread; what is not delivered fails the commit."""
+        assert self.producer is not None
+        self.producer.send_all(records, self.writes.report)
+        if records:
+            self.writes.keep(records)
+
+    def when_committed(self, then: Callable[[], None]) -> None:
+        """Call `then`, on the producer's thread, when the open transaction is committed; never if it is aborted."""
+        self._when_committed.append(then)
+
+    def when_over(self, then: Callable[[], None]) -> None:
+        """Call `then`, on the producer's thread, when nothing is committed any more; any thread."""
+
+        def note() -> None:
+            self._when_over.append(then)
+            self._tell_if_over()
+
+        if self.producer is None:
+            then()
+        else:  # a closed producer calls nothing any more
+            self.producer.call(note).add_done_callback(lambda called: then() if called.exception() else None)
+
+    def _tell_if_over(self) -> None:
+        if self._cut.is_over or self._cut.all_left:
+            told, self._when_over = self._when_over, []
+            for then in told:
+                then()
+
+    def reached(self, part: Part, at: PositionMark, *, ended: bool) -> None:
+        """A part stands at a mark, or its stream has ended; any thread."""
+        self.post(lambda: self.on_reached(part, at, ended=ended))
+
+    def on_reached(self, part: Part, at: PositionMark, *, ended: bool) -> None:
+        """As `reached`, on the producer's thread."""
+        if ended and self._timer is not None:
+            self._timer.cancel()  # at the end of a stream the cut begins at once
+        effects = self._cut.reached(part, at, ended=ended)
+        met = self._cut.met
+        if met is not None:
+            over = set(self._cut.ended)
+            refuse_to_lose([keeper for keeper in self._keepers if keeper in over], met)
+        self._carry_out(effects)
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Stop(part, target):
+                    part.cut(target)
+                case Release(part):
+                    part.committed()
+                case Settle(target):
+                    self._settle(target)
+
+    def _settle(self, target: PositionMark) -> None:
+        """The sinks beside this transaction must have done the cut first: a crash right after the commit would lose their part."""
+        behind = set().union(*(part.sinks_behind() for part in self._cut.parts))
+        self._run.progress.when_done(
+            target,
+            lambda: self.post(self._on_settled),
+            among=lambda sink: sink not in behind,
+            failed=lambda error: self.post(lambda: self._abort(error)),
+        )
+
+    def _on_settled(self) -> None:
+        if self._cut.settled():
+            self._commit()
+
+    def _commit(self) -> None:
+        producer, settings = self.producer, self._settings
+        if self._cut.phase is not Phase.COMMITTING:
+            return
+        assert producer is not None
+        assert settings is not None
+        timeout_s = settings.transaction_timeout_ms / 1_000
+        try:
+            for source, (tracker, group, _) in self._sources.items():
+                offsets = self._moved(source, tracker)
+                if offsets:
+                    producer.send_offsets(offsets, group(), timeout_s)
+            producer.commit(timeout_s)
+        except StaleMembership as error:
+            now = time.monotonic()
+            self._again_until = self._again_until or now + timeout_s
+            if self.writes.why_not_again is not None:
+                raise ProducerFailed(f"{error}; {self.writes.why_not_again}") from None
+            if now > self._again_until or not self.writes.complete:
+                raise
+            self._write_again(error)
+            producer.later(MEMBERSHIP_CHECK_MS, lambda: self._guarded(self._commit))
+            return
+        self._again_until = None
+        self._on_committed(producer)
+
+    def _moved(self, source: object, tracker: OffsetTracker) -> dict[Any, int]:
+        """Return the positions of a source that this commit moves. Raises ProducerFailed for a partition that was taken away."""
+        known = self._cut.committed_at
+        moved = {
+            key[1]: place
+            for key, place in self._cut.target.items()
+            if key[0] == source and place > known.get(key, NOWHERE)
+        }
+        lost = [str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])]
+        if lost:
+            raise ProducerFailed(
+                f"{', '.join(lost)} was taken away while records that stem from it were in an open transaction, which is "
+                "aborted: the next owner reads them again; raise revoke_timeout_ms, or commit more often"
+            )
+        return {key: place[1] for key, place in moved.items()}
+
+    def _write_again(self, error: StaleMembership) -> None:
+        """The group has rebalanced under the transaction: write the same records in a new one."""
+        producer, settings = self.producer, self._settings
+        assert producer is not None
+        assert settings is not None
+        _log.info("%s; the transaction is aborted and written again", error)
+        producer.abort(settings.transaction_timeout_ms / 1_000)
+        producer.begin()
+        self.writes.write_again(producer)
+        for _, _, renew in self._sources.values():
+            renew()
+
+    def _on_committed(self, producer: StreamProducer) -> None:
+        effects = self._cut.committed()
+        self.writes.begin()
+        stored, self._when_committed = self._when_committed, []
+        for then in stored:
+            then()
+        if not self._cut.is_over:
+            producer.begin()
+        self._carry_out(effects)
+        self._tell_if_over()
+        if self._cut.phase is Phase.WRITING:
+            self._arm()
+
+    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_over(self) -> bool:
+        """True when nothing is committed any more: everything is, or it was aborted. A record that is refused then has no other cause."""
+        return self._cut.is_over
+
+    def leave(self, part: Part, error: BaseException | None, *, finished: bool = False) -> None:
+        """A part's stage has stopped; any thread. The transaction is aborted and the other parts fail, unless everything the part has written
+        is committed, or it has `finished`: gave away its last entries, and need not wait for the commit."""
+        if self.producer is not None:
+            self.producer.call(self._on_left, part, error, finished)
+
+    def _on_left(self, part: Part, error: BaseException | None, finished: bool) -> None:
+        if self._cut.left(part, finished=finished):
+            self._abort(
+                error or ProducerFailed("a transactional sink of the run was cancelled; the transaction is aborted")
+            )
+        self._tell_if_over()
+        if self._cut.all_left:
+            assert self.producer is not None
+            self.producer.close(drop=True)
+
+    def _on_lost(self, error: BaseException) -> None:
+        """A record could not be delivered; on the thread that serves the reports."""
+        if self.producer is not None:
+            self.producer.call(self._abort, error)
+
+    def _abort(self, error: BaseException) -> None:
+        if self._cut.is_over:
+            return
+        failed = self._cut.abort()
+        error = self.writes.lost or error  # the cause, where a commit failed of it
+        if self._timer is not None:
+            self._timer.cancel()
+        assert self.producer is not None
+        assert self._settings is not None
+        if self.producer.start().exception() is None:
+            try:
+                self.producer.abort(self._settings.transaction_timeout_ms / 1_000)
+            except ProducerFailed:
+                pass  # fenced, or gone: the broker aborts it
+        for part in failed:
+            part.failed(error)
+        self._tell_if_over()
+
+
+def transaction_of(run: Run) -> RunTransaction:
+    """Return the transaction of a run."""
+    return run.shared(RunTransaction, lambda: RunTransaction(run))

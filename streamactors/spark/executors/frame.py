@@ -1,0 +1,41 @@
+"""frame_of: a Kafka source with its steps as a streaming DataFrame, for queries of the user's own."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamactors.dsl.source import Source
+from streamactors.errors import BuildError
+from streamactors.kafka.reading.start_positions import StartPositions
+from streamactors.spark.executors.query import ShippedQuery
+from streamactors.spark.executors.runner import named, plans_of, registered
+from streamactors.spark.executors.translate import translate_source
+from streamactors.spark.schema import row_schema
+from streamactors.spark.session import check_session
+from streamactors.spark.shipping.parcel import pack
+from streamactors.spark.sink import TARGET_BATCH_S
+from streamactors.stages.checks import at_least
+
+WHO: Final = "SparkSource.frame"
+
+
+def frame_of(spark: Any, source: Any, schema: Any, max_rows: int, fail_on_data_loss: bool) -> Any:
+    """See SparkSource.frame."""
+    check_session(spark)
+    if not isinstance(source, Source):
+        raise BuildError(f"{WHO} expects a source (Consumer.records(…).map(…)), got {type(source).__name__}")
+    at_least(WHO, "max_rows", max_rows, 1)
+    plan, program, links = translate_source(source.module, WHO)
+    rows = row_schema(schema)
+    positions = StartPositions(plan.settings, plan.subscription, plan.until_end, lambda _: None)
+    first = dict(sorted(named(positions.initial()).items()))
+    plans = plans_of(
+        plan,
+        positions,
+        first,
+        max_rows=max_rows,
+        target_ms=TARGET_BATCH_S * 1_000,
+        skip_lost=not fail_on_data_loss,
+    )
+    parcel = pack(ShippedQuery(plans, program, rows.arrow), WHO, links)
+    return spark.readStream.format(registered(spark, parcel)).schema(rows.spark).load()

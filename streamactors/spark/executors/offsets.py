@@ -1,0 +1,114 @@
+"""Offsets of a batch as Spark's checkpoint keeps them: where each partition ends, and what has happened that the topic does not tell.
+
+    {"0/t-0": 120, "0/t-1": 80, "_end": 1, "_idle": {"0/t-0": 5000}, "_event": {"0/t-0": "95e"}}
+
+The names of partitions are those of SparkSink's checkpoint, so that a graph without windows moves between this process and a cluster with
+its checkpoint. The names with an underscore are there only with windows. Pure: the caller brings ends, times and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.spark.executors.ranges import At, Range, at_of
+
+Offsets = dict[str, Any]
+END: Final = "_end"
+IDLE: Final = "_idle"
+EVENT: Final = "_event"
+SOURCE: Final = "0/"
+
+
+def name_of(key: TopicPartition) -> str:
+    """Return a partition's name in offsets."""
+    return f"{SOURCE}{key}"
+
+
+def key_of(name: str) -> TopicPartition:
+    """Return the partition of a name in offsets."""
+    topic, _, number = name.removeprefix(SOURCE).rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def positions(offsets: Mapping[str, Any]) -> dict[str, int]:
+    """Return the positions among offsets."""
+    return {name: place for name, place in offsets.items() if not name.startswith("_")}
+
+
+def initial(first: Mapping[str, int], *, windows: bool) -> Offsets:
+    """Return the offsets of a query that begins."""
+    found: Offsets = dict(sorted(first.items()))
+    return {**found, END: 0, IDLE: {}, EVENT: {}} if windows else found
+
+
+def at(offsets: Mapping[str, Any], name: str, default: int) -> At:
+    """Return the place of a partition in offsets."""
+    return At(offsets.get(name, default), offsets.get(IDLE, {}).get(name, 0), bool(offsets.get(END)))
+
+
+def following(start: Offsets, ends: Mapping[str, int], rows: int, *, is_end: bool = False) -> Offsets:
+    """Return the end of the next batch: up to `rows` records towards `ends`, shared out by how much each partition has waiting.
+
+    `is_end`: `ends` are the ends of the input, so that a batch that reaches all of them is the last one. Returns `start` itself when
+    there is nothing to do. Every partition with records waiting gets at least one."""
+    waiting = {name: max(0, end - start.get(name, 0)) for name, end in ends.items()}
+    total = sum(waiting.values())
+    windows = END in start
+    last = is_end and total <= rows
+    if not total and not (windows and last and not start[END]):
+        return start
+    places = positions(start)
+    for name, n in waiting.items():
+        places[name] = places.get(name, 0) + (n if total <= rows else -(-n * rows // total))
+    found: Offsets = dict(sorted(places.items()))
+    return _with_events(found, start, ended=last) if windows else found
+
+
+def silent(start: Offsets, beyond_ms: Mapping[str, int]) -> Offsets:
+    """Return the offsets of a batch without records, in which partitions have been silent for so long beyond idle_after."""
+    found = _with_events(positions(start), start, ended=bool(start[END]))
+    found[IDLE] = {**start[IDLE], **beyond_ms}
+    return found
+
+
+def _with_events(found: Offsets, start: Offsets, *, ended: bool) -> Offsets:
+    """Add what has happened before the places of `found`."""
+    events = dict(start[EVENT])
+    idle = {}
+    for name in found:
+        before = at(start, name, 0)
+        if before.happened:
+            events[name] = str(before)
+        if found[name] == before.position and name in start[IDLE]:
+            idle[name] = start[IDLE][name]
+    return {**found, END: int(ended), IDLE: idle, EVENT: events}
+
+
+def ranges(start: Offsets, end: Offsets, first: Mapping[str, int]) -> list[Range]:
+    """Return the ranges between two offsets, without those in which nothing happens. `first`: where the query has begun."""
+    found = []
+    for name in positions(end):
+        begin = first.get(name, 0)
+        before, behind = at(start, name, begin), at(end, name, begin)
+        if before != behind:
+            event = end.get(EVENT, {}).get(name) if not before.happened else start.get(EVENT, {}).get(name)
+            found.append(Range(key_of(name), before, behind, begin, None if event is None else at_of(event)))
+    return found
+
+
+def lost(start: Offsets, limits: Mapping[str, tuple[int, int]]) -> tuple[list[str], list[str]]:
+    """Return, in words, the records before `limits` (first position, end) that retention has deleted, and the positions beyond them."""
+    gone, beyond = [], []
+    for name, place in positions(start).items():
+        low, high = limits.get(name, (0, 0))
+        if place < low:
+            gone.append(f"{name.removeprefix(SOURCE)} {place} to {low - 1}")
+        elif place > high:
+            beyond.append(f"{name.removeprefix(SOURCE)}: {place}, its end is {high}")
+    return gone, beyond
+
+
+def new_among(names: Iterable[str], start: Offsets) -> list[str]:
+    """Return the partitions that are not in the offsets yet."""
+    return sorted(set(names) - positions(start).keys())

@@ -1,0 +1,209 @@
+"""Planner: answers Spark's driver process. It says where the next batch ends and what its tasks are, and hears what the checkpoint has.
+
+`latest(start)` comes when everything before `start` is in Spark's checkpoint: then the group's offsets are committed, for lag tools, and
+states that no batch needs any more are deleted. Owner: the one thread of Spark's source process."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from streamactors.kafka.client.admin import EARLIEST, LATEST, Admin
+from streamactors.kafka.errors import KafkaError, RecordsGone
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import ManualSubscription, Subscription
+from streamactors.spark.batch_size import BatchSize
+from streamactors.spark.errors import CheckpointError
+from streamactors.spark.executors import offsets as places
+from streamactors.spark.executors.folders import folder_at
+from streamactors.spark.executors.offsets import Offsets
+from streamactors.spark.executors.ranges import Range
+from streamactors.spark.executors.states import States
+
+_log = logging.getLogger("streamactors.spark")
+
+WAIT_S: Final = 0.5
+"""How long `latest` waits for records before it says that there are none; Spark asks again at once."""
+LOOK_S: Final = 0.02
+NEW_PARTITIONS_S: Final = 30.0
+
+
+@dataclass
+class Plans:
+    """What the planner needs to know, made by the driver."""
+
+    settings: ConsumerSettings
+    subscription: Subscription
+    first: dict[str, int]
+    """Where the query has begun, by the names of offsets."""
+    ends: dict[str, int] | None
+    """The ends of a bounded read; None: it never ends."""
+    commits: bool
+    windows: bool
+    idle_after_ms: int | None
+    state_folder: str
+    max_rows: int
+    target_ms: float
+    skip_lost: bool
+    topics: tuple[str, ...] = field(default=())
+
+
+class Planner:
+    """See the module."""
+
+    def __init__(self, plans: Plans) -> None:
+        self._plans = plans
+        self._admin = Admin(plans.settings)
+        self._states = States(folder_at(plans.state_folder)) if plans.windows else None
+        self._size = BatchSize(plans.max_rows, plans.target_ms)
+        self._given: tuple[Offsets, int, float] | None = (
+            None  # the batch that Spark has now: its end, rows, and when it was given
+        )
+        self._done: Offsets | None = None
+        self._checked = False
+        self._stop_at: dict[str, int] | None = None
+        self._silent_since: dict[str, tuple[int, float]] = {}
+        self._due: dict[str, tuple[str, int | None]] = {}
+        self._looked_at = time.monotonic()
+        self._seen: dict[str, int] | None = None
+
+    def initial(self) -> Offsets:
+        """Return where the first batch begins."""
+        return places.initial(self._plans.first, windows=self._plans.windows)
+
+    def prepare_available_now(self) -> None:
+        """The query ends with the records that are there now."""
+        self._stop_at = self._plans.ends or self._ends(self.initial())
+
+    def latest(self, start: Offsets) -> Offsets:
+        """Return the end of the next batch; `start` itself when there is nothing to do."""
+        self._acknowledge(start)
+        if not self._checked:
+            self._check(start)
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            found = self._next(start)
+            if found is not start or self._stop_at is not None or time.monotonic() > deadline:
+                return found
+            time.sleep(LOOK_S)
+
+    def ends(self) -> dict[str, int] | None:
+        """Return the ends of the partitions as they were found last, for Spark's progress; None before the first look."""
+        return self._seen
+
+    def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
+        """Return the tasks of a batch."""
+        if self._plans.windows:
+            self._check_partitions(end)
+        return places.ranges(start, end, self._plans.first)
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _next(self, start: Offsets) -> Offsets:
+        stop_at = self._stop_at if self._stop_at is not None else self._plans.ends
+        ends = stop_at if stop_at is not None else self._ends(start)
+        self._seen = dict(sorted(ends.items()))
+        found = places.following(start, ends, self._size.rows, is_end=self._plans.ends is not None)
+        if found is start and self._plans.idle_after_ms is not None and stop_at is None:
+            found = self._silence(start, self._plans.idle_after_ms)
+        elif found is not start:
+            self._silent_since.clear()
+        if found is not start:
+            before = places.positions(start)
+            rows = sum(place - before.get(name, 0) for name, place in places.positions(found).items())
+            self._given = (found, rows, time.monotonic())
+        return found
+
+    def _acknowledge(self, start: Offsets) -> None:
+        if start == self._done:
+            return
+        if self._given is not None and self._given[0] == start:
+            _, rows, since = self._given
+            self._size.took(rows, (time.monotonic() - since) * 1_000)
+        before, self._done = self._done, start
+        plans = self._plans
+        if plans.commits and plans.settings.group_id:
+            wanted = {places.key_of(name): place for name, place in places.positions(start).items()}
+            try:
+                self._admin.commit(plans.settings.group_id, wanted)
+            except KafkaError as error:  # the checkpoint is the truth; the next batch commits again
+                _log.warning("the offsets of group %s were not committed: %s", plans.settings.group_id, error)
+        if self._states is not None and before is not None:
+            names = places.positions(start)
+            first = plans.first
+            self._states.collect(
+                {
+                    str(places.key_of(name)): [
+                        places.at(offsets, name, first.get(name, 0)) for offsets in (before, start)
+                    ]
+                    for name in names
+                }
+            )
+
+    def _check(self, start: Offsets) -> None:
+        """Check once that the records behind the checkpoint exist. Raises RecordsGone."""
+        self._checked = True
+        keys = [places.key_of(name) for name in places.positions(start)]
+        lows = self._admin.offsets(dict.fromkeys(keys, EARLIEST))
+        highs = self._admin.offsets(dict.fromkeys(keys, LATEST))
+        limits = {places.name_of(key): (lows[key], highs[key]) for key in keys}
+        gone, beyond = places.lost(start, limits)
+        if beyond:
+            raise RecordsGone(
+                f"the checkpoint goes on beyond the end of {', '.join(beyond)}; was the topic deleted and made again?"
+            )
+        if gone and not self._plans.skip_lost:
+            raise RecordsGone(
+                f"retention has passed the checkpoint: {', '.join(gone)} {'is' if len(gone) == 1 else 'are'} not there any more; "
+                "fail_on_data_loss=False goes on behind them"
+            )
+
+    def _ends(self, start: Offsets) -> dict[str, int]:
+        names = set(places.positions(start))
+        now = time.monotonic()
+        if now - self._looked_at > NEW_PARTITIONS_S:
+            self._looked_at = now
+            names |= self._new_partitions(start)
+        committed = str(self._plans.settings.properties.get("isolation.level", "read_committed")) == "read_committed"
+        found = self._admin.offsets({places.key_of(name): LATEST for name in names}, committed=committed)
+        return {places.name_of(key): place for key, place in found.items()}
+
+    def _new_partitions(self, start: Offsets) -> set[str]:
+        plans = self._plans
+        if isinstance(plans.subscription, ManualSubscription):
+            return set()
+        known = {topic.name: topic.partitions for topic in self._admin.topics()}
+        there = {f"{places.SOURCE}{topic}-{i}" for topic in plans.topics for i in range(known.get(topic, 0))}
+        new = places.new_among(there, start)
+        if new and plans.windows:
+            raise CheckpointError(
+                f"topic {', '.join(plans.topics)} has grown by {', '.join(name.removeprefix(places.SOURCE) for name in new)}, and keys "
+                "would move to partitions that do not have their windows; drain the graph, and begin with a new checkpoint"
+            )
+        return set(new)
+
+    def _check_partitions(self, end: Offsets) -> None:
+        unknown = sorted(places.positions(end).keys() - self._plans.first.keys())
+        if unknown:
+            raise CheckpointError(f"the checkpoint has {', '.join(unknown)}, where the query has not begun")
+
+    def _silence(self, start: Offsets, idle_after_ms: int) -> Offsets:
+        """Return the offsets with silence that closes a window; `start` itself if it closes none yet."""
+        now = time.monotonic()
+        due: dict[str, int] = {}
+        for name, place in places.positions(start).items():
+            since = self._silent_since.get(name)
+            if since is None or since[0] != place:
+                self._silent_since[name] = (place, now)
+                continue
+            here = places.at(start, name, self._plans.first.get(name, 0))
+            if self._due.get(name, ("", None))[0] != str(here):
+                assert self._states is not None
+                self._due[name] = (str(here), self._states.due_ms(str(places.key_of(name)), here))
+            wait_ms = self._due[name][1]
+            beyond = int((now - since[1]) * 1_000) - idle_after_ms
+            if wait_ms is not None and here.idle_ms + wait_ms - idle_after_ms <= beyond:
+                due[name] = beyond
+        return places.silent(start, due) if due else start

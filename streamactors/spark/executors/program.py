@@ -1,0 +1,248 @@
+"""Program: what one task does with one range of a partition. Made in the driver, run on executors; it knows nothing of Spark.
+
+    records [a, b) ──► steps ──► window task ──► steps ──► results
+                                  ▲ state a         │ └──► late rows
+                                  └──── state b ◄───┘
+
+The results are a function of the partition and the range alone: nothing in here asks for the time or for the latest offset. The state of
+`b` is written when everything that precedes it was given out, so a task that ends early writes none, and the next one computes it from
+an older state and the topic."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from streamactors.engine.supervision import Decider, Directive, log_skipped
+from streamactors.engine.user_code import blame
+from streamactors.kafka.client.runs import wrapped
+from streamactors.kafka.record import PASSING
+from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.spark.errors import CheckpointError
+from streamactors.spark.executors.ranges import At, Range
+from streamactors.spark.executors.states import State, States, fresh
+from streamactors.spark.shipping.chain import Diverted, Segment
+from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.operators import late_rows
+from streamactors.windows.operators.task import WindowTask
+from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.record import LateRecord
+from streamactors.windows.stage.partition_tasks import PartitionTasks
+from streamactors.windows.state.store_log import Change, TaskIdentity
+
+Read = Callable[[TopicPartition, int, int], Iterable[list[Any]]]
+"""From a partition, a position and an end to the chunks of librdkafka's messages between."""
+
+MOST_TASKS: Final = 64
+"""Tasks with their states that a worker process keeps from batch to batch."""
+
+
+class Output(NamedTuple):
+    """Results of a range, in order. `late`: they are of late rows. `diverted`: they are of elements that left the chain (dead letters)."""
+
+    rows: list[Any]
+    late: bool = False
+    diverted: bool = False
+
+
+class Side(NamedTuple):
+    """Elements that leave the chain, and the steps that they take."""
+
+    leaving: Diverted
+    steps: Segment
+
+
+@dataclass
+class Windows:
+    """The window stage of a program. `application` and `partitions` name the owner of the state."""
+
+    factory: TaskFactory
+    decider: Decider | None
+    application: str
+    partitions: int
+    name: str = "windows"
+
+    def task(self, partition: int, entries: Iterable[Change]) -> WindowTask:
+        """Return the task of a partition, restored from the entries of its state. Raises RestoreError."""
+        factory = replace(self.factory, changelog=True, on_failure=self._skips)
+        return factory.restored(TaskIdentity(self.application, partition, self.partitions), entries)
+
+    def _skips(self, failure: OperatorFailed) -> bool:
+        cause = failure.__cause__ or failure
+        blame(cause, self.name, failure.element, None)
+        directive = Directive.STOP if self.decider is None else self.decider(cause)
+        if directive is not Directive.STOP:
+            log_skipped(None, cause)
+        return directive is not Directive.STOP
+
+
+@dataclass
+class Program:
+    """See the module. `before` and `behind` are the steps on both sides of the windows; `late` those of late rows."""
+
+    before: Segment
+    windows: Windows | None = None
+    behind: Segment = field(default_factory=lambda: Segment(()))
+    late: Segment | None = None
+    sides: tuple[Side, ...] = ()
+
+    def run(self, what: Range, read: Read, states: States | None, kept: KeptTasks) -> Iterator[Output]:
+        """Yield the results of a range. `states` is needed where there are windows.
+
+        Raises the error of the user's function behind the results before it; RecordsGone, CheckpointError."""
+        if self.windows is None:
+            self._forget_diverted()
+            for rows in self._stepped(read(what.key, what.start.position, what.end.position)):
+                yield Output(rows)
+                yield from self._diverted()
+            yield from self._diverted()
+            return
+        assert states is not None
+        task, state = kept.take(what) or self._restored(self.windows, what, read, states)
+        self._forget_diverted()
+        late: list[LateRecord] = []
+        results = self._windowed(self.windows, task, what, read, late)
+        for rows in self.behind.chunks(results):
+            yield Output(rows)
+            yield from self._late_rows(late)
+            yield from self._diverted()
+        yield from self._late_rows(late)
+        yield from self._diverted()
+        state = states.write(str(what.key), what.start, what.end, task.changes(), state, task.idle_due_ms())
+        kept.keep(what, task, state)
+
+    def _late_rows(self, late: list[LateRecord]) -> Iterator[Output]:
+        if self.late is not None and late:
+            found = late.copy()
+            late.clear()
+            for rows in self.late.chunks([found]):
+                yield Output(rows, late=True)
+
+    def _diverted(self) -> Iterator[Output]:
+        for side in self.sides:
+            found = side.leaving.take()
+            if found:
+                for rows in side.steps.chunks([found]):
+                    yield Output(rows, diverted=True)
+
+    def _forget_diverted(self) -> None:
+        """Drop what an attempt that failed, or the computation of a lost state, has diverted."""
+        for side in self.sides:
+            side.leaving.take()
+
+    def _stepped(self, chunks: Iterable[list[Any]]) -> Iterator[list[Any]]:
+        """Return the elements that the steps before the windows make of messages."""
+        if self.before.fused:
+            return self.before.chunks(chunks, refilled=PASSING)
+        return self.before.chunks(wrapped(messages) for messages in chunks)
+
+    def _windowed(
+        self, windows: Windows, task: WindowTask, what: Range, read: Read, late: list[LateRecord]
+    ) -> Iterator[list[Any]]:
+        task.process_chunk(())  # silence is counted from the stream time at the start of the range
+        for results in self._processed(windows, task, what.key, read, what.start.position, what.end.position):
+            late += task.take_late()
+            if results:
+                yield results
+        closed = task.idle(what.idle_ms + (self._idle_after_ms or 0)) if what.idle_ms else []
+        if what.end.ended and not what.start.ended:
+            closed += task.end_of_input()
+        if closed:
+            yield closed
+
+    @property
+    def _idle_after_ms(self) -> int | None:
+        return None if self.windows is None else self.windows.factory.blueprint.idle_after_ms
+
+    def _processed(
+        self, windows: Windows, task: WindowTask, key: TopicPartition, read: Read, start: int, end: int
+    ) -> Iterator[list[Any]]:
+        tasks = PartitionTasks(windows.factory, windows.application, windows.partitions)
+        tasks.install(key.partition, task)
+        for rows in self._stepped(read(key, start, end)):
+            results: list[Any] = []
+            try:
+                tasks.process_into(rows, results)
+            except Exception:
+                yield results  # the results before the failing row
+                raise
+            yield results
+
+    def _restored(self, windows: Windows, what: Range, read: Read, states: States) -> tuple[WindowTask, State]:
+        """Return the task at the start of a range: from its state, or from an older one and the topic."""
+        partition = str(what.key)
+        state = fresh() if what.start == At(what.first) else states.load(partition, what.start)
+        if state is not None:
+            return windows.task(what.key.partition, _changes(state)), state
+        place, state = self._older(partition, what, states)
+        task = windows.task(what.key.partition, _changes(state))
+        quiet = late_rows.log.level
+        late_rows.log.setLevel(logging.CRITICAL)  # these rows were reported when they were late for the first time
+        try:
+            task.process_chunk(())
+            for _ in self._processed(windows, task, what.key, read, place.position, what.start.position):
+                task.take_late()
+            if what.start.happened:
+                again = replace(
+                    what,
+                    start=place if place.position == what.start.position else At(what.start.position),
+                    end=what.start,
+                )
+                if again.idle_ms:
+                    task.idle(again.idle_ms + (self._idle_after_ms or 0))
+                if what.start.ended:
+                    task.end_of_input()
+            task.take_late()
+        finally:
+            late_rows.log.setLevel(quiet)
+        entries = state.entries
+        for change in task.changes():
+            if change.value is None:
+                entries.pop((change.store, change.key), None)
+            else:
+                entries[change.store, change.key] = change.value
+        if what.start.ended:  # behind an end a task goes on from its state, as in a run of its own
+            task = windows.task(what.key.partition, _changes(state))
+        return task, State(entries, 0, 0, 0)  # so the next state is written whole
+
+    def _older(self, partition: str, what: Range, states: States) -> tuple[At, State]:
+        first = At(what.first)
+        for place in states.before(partition, what.start):
+            if place <= first or (what.event is not None and place < what.event):
+                break
+            state = states.load(partition, place)
+            if state is not None:
+                return place, state
+        if what.event is not None:
+            raise CheckpointError(
+                f"the state of {partition} at {what.start} is missing, and it cannot be computed from the topic alone: the input ended, or "
+                f"was silent, at {what.event}; restore the folder of states from a copy, or begin with a new checkpoint"
+            )
+        return first, fresh()
+
+
+def _changes(state: State) -> Iterator[Change]:
+    return (Change(store, key, value) for (store, key), value in state.entries.items())
+
+
+class KeptTasks:
+    """The tasks that this process has run, with their states: each is valid at exactly one place. Not for two threads."""
+
+    def __init__(self) -> None:
+        self._tasks: OrderedDict[TopicPartition, tuple[At, WindowTask, State]] = OrderedDict()
+
+    def take(self, what: Range) -> tuple[WindowTask, State] | None:
+        """Return and forget the task of a range if it stands where the range starts: a range that fails or is left early keeps none."""
+        found = self._tasks.pop(what.key, None)
+        return None if found is None or found[0] != what.start else found[1:]
+
+    def keep(self, what: Range, task: WindowTask, state: State) -> None:
+        """Keep the task of a range that was run to its end. Behind the end of the input a task goes on from its state."""
+        if what.end.ended:
+            return
+        self._tasks[what.key] = (what.end, task, state)
+        if len(self._tasks) > MOST_TASKS:
+            self._tasks.popitem(last=False)

@@ -1,0 +1,85 @@
+"""ShippedQuery: what a parcel of a query holds, and what the processes of Spark that open it keep: connections, tasks, the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, Final
+
+from streamactors.kafka.client.ranges import RangeReader
+from streamactors.spark.executors.folders import folder_at
+from streamactors.spark.executors.planner import Planner, Plans
+from streamactors.spark.executors.program import KeptTasks, Program
+from streamactors.spark.executors.ranges import Range
+from streamactors.spark.executors.states import States
+from streamactors.spark.executors.topic_end import TopicEnd, Writers
+from streamactors.spark.rows import Rows, has_arrow
+
+ROWS: Final = 4_096
+"""Rows that are gathered before they become a record batch."""
+
+_readers: dict[str, RangeReader] = {}
+"""The connections of this worker process: one per broker and settings, used by one task at a time."""
+
+
+class ShippedQuery:
+    """See the module. `schema`: of the rows; with late rows a pair of schemas, and the rows go into columns `row` and `late`."""
+
+    def __init__(self, plans: Plans, program: Program, schema: Any, topic: TopicEnd | None = None) -> None:
+        self._plans = plans
+        self._program = program
+        self._schema = schema
+        self._topic = topic
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("_plans", "_program", "_schema", "_topic")}
+
+    @cached_property
+    def planner(self) -> Planner:
+        """The planner, in the driver's source process."""
+        return Planner(self._plans)
+
+    @cached_property
+    def _kept(self) -> KeptTasks:
+        return KeptTasks()
+
+    @cached_property
+    def _writers(self) -> Writers:
+        return Writers()
+
+    @cached_property
+    def _states(self) -> States | None:
+        return States(folder_at(self._plans.state_folder)) if self._plans.windows else None
+
+    def read(self, packed: tuple[Any, ...]) -> Iterator[Any]:
+        """Yield the rows of a range (`Range.packed`) as record batches, in a worker."""
+        what = Range.unpacked(packed)
+        if self._topic is not None:
+            outputs = self._program.run(what, self._reader.read, self._states, self._kept)
+            yield from self._topic.counts(what, outputs, self._schema, self._writers)
+            return
+        rows = Rows(self._schema)
+        gathered: list[Any] = []
+        for output in self._program.run(what, self._reader.read, self._states, self._kept):
+            if self._program.late is not None:
+                output = output._replace(rows=[(None, row) if output.late else (row, None) for row in output.rows])
+            elif has_arrow(output.rows):
+                yield from rows.batches(gathered)
+                gathered.clear()
+                yield from rows.batches(output.rows)
+                continue
+            gathered += output.rows
+            if len(gathered) >= ROWS:
+                yield from rows.batches(gathered)
+                gathered.clear()
+        if gathered:
+            yield from rows.batches(gathered)
+
+    @property
+    def _reader(self) -> RangeReader:
+        plans = self._plans
+        name = repr((sorted(plans.settings.client_properties().items(), key=str), plans.skip_lost))
+        found = _readers.get(name)
+        if found is None:
+            found = _readers[name] = RangeReader(plans.settings, skip_lost=plans.skip_lost)
+        return found

@@ -1,0 +1,286 @@
+"""GraphRun: one run of a graph on executors. It prepares the checkpoint and the parcel, starts Spark's query, and holds the handles.
+
+Threads: the caller's, which builds it; the runner's, on which the query is prepared, started and awaited; Spark's callback thread, which
+writes batches. They share the handles only."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streamactors.errors import StreamActorsError
+from streamactors.kafka.control import Control
+from streamactors.kafka.reading.messages import Commits, TakeSnapshot
+from streamactors.kafka.reading.start_positions import StartPositions
+from streamactors.kafka.sources.read_plan import ReadPlan
+from streamactors.kafka.subscriptions import ManualSubscription
+from streamactors.spark.checkpoint import Checkpoint
+from streamactors.spark.errors import CheckpointError, SparkError, SparkQueryFailed
+from streamactors.spark.executors import entry, offsets
+from streamactors.spark.executors.planner import Plans
+from streamactors.spark.executors.program import Windows
+from streamactors.spark.executors.query import ShippedQuery
+from streamactors.spark.executors.topic_end import TopicEnd
+from streamactors.spark.executors.translate import WHO, Translated
+from streamactors.spark.files import Files
+from streamactors.spark.query import SparkStreamQuery
+from streamactors.spark.runner import BatchFunction, QueryRunner
+from streamactors.spark.schema import RowSchema, row_schema
+from streamactors.spark.shipping import entry as shipping_entry
+from streamactors.spark.shipping.parcel import by_value, made_with, pack
+from streamactors.spark.sink_logic import SinkSettings
+from streamactors.spark.source_identity import SourceIdentity
+
+STATES: Final = "streamactors-state"
+GRAPH: Final = "streamactors-graph.json"
+_OURS: Final = re.compile(r"^(streamactors(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)
+_USERS: Final = re.compile(
+    r"^([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Iteration|Warning|Full)): (.*)$", re.MULTILINE
+)
+
+
+class GraphRunner(QueryRunner):
+    """Runs the query over the data source of one graph."""
+
+    def frame(self, options: Mapping[str, str]) -> Any:
+        return self._spark.readStream.format(options["format"]).schema(self._schema).load()
+
+    def failure(self, text: str) -> BaseException:
+        return _raised_there(text) or super().failure(text)
+
+    def meant(self, raised: BaseException) -> BaseException | None:
+        """As QueryRunner. The user's function may have failed because a task did: then the task's error is meant."""
+        from pyspark.errors import PySparkException
+
+        found = super().meant(raised)
+        if isinstance(found, PySparkException):
+            cause = _raised_there(str(found))
+            if cause is not None:
+                cause.__cause__ = found
+                return cause
+        return found
+
+
+def _raised_there(text: str) -> BaseException | None:
+    """Return the error that a process of Spark raised, as Spark's message tells it; one of this package's is made again."""
+    for module, name, message in _OURS.findall(text):
+        kind = getattr(importlib.import_module(module), name, None)
+        if isinstance(kind, type) and issubclass(kind, StreamActorsError):
+            return kind(message)
+    told = _USERS.findall(text)
+    notes = re.findall(r"^in stage .*$", text, re.MULTILINE)
+    if told:
+        kind, message = told[-1]
+        return SparkQueryFailed(f"a task failed: {kind}: {message}{f' ({notes[-1]})' if notes else ''}")
+    return None
+
+
+@dataclass
+class Late:
+    """Where late rows go: their schema, and how a batch of them is written."""
+
+    schema: RowSchema
+    write: BatchFunction
+
+
+class GraphRun:
+    """See the module. `control` and `query` are the handles that the graph materializes."""
+
+    def __init__(
+        self, graph: Translated, settings: SinkSettings, late: Late | None, topic: TopicEnd | None = None
+    ) -> None:
+        self._graph = graph
+        self._settings = settings
+        self._late = late
+        self._topic = topic
+        self.query = SparkStreamQuery()
+        self.control = Control()
+        plan = graph.plan
+        self._start_positions = StartPositions(plan.settings, plan.subscription, plan.until_end, lambda _: None)
+        self._checkpoint: Checkpoint | None = None
+        schema = settings.schema if late is None else _both(settings.schema, late.schema)
+        self._schema = schema
+        pack(graph.program, WHO, graph.links)  # what cannot be sent is an error of the caller, not of the query
+        trigger = dict(settings.trigger)
+        if plan.until_end:
+            trigger = {"availableNow": True}
+        self._runner = GraphRunner(
+            settings.spark,
+            self._write,
+            schema.spark,
+            settings.checkpoint,
+            trigger,
+            settings.query_name,
+            prepare=self._prepare,
+            on_started=self.query.started,
+            on_ended=self._ended,
+        )
+        self.query.attach(self._runner.stop, self._counts, self._ends)
+        self.control.attach(self._asked, self._runner.stop)
+
+    def start(self) -> None:
+        """Start the query; returns at once."""
+        self._runner.start()
+
+    # ── on the runner's thread ────────────────────────────────────────────────────────────────────────────────────
+
+    def _prepare(self) -> dict[str, str]:
+        settings, graph = self._settings, self._graph
+        plan = graph.plan
+        positions = self._start_positions
+        files = Files(settings.spark, settings.checkpoint)
+        checkpoint = Checkpoint(files)
+        checkpoint.open([SourceIdentity(positions.label, positions.identity())], settings.schema.spark.simpleString())
+        self._checkpoint = checkpoint
+        positions.check_group()
+        first = checkpoint.initial(lambda: named(positions.initial()))
+        partitions = {offsets.key_of(name).partition for name in first}
+        windows = graph.program.windows
+        if windows is not None:
+            windows.partitions = len(partitions)
+            self._check_graph(files)
+        plans = plans_of(
+            plan,
+            positions,
+            first,
+            windows=windows,
+            state_folder=f"{settings.checkpoint}/{STATES}",
+            max_rows=settings.max_rows,
+            target_ms=settings.target_ms,
+            skip_lost=not settings.strict,
+        )
+        parcel = pack(ShippedQuery(plans, graph.program, self._schema.arrow, self._topic), WHO, graph.links)
+        return {"format": registered(settings.spark, parcel)}
+
+    def _check_graph(self, files: Files) -> None:
+        """Compare the windows of this graph with those that the checkpoint's states belong to. Raises CheckpointError naming both."""
+        windows = self._graph.program.windows
+        assert windows is not None
+        mine = {"version": 1, "stores": list(windows.factory.blueprint.stores), "application": windows.application}
+        if files.has(GRAPH):
+            theirs = json.loads(files.read(GRAPH))
+            if theirs != mine:
+                raise CheckpointError(
+                    f"checkpoint {self._settings.checkpoint} has the windows {', '.join(theirs['stores'])} of {theirs['application']!r}, and "
+                    f"this graph has {', '.join(mine['stores'])} of {mine['application']!r}; give this graph a checkpoint of its own"  # type: ignore[arg-type]
+                )
+        elif files.names("commits"):
+            raise CheckpointError(
+                f"checkpoint {self._settings.checkpoint} was written by a graph without windows, or {GRAPH} was deleted from it; "
+                "give this graph a checkpoint of its own"
+            )
+        else:
+            files.write(json.dumps(mine), GRAPH)
+
+    def _ended(self, error: BaseException | None) -> None:
+        if self._checkpoint is not None:
+            self._checkpoint.close()
+        self.query.end(error)
+        self.control.closed(self._snapshot())
+        if error is None:
+            self.control.is_shutdown.try_complete(None)
+        else:
+            self.control.is_shutdown.try_fail(error)
+
+    # ── on Spark's callback thread ────────────────────────────────────────────────────────────────────────────────
+
+    def _write(self, frame: Any, epoch: int, query_id: str) -> None:
+        if self._late is None:
+            self._settings.write(frame, epoch, query_id)
+            return
+        frame = frame.persist()  # two writers, one run of the tasks
+        try:
+            self._settings.write(frame.where("row IS NOT NULL").select("row.*"), epoch, query_id)
+            self._late.write(frame.where("late IS NOT NULL").select("late.*"), epoch, query_id)
+        finally:
+            frame.unpersist()
+
+    # ── for the handles; any thread ───────────────────────────────────────────────────────────────────────────────
+
+    def _counts(self) -> dict[str, Any]:
+        progress = self._last_progress()
+        source = (progress or {}).get("sources", [{}])[0]
+        end = source.get("endOffset") or {}
+        found = json.loads(end) if isinstance(end, str) else dict(end)
+        phase = "running" if self.query.is_active else "over"
+        return {
+            "phase": phase,
+            "checkpoint": offsets.positions(found),
+            "batches": (progress or {}).get("batchId", -1) + 1,
+            "batch_rows": (progress or {}).get("numInputRows", 0),
+        }
+
+    def _last_progress(self) -> dict[str, Any] | None:
+        query = self.query.spark_query
+        try:
+            last = None if query is None else query.lastProgress
+        except Exception:  # noqa: BLE001  # the JVM has gone
+            return None
+        return None if last is None else json.loads(last.json) if hasattr(last, "json") else dict(last)
+
+    def _ends(self) -> dict[str, int]:
+        return named(self._start_positions.ends())
+
+    def _snapshot(self) -> dict[str, Any]:
+        return {**self._counts(), "partitions": {}}
+
+    def _asked(self, message: Any) -> None:
+        if isinstance(message, TakeSnapshot):
+            message.reply.try_complete(self._snapshot())
+        else:
+            raise SparkError(
+                f"{type(message).__name__}: executors read ranges that Spark's batches name; stop the query, or give it a smaller max_rows"
+            )
+
+
+def plans_of(
+    plan: ReadPlan,
+    positions: StartPositions,
+    first: dict[str, int],
+    *,
+    windows: Windows | None = None,
+    state_folder: str = "",
+    max_rows: int,
+    target_ms: float,
+    skip_lost: bool,
+) -> Plans:
+    """Return what the planner of a query needs to know. Asks the broker for the ends of a bounded read."""
+    is_assigned = isinstance(plan.subscription, ManualSubscription)
+    return Plans(
+        settings=plan.settings,
+        subscription=plan.subscription,
+        first=first,
+        ends=named(positions.ends()) if plan.until_end else None,
+        commits=plan.commits is Commits.MARKS,
+        windows=windows is not None,
+        idle_after_ms=None if windows is None else windows.factory.blueprint.idle_after_ms,
+        state_folder=state_folder,
+        max_rows=max_rows,
+        target_ms=target_ms,
+        skip_lost=skip_lost,
+        topics=() if is_assigned else tuple(sorted({offsets.key_of(name).topic for name in first})),
+    )
+
+
+def registered(spark: Any, parcel: bytes) -> str:
+    """Make a query's data source known to a session; return the name of its format."""
+    name = f"streamactors_{uuid.uuid4().hex}"
+    with by_value(entry, shipping_entry):
+        spark.dataSource.register(entry.source_of(name, parcel, made_with()))
+    return name
+
+
+def named(found: Mapping[str, int]) -> dict[str, int]:
+    return {f"{offsets.SOURCE}{name}": place for name, place in found.items()}
+
+
+def _both(rows: RowSchema, late: RowSchema) -> RowSchema:
+    """Return the schema of batches with two kinds of rows."""
+    from pyspark.sql.types import StructField, StructType
+
+    return row_schema(StructType([StructField("row", rows.spark), StructField("late", late.spark)]))

@@ -1,0 +1,114 @@
+"""TopicEnd: a graph on executors that ends in a topic. Each task writes its results in one transaction, exactly once.
+
+The state of the range's end is written before the transaction commits, and the transaction before Spark's commit log: whatever dies in
+between, the next attempt finds either nothing of the range in the topic, or all of it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from streamactors.kafka.client.range_writer import RangeWriter
+from streamactors.kafka.producer_record import checked_record
+from streamactors.kafka.settings import ProducerSettings
+from streamactors.spark.errors import CheckpointError
+from streamactors.spark.executors.program import Output
+from streamactors.spark.executors.ranges import At, Range, at_of
+
+SCHEMA: Final = "partition string, end string, rows long, beside long, written boolean"
+"""The rows that Spark gets: one per task, with the numbers of records written: results, and late rows and dead letters beside them."""
+
+MOST_WRITERS: Final = 64
+
+
+@dataclass(frozen=True)
+class TopicEnd:
+    """What the tasks need to write. `group`: the group for which the positions of the input are committed with the output."""
+
+    settings: ProducerSettings
+    group: str
+
+    def counts(self, what: Range, outputs: Iterable[Output], schema: Any, writers: Writers) -> Iterator[Any]:
+        """Write the outputs of a range, if that was not done before, and yield one record batch: the counts."""
+        writer = writers.take(self, what)
+        rows = beside = 0
+        written = writer is not None
+        if writer is not None:
+            try:
+                for output in outputs:
+                    writer.write([checked_record(row) for row in output.rows])
+                    if output.late or output.diverted:
+                        beside += len(output.rows)
+                    else:
+                        rows += len(output.rows)
+                writer.commit(what.end.position, str(what.end))
+            except BaseException:
+                writer.close()
+                raise
+            writers.keep(what, writer)
+        columns = [[str(what.key)], [str(what.end)], [rows], [beside], [written]]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+        )
+
+    def writer(self, what: Range) -> RangeWriter:
+        """Return a new writer for the partition of a range."""
+        name = f"{self.settings.transactional_id or self.group}-{what.key}"
+        return RangeWriter(replace(self.settings, transactional_id=name), self.group, what.key)
+
+
+class Writers:
+    """The writers of this worker process; each is kept while its last commit is exactly where the next range starts."""
+
+    def __init__(self) -> None:
+        self._writers: OrderedDict[Any, tuple[At, RangeWriter]] = OrderedDict()
+
+    def take(self, end: TopicEnd, what: Range) -> RangeWriter | None:
+        """Return a writer that may write the range; None if the range was written before. Raises CheckpointError."""
+        kept = self._writers.pop(what.key, None)
+        if kept is not None:
+            if kept[0] == what.start:
+                return kept[1]
+            kept[1].close()
+        writer = end.writer(what)
+        try:
+            must = must_write(writer.open(), what, end.group)
+        except BaseException:
+            writer.close()
+            raise
+        if must:
+            return writer
+        writer.close()
+        return None
+
+    def keep(self, what: Range, writer: RangeWriter) -> None:
+        """Keep a writer that has just committed the end of a range."""
+        self._writers[what.key] = (what.end, writer)
+        if len(self._writers) > MOST_WRITERS:
+            self._writers.popitem(last=False)[1][1].close()
+
+
+def must_write(committed: tuple[int, str] | None, what: Range, group: str) -> bool:
+    """Return whether a range is still to be written, given the position that is committed with the output.
+
+    Raises CheckpointError if checkpoint and output do not fit: the range would be written in part, or twice."""
+    if committed is None:
+        if what.start == At(what.first):
+            return True
+        raise CheckpointError(
+            f"{what.key}: group {group} has no committed position, so it cannot be told whether the records before {what.start} were written "
+            "(offsets of a group without members expire); look at the output, then commit the position for that group or begin anew"
+        )
+    place = at_of(committed[1]) or At(committed[0])
+    if place >= what.end:
+        return False
+    if place == what.start:
+        return True
+    raise CheckpointError(
+        f"{what.key}: the output was written up to {place}, and Spark's checkpoint wants {what.start} to {what.end}: the checkpoint is not "
+        f"the one that belongs to group {group}; restore it, or give the graph another group and another output"
+    )

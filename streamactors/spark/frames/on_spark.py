@@ -1,0 +1,81 @@
+"""on_spark: a Flow as a transformation of DataFrames. The flow runs in Spark's workers, task by task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from streamactors.dsl.flow import Flow
+from streamactors.engine.blueprint.plan import flat_of
+from streamactors.engine.user_code import shortened
+from streamactors.errors import BuildError
+from streamactors.spark.errors import SparkSetupError
+from streamactors.spark.frames.elements import Elements, elements_of
+from streamactors.spark.rows import Rows
+from streamactors.spark.schema import row_schema
+from streamactors.spark.session import check_pyspark
+from streamactors.spark.shipping import entry
+from streamactors.spark.shipping.chain import Segment, line_of, links_of
+from streamactors.spark.shipping.parcel import by_value, made_with, pack
+
+
+def on_spark(
+    flow: Flow[Any, Any, Any], schema: Any, *, elements: Elements = "tuples", per_task: bool = False
+) -> Callable[[Any], Any]:
+    """Return a function from a DataFrame to the DataFrame of the flow's results: `on_spark(flow, "id long, k string")(df)`, or
+    `df.transform(on_spark(…))`. Works for batch and streaming DataFrames.
+
+    `schema`: of the results, DDL or a StructType; results are tuples, dicts, dataclass instances or Arrow data, as in SparkSink.
+    `elements`: what the flow gets of the rows: "tuples", "dicts", or "batches" (pyarrow.RecordBatch).
+    `per_task`: allow stages that remember earlier elements (grouped, scan, sliding …). They begin anew in each of Spark's tasks, and Spark
+    chooses the rows of a task. Without it such a stage is a BuildError, as are junctions, throttle, and functions that cannot be pickled.
+
+    Maps and filters run in one generated loop, other stages on the engine in the worker. A task that Spark repeats calls the functions again.
+    Raises SparkSetupError for a DataFrame of Spark Connect."""
+    check_pyspark()
+    if not isinstance(flow, Flow):
+        raise BuildError(
+            f"on_spark expects a Flow (Flow.map(…).filter(…)), got {type(flow).__name__} {shortened(flow, 60)}"
+        )
+    convert = elements_of("on_spark", elements)
+    flat = flat_of(flow.module)
+    nodes = [flat.nodes[i] for i in line_of(flat, flat.inlets[0][0], "on_spark")]
+    links = tuple(links_of(nodes, "on_spark", may_remember=per_task))
+
+    def transform(frame: Any) -> Any:
+        check_frame("on_spark", frame)
+        rows = row_schema(schema)
+        parcel = pack(_Transformation(Segment(links, remembers=per_task), convert, rows.arrow), "on_spark", links)
+        with by_value(entry):
+            return frame.mapInArrow(entry.over_batches(parcel, made_with()), rows.spark)
+
+    return transform
+
+
+def check_frame(who: str, frame: Any) -> None:
+    """Raise unless `frame` is a DataFrame of a session in this process."""
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        raise SparkSetupError(
+            f"{who}: Spark Connect pickles functions in the client and runs them where the server is, which this package has not been "
+            "tested with; use a DataFrame of a classic session: spark_session(master=…)"
+        )
+    from pyspark.sql import DataFrame
+
+    if not isinstance(frame, DataFrame):
+        raise BuildError(f"{who} expects a DataFrame of Spark, got {type(frame).__name__}")
+
+
+@dataclass
+class _Transformation:
+    """What a worker runs."""
+
+    segment: Segment
+    elements: Callable[[Any], list[Any]]
+    schema: Any
+
+    def run(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield the results of record batches as record batches."""
+        rows = Rows(self.schema)
+        for results in self.segment.chunks(self.elements(batch) for batch in batches if batch.num_rows):
+            yield from rows.batches(results)

@@ -1,0 +1,205 @@
+"""Calls: user functions that run outside the island, and the way their results come back.
+
+Coroutine functions run on the system's asyncio loop, or on the user's own, which gets a whole chunk at once. Plain functions run on the
+system's pool, each call in a cell, so a call that blocks costs a thread but delays no other call; a plain function may return a future or an
+awaitable, which is awaited on the same loop.
+
+Owner: the stage's island. Calls that end on other threads are put into `_ended`; one message wakes the island for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from streamactors.actors.cell import Cell
+from streamactors.engine.island.awaiting import can_be_awaited, watch
+from streamactors.engine.island.coroutines import loop_of
+from streamactors.engine.logic import Logic
+from streamactors.errors import AbruptTermination
+from streamactors.stages.checks import is_coroutine_function
+
+
+class Call:
+    """One element, and the result or error of its call."""
+
+    __slots__ = ("cancel", "cell", "done", "dropped", "element", "error", "key", "token", "value")
+
+    def __init__(self, element: Any) -> None:
+        self.element = element
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.done = False
+        self.dropped = False  # by supervision
+        self.key: Any = None
+        self.token = 0
+        self.cancel: Callable[[], Any] | None = None
+        self.cell: Cell | None = None
+
+
+class Calls:
+    """Starts calls of `fn` for the stage `logic`; calls `on_ended(calls)` on its island when some have ended."""
+
+    def __init__(
+        self,
+        logic: Logic,
+        fn: Callable[[Any], Any],
+        on_ended: Callable[[list[Call]], None],
+        *,
+        here: bool = False,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """`here`: call `fn` on the island; it must return an awaitable without delay. `loop`: the user's own asyncio loop."""
+        self._fn = fn
+        self._on_ended = on_ended
+        self._system = logic.interpreter.island.run.system
+        self._tell = logic.async_callback(self._collect).invoke
+        self._name = logic.name
+        self._ended: deque[Call] = deque()
+        self._told = False
+        self._stopped = False
+        self._running: set[Call] = set()
+        self._idle_cells: list[Cell] = []
+        self._loop = loop
+        if here:
+            self.start = self._start_here
+        elif is_coroutine_function(fn):
+            self.start = self._start_on_loop if loop is None else self._start_on_own_loop
+        else:
+            self.start = self._start_on_pool
+
+    start: Callable[[list[Call]], None]
+    """Start calls, in order. On the island."""
+
+    # ── starting ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _start_on_loop(self, calls: list[Call]) -> None:
+        self._running.update(calls)
+        loop_of(self._system).start(self._begin(calls))
+
+    def _start_on_own_loop(self, calls: list[Call]) -> None:
+        self._running.update(calls)
+        self._tell_own_loop(lambda: self._begin_on(asyncio.get_running_loop(), calls))
+
+    def _tell_own_loop(self, call: Callable[[], None]) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            raise self.loop_closed() from None
+
+    def check_own_loop(self) -> None:
+        """Raise AbruptTermination if calls wait for a loop that was closed: they would never end."""
+        if self._loop is not None and self._running and self._loop.is_closed():
+            raise self.loop_closed()
+
+    def loop_closed(self) -> AbruptTermination:
+        """Return the error that the user's loop is closed."""
+        return AbruptTermination(
+            f"{self._name}: the asyncio loop that was given as loop= is closed, so no coroutine can run on it; let the stream end before its "
+            "loop does: await its future"
+        )
+
+    async def _begin(self, calls: list[Call]) -> None:
+        self._begin_on(asyncio.get_running_loop(), calls)
+
+    def _begin_on(self, loop: asyncio.AbstractEventLoop, calls: list[Call]) -> None:
+        for call in calls:
+            if not self._stopped:
+                task = loop.create_task(self._run(call))
+                call.cancel = task.cancel
+
+    async def _run(self, call: Call) -> None:
+        try:
+            call.value = await self._fn(call.element)
+        except BaseException as error:  # noqa: BLE001  # the user's function, or a cancellation
+            call.error = error
+        self._end(call)
+
+    def _start_on_pool(self, calls: list[Call]) -> None:
+        self._running.update(calls)
+        cells = self._idle_cells
+        for call in calls:
+            call.cell = cell = cells.pop() if cells else self._system.pool.spawn(self._run_on_pool, self._name)
+            cell.tell(call)
+
+    def _run_on_pool(self, call: Call) -> None:
+        if self._stopped:
+            return
+        try:
+            value = self._fn(call.element)
+            if can_be_awaited(value):
+                self._await(call, value)
+                return
+            call.value = value
+        except BaseException as error:  # noqa: BLE001  # the user's function
+            call.error = error
+        self._end(call)
+
+    def _start_here(self, calls: list[Call]) -> None:
+        for call in calls:
+            self._running.add(call)
+            try:
+                self._await(call, self._fn(call.element))
+            except BaseException as error:  # noqa: BLE001  # the user's function
+                call.error = error
+                self._end(call)
+
+    def _await(self, call: Call, value: Any) -> None:
+        def ended(result: Any, error: BaseException | None) -> None:
+            call.value, call.error = result, error
+            self._end(call)
+
+        call.cancel = watch(self._system, value, ended, self._loop)
+
+    # ── ending ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _end(self, call: Call) -> None:
+        """A call has ended. Any thread."""
+        self._ended.append(call)
+        if not self._told:
+            self._told = True
+            self._tell(None)
+
+    def _collect(self, _: None) -> None:
+        self._told = False  # before the look, so that a call that ends now wakes the island again
+        ended = self._ended
+        calls = [ended.popleft() for _ in range(len(ended))]
+        for call in calls:
+            call.done = True
+            self._running.discard(call)
+            if call.cell is not None:
+                self._idle_cells.append(call.cell)
+                call.cell = None
+        if calls:
+            self._on_ended(calls)
+
+    def stop(self) -> None:
+        """Cancel running calls and drop their results; calls that have not begun never begin. On the island."""
+        self._stopped = True
+        cancels = [call.cancel for call in self._running if call.cancel is not None]
+        self._running.clear()
+        if self._loop is not None and self._loop.is_closed():
+            return  # asyncio.run has cancelled them
+        if cancels and self.start == self._start_on_loop:
+            try:
+                loop_of(self._system).start(_call_all(cancels))
+            except (RuntimeError, AbruptTermination):
+                pass  # the system is shutting down and has cancelled the calls
+        elif cancels and self.start == self._start_on_own_loop:
+            with suppress(AbruptTermination):  # a closed loop has cancelled the calls
+                self._tell_own_loop(lambda: _call_each(cancels))
+        else:
+            for cancel in cancels:
+                cancel()
+
+
+async def _call_all(cancels: list[Callable[[], Any]]) -> None:
+    _call_each(cancels)
+
+
+def _call_each(cancels: list[Callable[[], Any]]) -> None:
+    for cancel in cancels:
+        cancel()

@@ -1,0 +1,233 @@
+"""Operators that call a function for several elements at a time: map_async, map_async_unordered, map_async_partitioned, ask.
+
+The function may be a coroutine function (it runs on the system's asyncio loop) or a plain one (it runs on the system's pool, and may
+block); a plain one may also return a future or an awaitable. None is a result like any other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.logic import FlowLogic, logic_of
+from streamactors.engine.marks.marks import BLURS, EXACT, Epochs, Handling, Mark
+from streamactors.engine.stage import In, Out, Stage
+from streamactors.engine.supervision import Directive, directive_for
+from streamactors.stages.asynchronous.calls import Call, Calls
+from streamactors.stages.bases.emitting import keep
+from streamactors.stages.checks import asyncio_loop, function, positive
+
+LOOP_CHECK_MS: Final = 1_000
+"""The time between two looks whether the user's own loop has been closed."""
+
+
+class MapAsync(Stage[In, Out]):
+    """Call `fn` with up to `parallelism` elements at a time; emit the results in the elements' order.
+
+    A coroutine function runs on the system's asyncio loop, or on `loop`, your own running loop, so that it can use clients and locks that were
+    made there. A plain function runs on the system's threads and may block; it may also return a future or an awaitable. None is a result
+    like any other.
+    Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run or wait to be emitted.
+    Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+    Fails when: a call fails, at once, without waiting for older calls.
+    Supervision: resume and restart drop the element.
+    Marks: in the queue of calls.
+    """
+
+    ends_with_inputs = True
+    handling: Handling = EXACT
+
+    def __init__(
+        self, parallelism: int, fn: Callable[[Any], Any], loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        self.parallelism = positive(self.label, "parallelism", parallelism)
+        self.fn = function(self.label, fn)
+        self.loop = asyncio_loop(self.label, loop)
+
+
+class MapAsyncUnordered(MapAsync[In, Out]):
+    """Call `fn` as `map_async` does; emit each result as soon as its call has ended.
+
+    Emits when: a call has ended.                 Backpressures when: `parallelism` calls run or wait to be emitted.
+    Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+    Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
+    Marks: when all elements before them have left.
+    """
+
+    handling = BLURS
+
+
+class AsyncLogic(FlowLogic):
+    """Starts calls and counts those inside; subclasses decide when results leave."""
+
+    here: ClassVar[bool] = False
+
+    _inside = 0
+    _completing = False
+
+    def __init__(self, stage: Any) -> None:
+        super().__init__(stage)
+        self._parallelism = stage.parallelism
+        self._fn = self.function()
+
+    def function(self) -> Callable[[Any], Any]:
+        """Return the function that is called with each element."""
+        fn: Callable[[Any], Any] = self.stage.fn
+        return fn
+
+    def on_start(self) -> None:
+        loop = getattr(self.stage, "loop", None)
+        self._calls = Calls(self, self._fn, self._on_ended, here=self.here, loop=loop)
+        if loop is not None:
+            self.schedule_periodically("loop", LOOP_CHECK_MS, LOOP_CHECK_MS)
+
+    def on_timer(self, key: object) -> None:
+        """Look whether the user's loop is still there; what was handed to a loop that is closed then never ends."""
+        self._calls.check_own_loop()
+
+    def on_pull(self, out: Connection) -> None:
+        self._move_on()
+
+    def on_push(self, in_: Connection) -> None:
+        calls = [Call(element) for element in in_.grab(self._parallelism - self._inside)]
+        self._inside += len(calls)
+        self.enter(calls)
+        self._move_on()
+
+    def _on_ended(self, calls: list[Call]) -> None:
+        """Calls have ended; on the island."""
+        failure: BaseException | None = None
+        for call in calls:
+            if call.error is not None and failure is None:
+                failure = self.judge(call)
+        self.left(calls)
+        if failure is None:
+            self._move_on()
+        else:
+            self.emit()  # the results before the failure
+            self.fail_stage(failure)
+
+    def judge(self, call: Call) -> BaseException | None:
+        """A call failed: return the error that stops the stage, None when supervision drops the element."""
+        error = call.error
+        assert error is not None
+        try:
+            if directive_for(self, error, call.element, self._fn) is Directive.STOP:
+                return error
+        except BaseException as worse:  # noqa: BLE001  # the decider's own
+            return worse
+        call.dropped = True
+        return None
+
+    def _move_on(self) -> None:
+        self.emit()
+        if self._completing and not self._inside:
+            self.complete_stage()
+        elif self._inside < self._parallelism:
+            self.in_.want(self._parallelism - self._inside)
+
+    def enter(self, calls: list[Call]) -> None:
+        """Start new calls."""
+        raise NotImplementedError  # pragma: no cover
+
+    def left(self, calls: list[Call]) -> None:
+        """Calls have ended, with a result or an error."""
+
+    def emit(self) -> None:
+        """Push the results that may leave."""
+        raise NotImplementedError  # pragma: no cover
+
+    def on_complete(self, in_: Connection) -> None:
+        self._completing = True
+        if not self._inside:
+            self.complete_stage()
+
+    def on_stop(self) -> None:
+        self._calls.stop()
+
+    def snapshot_state(self) -> str:
+        return f"{self._inside} of {self._parallelism} calls"
+
+
+@logic_of(MapAsync)
+class OrderedLogic(AsyncLogic):
+    def __init__(self, stage: Any) -> None:
+        super().__init__(stage)
+        self._queue: deque[Any] = deque()  # calls and marks
+
+    def enter(self, calls: list[Call]) -> None:
+        self._queue += calls
+        self._calls.start(calls)
+
+    def emit(self) -> None:
+        out, queue = self.out, self._queue
+        results: list[Any] = []
+        while queue:
+            head = queue[0]
+            if type(head) is not Call:
+                if results:
+                    out.push(results)
+                    results = []
+                out.mark(head)
+            elif not head.done or (head.error is not None and not head.dropped):
+                break
+            else:
+                if not head.dropped:
+                    if len(results) == out.asked:
+                        break
+                    results.append(head.value)
+                self._inside -= 1
+            queue.popleft()
+        if results:
+            out.push(results)
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        if self._queue:
+            keep(self._queue, mark)
+        else:
+            self.out.mark(mark)
+
+
+@logic_of(MapAsyncUnordered)
+class UnorderedLogic(AsyncLogic):
+    def __init__(self, stage: MapAsyncUnordered[Any, Any]) -> None:
+        super().__init__(stage)
+        self._epochs = Epochs()
+        self._ready: deque[Call] = deque()
+
+    def enter(self, calls: list[Call]) -> None:
+        for call in calls:
+            call.token = self._epochs.enter()
+        self._calls.start(calls)
+
+    def left(self, calls: list[Call]) -> None:
+        self._ready += calls
+
+    def emit(self) -> None:
+        out, ready = self.out, self._ready
+        results: list[Any] = []
+        while ready:
+            call = ready[0]
+            if call.error is not None and not call.dropped:
+                break  # the stage fails
+            if not call.dropped:
+                if len(results) == out.asked:
+                    break
+                results.append(call.value)
+            ready.popleft()
+            self._inside -= 1
+            marks = self._epochs.leave(call.token)
+            if marks:
+                if results:
+                    out.push(results)
+                    results = []
+                for mark in marks:
+                    out.mark(mark)
+        if results:
+            out.push(results)
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        for ripe in self._epochs.mark(mark.copy() if isinstance(mark, dict) else mark):
+            self.out.mark(ripe)

@@ -1,0 +1,135 @@
+"""map_async_partitioned and its unordered form: calls for several keys at a time, and few for one key.
+
+An element whose key is busy waits here; the call before it starts the next one when it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.engine.logic import logic_of
+from streamactors.engine.marks.marks import BLURS
+from streamactors.engine.stage import In, Out
+from streamactors.stages.asynchronous.calls import Call
+from streamactors.stages.asynchronous.map_async import AsyncLogic, MapAsync, OrderedLogic, UnorderedLogic
+from streamactors.stages.checks import plain_function, positive
+
+
+class MapAsyncPartitioned(MapAsync[In, Out]):
+    """Call `fn` as `map_async` does, but for at most `per_partition` elements of one key at a time, begun in their order.
+
+    Elements whose key is busy wait, and count towards `parallelism`. `key(element)` runs on the stream's thread: it should be quick.
+    Emits when: the oldest call has ended.
+    Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
+    Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+    Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
+    Marks: in the queue of calls.
+    """
+
+    def __init__(
+        self,
+        parallelism: int,
+        key: Callable[[Any], Any],
+        fn: Callable[[Any], Any],
+        per_partition: int = 1,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(parallelism, fn, loop)
+        self.key = plain_function(self.label, key)
+        self.per_partition = positive(self.label, "per_partition", per_partition)
+
+
+class MapAsyncPartitionedUnordered(MapAsyncPartitioned[In, Out]):
+    """Call `fn` as `map_async_partitioned` does; emit each result as soon as its call has ended.
+
+    The results of one key come in their order if `per_partition` is 1.
+    Emits when: a call has ended.
+    Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
+    Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+    Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
+    Marks: when all elements before them have left.
+    """
+
+    handling = BLURS
+
+
+class _KeyedLogic(AsyncLogic):
+    """Starts at most `per_partition` calls of a key at a time."""
+
+    def __init__(self, stage: MapAsyncPartitioned[Any, Any]) -> None:
+        super().__init__(stage)
+        self._busy: dict[Any, int] = {}  # calls that run, per key
+        self._waiting: dict[Any, deque[Call]] = {}
+
+    def admit(self, call: Call) -> None:
+        """Note a call that has entered."""
+        raise NotImplementedError  # pragma: no cover
+
+    def drop(self, call: Call) -> None:
+        """Supervision has dropped an element whose key could not be computed."""
+        raise NotImplementedError  # pragma: no cover
+
+    def enter(self, calls: list[Call]) -> None:
+        ready: list[Call] = []
+        failure: BaseException | None = None
+        key_of, most = self.stage.key, self.stage.per_partition
+        for call in calls:
+            try:
+                call.key = key_of(call.element)
+                busy = self._busy.get(call.key, 0)
+            except BaseException as error:  # noqa: BLE001  # the user's function, or a key that has no hash
+                call.error = error
+                failure = self.judge(call)
+                if failure is not None:
+                    break
+                call.done = True
+                self.admit(call)
+                self.drop(call)
+                continue
+            self.admit(call)
+            if busy < most:
+                self._busy[call.key] = busy + 1
+                ready.append(call)
+            else:
+                self._waiting.setdefault(call.key, deque()).append(call)
+        if failure is not None:
+            raise failure
+        if ready:
+            self._calls.start(ready)
+
+    def left(self, calls: list[Call]) -> None:
+        super().left(calls)
+        ready: list[Call] = []
+        for call in calls:
+            key = call.key
+            waiting = self._waiting.get(key)
+            if waiting:
+                ready.append(waiting.popleft())
+                if not waiting:
+                    del self._waiting[key]
+            elif self._busy[key] == 1:
+                del self._busy[key]
+            else:
+                self._busy[key] -= 1
+        if ready:
+            self._calls.start(ready)
+
+
+@logic_of(MapAsyncPartitioned)
+class _PartitionedLogic(_KeyedLogic, OrderedLogic):
+    def admit(self, call: Call) -> None:
+        self._queue.append(call)
+
+    def drop(self, call: Call) -> None:
+        """The call leaves in its turn."""
+
+
+@logic_of(MapAsyncPartitionedUnordered)
+class _PartitionedUnorderedLogic(_KeyedLogic, UnorderedLogic):
+    def admit(self, call: Call) -> None:
+        call.token = self._epochs.enter()
+
+    def drop(self, call: Call) -> None:
+        self._ready.append(call)

@@ -1,0 +1,62 @@
+"""to_objects: each batch as one file, in any store that fsspec knows: s3://, gs://, abfs://, sftp://, file://, memory:// …"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.clock import Duration
+from streamactors.engine.user_code import shortened
+from streamactors.errors import BuildError
+from streamactors.stages.batches.batches import Batches
+from streamactors.stages.checks import plain_function
+from streamactors.stages.control.restart_settings import RestartSettings
+
+
+class ToObjects(Batches):
+    """Write each batch as one file: `encode(elements)` gives its bytes, `url(elements)` its place, such as "s3://bucket/2026/part-7".
+    A batch is written at the latest `within` (ms, a timedelta or a text) after its first element.
+
+    The file systems are fsspec's (the extra `files`); `storage` goes to the file system. A file that exists is replaced, so a `url`
+    made from the elements themselves, such as their first offset, makes a batch that is written again harmless.
+    Materializes: a future of the number of elements written.
+    Backpressures when: the next batch is full and one is being written.
+    Fails when: a function raises or the store does, and `retry` allows no further attempt; the error names the file.
+    Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
+    Marks: done when the file with the elements before them is closed.
+    """
+
+    name = "to_objects"
+
+    def __init__(
+        self,
+        url: Callable[[list[Any]], str],
+        encode: Callable[[list[Any]], bytes],
+        max: int = 10_000,
+        within: Duration = "1m",
+        retry: RestartSettings | None = None,
+        storage: dict[str, Any] | None = None,
+    ) -> None:
+        try:
+            import fsspec
+        except ImportError:
+            raise BuildError("to_objects needs fsspec: pip install 'streamactors[files]'") from None
+        self._fsspec = fsspec
+        self.url = plain_function("to_objects: url", url)
+        self.encode = plain_function("to_objects: encode", encode)
+        self.storage = dict(storage or {})
+        super().__init__(self._write, max, within, retry)
+
+    def _write(self, elements: list[Any]) -> None:
+        url = self.url(elements)
+        data = self.encode(elements)
+        if not isinstance(url, str):
+            raise TypeError(f"to_objects: url must return a text, got {shortened(url, 60)}")
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError(f"to_objects: encode must return bytes, got {type(data).__name__} {shortened(data, 60)}")
+        try:
+            with self._fsspec.open(url, "wb", **self.storage) as file:
+                file.write(data)
+        except Exception as error:
+            error.add_note(f"writing {url}")
+            raise

@@ -1,0 +1,204 @@
+"""to_sql and to_sql_table: batches into a database, through Python's DB-API (PEP 249). One batch is one transaction.
+
+Owner of the connection: a thread of the run, which makes it, uses it and closes it: drivers such as sqlite3 refuse other threads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+
+from streamactors.clock import Duration
+from streamactors.engine.logic import logic_of
+from streamactors.engine.user_code import shortened
+from streamactors.errors import BuildError
+from streamactors.stages.batches.batches import Batches, BatchesLogic
+from streamactors.stages.checks import plain_function
+from streamactors.stages.control.restart_settings import RestartSettings
+
+_PLACEHOLDERS: Final = {"qmark": "?", "format": "%s", "pyformat": "%s", "numeric": ":{}", "numeric_dollar": "${}"}
+
+
+class ToSql(Batches):
+    """Execute an SQL statement with each element as its parameters: `executemany` for up to `max` elements, at the latest
+    `within` (ms, a timedelta or a text) after the first, then commit.
+
+    `connect()` returns a DB-API connection (sqlite3, psycopg, …). It is called on a thread of the run, which alone uses the connection; after a
+    failed batch the connection is closed, and the next attempt makes a new one. `row(element)` makes the parameters, where the
+    elements are none. A batch may be written twice after a failure or a restart: a statement that replaces rows makes that harmless, and
+    `to_sql_table` writes one.
+    Materializes: a future of the number of elements written.
+    Backpressures when: the next batch is full and one is being written.
+    Fails when: the database does, and `retry` allows no further attempt.
+    Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
+    Marks: done when the transaction with the elements before them is committed.
+    """
+
+    name = "to_sql"
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        statement: str,
+        row: Callable[[Any], Any] | None = None,
+        max: int = 500,
+        within: Duration = "1s",
+        retry: RestartSettings | None = None,
+    ) -> None:
+        self.connect = plain_function(self.name, connect)
+        if not isinstance(statement, str) or not statement.strip():
+            raise BuildError(f"{self.name}: statement must be an SQL text, got {shortened(statement, 60)}")
+        self._statement = statement
+        self.row = None if row is None else plain_function(f"{self.name}: row", row)
+        self._settings(max, within, retry)
+
+    def statement(self, connection: Any) -> str:
+        """Return the statement, in the form that the driver of `connection` expects."""
+        return self._statement
+
+    def rows(self, elements: list[Any]) -> list[Any]:
+        """Return the parameters of the elements."""
+        return elements if self.row is None else [self.row(element) for element in elements]
+
+
+class ToSqlTable(ToSql):
+    """Write elements into the rows of a table: `INSERT … ON CONFLICT (key) DO UPDATE`, which SQLite and PostgreSQL know.
+
+    Elements are mappings with the columns as keys, or sequences in their order. With `key` (columns with a unique index) a row
+    that exists is replaced, so that a batch that is written again changes nothing. Without a `key` rows are inserted. Otherwise as `to_sql`;
+    `within` is ms, a timedelta or a text.
+    Materializes: a future of the number of elements written.
+    Backpressures when: the next batch is full and one is being written.
+    Fails when: the database does and `retry` allows no further attempt; or an element lacks a column.
+    Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
+    Marks: done when the transaction with the elements before them is committed.
+    """
+
+    name = "to_sql_table"
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        table: str,
+        columns: Iterable[str],
+        key: str | Iterable[str] = (),
+        max: int = 500,
+        within: Duration = "1s",
+        retry: RestartSettings | None = None,
+    ) -> None:
+        if isinstance(columns, str):
+            raise BuildError(f"to_sql_table: columns must be a list of names, got the text {columns!r}")
+        self.table = table
+        self.columns = list(columns)
+        self.key = [key] if isinstance(key, str) else list(key)
+        missing = [name for name in self.key if name not in self.columns]
+        if not self.columns or missing:
+            raise BuildError(f"to_sql_table: key {missing or self.key} must be among the columns {self.columns}")
+        super().__init__(connect, f"INSERT INTO {table}", None, max, within, retry)
+
+    def statement(self, connection: Any) -> str:
+        names = [_quoted(name) for name in self.columns]
+        marks = _placeholders(connection, len(names))
+        text = f"INSERT INTO {'.'.join(map(_quoted, self.table.split('.')))} ({', '.join(names)}) VALUES ({', '.join(marks)})"  # noqa: S608  # names are quoted
+        if not self.key:
+            return text
+        changed = [name for name in names if name not in {_quoted(each) for each in self.key}]
+        action = "UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in changed) if changed else "NOTHING"
+        return f"{text} ON CONFLICT ({', '.join(map(_quoted, self.key))}) DO {action}"
+
+    def rows(self, elements: list[Any]) -> list[Any]:
+        columns = self.columns
+        made = []
+        for element in elements:
+            if isinstance(element, Mapping):
+                lacking = [name for name in columns if name not in element]
+                if lacking:
+                    raise KeyError(f"to_sql_table: {shortened(element, 80)} has no value for {lacking}")
+                made.append(tuple(element[name] for name in columns))
+            else:
+                made.append(element)
+        return made
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _placeholders(connection: Any, n: int) -> list[str]:
+    """Return n placeholders in the driver's style, which PEP 249 has in `module.paramstyle`."""
+    for cls in type(connection).__mro__:
+        module = sys.modules.get(cls.__module__.split(".")[0])
+        style = getattr(module, "paramstyle", None)
+        if isinstance(style, str):
+            break
+    else:
+        style = None
+    mark = _PLACEHOLDERS.get(str(style))
+    if mark is None:
+        raise TypeError(
+            f"to_sql_table: {type(connection).__name__} belongs to no DB-API module with a positional paramstyle (found {style!r}); "
+            "use to_sql with a statement of your own"
+        )
+    return [mark.format(i + 1) for i in range(n)]
+
+
+class _Writer:
+    """The connection of one run and its thread."""
+
+    def __init__(self, stage: ToSql) -> None:
+        self._stage = stage
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"streamactors-{stage.label}")
+        self._connection: Any = None
+        self._statement = ""
+
+    def write(self, elements: list[Any]) -> Future[None]:
+        """Write a batch on the thread; return at once."""
+        return self._thread.submit(self._write, elements)
+
+    def _write(self, elements: list[Any]) -> None:
+        rows = self._stage.rows(elements)
+        if self._connection is None:
+            self._connection = self._stage.connect()
+            self._statement = self._stage.statement(self._connection)
+        connection = self._connection
+        try:
+            cursor = connection.cursor()
+            try:
+                cursor.executemany(self._statement, rows)
+            finally:
+                cursor.close()
+            connection.commit()
+        except BaseException:
+            self._connection = None
+            try:
+                connection.rollback()
+            except Exception:  # noqa: BLE001, S110  # the connection may be broken; the first error is raised
+                pass
+            finally:
+                connection.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection behind what is being written, and end the thread; returns at once."""
+        self._thread.submit(self._close)
+        self._thread.shutdown(wait=False)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+@logic_of(ToSql, ToSqlTable)
+class _SqlLogic(BatchesLogic):
+    stage: ToSql
+    here = True
+
+    def writer(self) -> Callable[[list[Any]], Any]:
+        self._writer = _Writer(self.stage)
+        return self._writer.write
+
+    def on_stop(self) -> None:
+        self._writer.close()
+        super().on_stop()

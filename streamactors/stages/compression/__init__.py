@@ -1,0 +1,1 @@
+"""Flows that compress and decompress a stream of bytes."""

@@ -1,0 +1,131 @@
+"""Kill switches: end a running stream from outside, in the middle.
+
+`shutdown` completes downstream and cancels upstream, `abort` fails both; the first call counts. Elements on their way to the
+switch are lost. Owner of the decision: the switch's lock; a message wakes each stage."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks.marks import EXACT, Mark
+from streamactors.engine.stage import FLOW, GraphStage, Shape
+from streamactors.engine.user_code import shortened
+
+TWO_WAYS = Shape(("in1", "in2"), ("out1", "out2"))
+
+
+class KillSwitch:
+    """Thread-safe; may be used before the stream has started and after it has ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stages: set[_KillSwitchLogic] = set()
+        self._decided = False
+        self._error: BaseException | None = None
+
+    def shutdown(self) -> None:
+        """Complete downstream and cancel upstream. Does nothing when the switch was used before."""
+        self._decide(None)
+
+    def abort(self, error: BaseException) -> None:
+        """Fail downstream with `error` and cancel upstream with it. Does nothing when the switch was used before."""
+        if not isinstance(error, BaseException):
+            raise TypeError(f"abort expects an exception, got {type(error).__name__} {shortened(error, 60)}")
+        self._decide(error)
+
+    @property
+    def used(self) -> bool:
+        """True once shutdown or abort was called."""
+        return self._decided
+
+    def _decide(self, error: BaseException | None) -> None:
+        with self._lock:
+            if self._decided:
+                return
+            self._error = error
+            self._decided = True
+            stages = list(self._stages)
+        for stage in stages:
+            stage.tell.invoke(None)
+
+    def _add(self, stage: _KillSwitchLogic) -> None:
+        with self._lock:
+            self._stages.add(stage)
+        if self._decided:
+            stage.end(None)
+
+    def _remove(self, stage: _KillSwitchLogic) -> None:
+        with self._lock:
+            self._stages.discard(stage)
+
+
+class KillSwitchStage(GraphStage):
+    """Pass elements on until the switch is used. Without an argument, each run materializes a switch of its own.
+
+    Emits when: upstream does.                    Backpressures when: downstream does.
+    Completes when: upstream completes, or shutdown is called.   Cancels when: downstream cancels, or the switch is used.
+    Fails when: abort is called.
+    """
+
+    name = "kill_switch"
+    handling = EXACT
+
+    def __init__(self, switch: KillSwitch | None = None, two_ways: bool = False) -> None:
+        self._switch = switch
+        self.shape = TWO_WAYS if two_ways else FLOW
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        switch = self._switch if self._switch is not None else KillSwitch()
+        return _KillSwitchLogic(switch), switch
+
+    def marks_reach(self, inlet: int, outlet: int) -> bool:
+        return inlet == outlet
+
+
+class _KillSwitchLogic(Logic):
+    """Inlet i feeds outlet i."""
+
+    def __init__(self, switch: KillSwitch) -> None:
+        self._switch = switch
+        self.tell = self.async_callback(self.end)
+
+    def on_start(self) -> None:
+        self._switch._add(self)
+
+    def end(self, _: None) -> None:
+        """The switch was used."""
+        error = self._switch._error
+        if error is None:
+            self.complete_stage()
+        else:
+            self.fail_stage(error)
+
+    def on_pull(self, out: Connection) -> None:
+        self.inlets[out.out_index].want(out.asked)
+
+    def on_push(self, in_: Connection) -> None:
+        out = self.outlets[in_.in_index]
+        out.push(in_.grab(out.asked))
+        in_.want(out.asked)
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        self.outlets[in_.in_index].mark(mark)
+
+    def on_complete(self, in_: Connection) -> None:
+        self.outlets[in_.in_index].complete()
+
+    def on_fail(self, in_: Connection, error: BaseException) -> None:
+        self.outlets[in_.in_index].fail(error)
+
+    def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        if len(self.outlets) == 1:
+            self.cancel_stage(cause)
+        else:
+            self.inlets[out.out_index].cancel(cause)
+
+    def on_stop(self) -> None:
+        self._switch._remove(self)

@@ -1,0 +1,195 @@
+"""RestartLogic: runs an inner source, flow or sink inside a stage, and starts another when it has ended.
+
+Owner: the stage, in whose island the inner part runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from streamactors.engine.blueprint.modules import Module
+from streamactors.engine.island.causes import NO_MORE_ELEMENTS, NonFailureCancellation
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.materializer import attach
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks.marks import EndOfInput, Mark
+from streamactors.errors import BuildError
+from streamactors.stages.control.restart_settings import NoMoreRestarts, RestartSettings
+
+log = logging.getLogger("streamactors.stages.restart")
+
+END_MAY_FOLLOW_MS = 50.0
+"""How long the stage waits for the completion or failure of a flow that has cancelled its upstream."""
+
+
+class RestartLogic(Logic):
+    """The logic of the three stages; their ports tell them apart. `_into` and `_from` are the connections of the running inner part."""
+
+    def __init__(self, settings: RestartSettings, make: Callable[[], Module], only_on_failures: bool) -> None:
+        self._settings = settings
+        self._make = make
+        self._only_on_failures = only_on_failures
+        self._restarts = 0
+        self._began_ms = 0.0
+        self._into: Connection | None = None
+        self._from: Connection | None = None
+        self._finishing = False  # upstream or downstream has ended: no restart any more
+        self._waiting = False
+        self._cancelled_with: BaseException | None = None
+        self._ends: list[Mark] = []
+
+    def bind(self) -> None:
+        """Called when the connections are known."""
+        self._in = self.inlets[0] if self.inlets else None
+        self._out = self.outlets[0] if self.outlets else None
+
+    # ── the inner part ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_start(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._waiting = False
+        self._ends.clear()
+        self._began_ms = self.interpreter.now_ms()
+        try:
+            module = self._make()
+        except BuildError:
+            raise  # a mistake in the graph, which no restart would repair
+        except NoMoreRestarts:
+            self._finishing = True
+            self._ended(None)
+            return
+        except BaseException as error:  # noqa: BLE001  # the user's function raised
+            self._ended(error)
+            return
+        inputs, outputs = self.run_inside(module)
+        self._into = inputs[0] if inputs else None
+        self._from = outputs[0] if outputs else None
+        if self._from is not None and self._out is not None:
+            self._from.want(self._out.asked)
+
+    def run_inside(self, module: Module) -> tuple[list[Connection], list[Connection]]:
+        """Start the inner part; return the connections into it and out of it."""
+        inputs, outputs, _ = attach(self, module)
+        return inputs, outputs
+
+    def _ended(self, error: BaseException | None) -> None:
+        """The inner part has ended: it failed with `error`, or it completed or cancelled."""
+        self._let_go(error)
+        settings = self._settings
+        now = self.interpreter.now_ms()
+        if now - self._began_ms > settings.within_ms:
+            self._restarts = 0
+        enough = settings.max_restarts is not None and self._restarts >= settings.max_restarts
+        if error is None:
+            if self._finishing or enough or self._only_on_failures:
+                for mark in self._ends if self._out is not None else ():
+                    self._out.mark(mark)  # type: ignore[union-attr]
+                self.complete_stage()
+                return
+        elif self._finishing or enough or (settings.restart_on is not None and not settings.restart_on(error)):
+            self.fail_stage(error)
+            return
+        delay_ms = settings.delay_ms(self._restarts)
+        self._restarts += 1
+        self._waiting = True
+        log.log(
+            logging.DEBUG if error is None else logging.WARNING,
+            "%s: %s, restart %d in %.0f ms",
+            self.name,
+            "ended" if error is None else f"failed with {type(error).__name__}: {error}",
+            self._restarts,
+            delay_ms,
+        )
+        self.schedule_once("restart", delay_ms)
+
+    def _let_go(self, error: BaseException | None) -> None:
+        """Close the connections of the inner part."""
+        self.cancel_timer("cancelled")
+        into, self._into = self._into, None
+        out_of, self._from = self._from, None
+        if out_of is not None and not out_of.in_closed:
+            out_of.cancel(NO_MORE_ELEMENTS if error is None else error)
+        if into is not None and not into.out_closed:
+            if error is None:
+                into.complete()
+            else:
+                into.fail(error)
+
+    def on_timer(self, key: object) -> None:
+        if key == "restart":
+            self._begin()
+        else:
+            self._ended(self._cancelled_with)  # neither completion nor failure has followed the cancellation
+
+    # ── elements ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_pull(self, out: Connection) -> None:
+        if out is self._out:
+            if self._from is not None:
+                self._from.want(out.asked)
+        elif out is self._into and self._in is not None:
+            self._in.want(out.asked)
+
+    def on_push(self, in_: Connection) -> None:
+        target = self._into if in_ is self._in else self._out
+        if target is not None and (in_ is self._in or in_ is self._from):
+            chunk = in_.grab(target.asked)
+            if chunk:
+                target.push(chunk)
+            in_.want(target.asked)
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        if in_ is not self._from or self._out is None:
+            return
+        if isinstance(mark, EndOfInput):
+            self._ends.append(mark)  # emitted only if there is no restart
+        else:
+            self._out.mark(mark)
+
+    # ── ends ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_complete(self, in_: Connection) -> None:
+        if in_ is self._in:
+            self._finishing = True
+            if self._into is not None:
+                self._into.complete()
+            else:
+                self.complete_stage()
+        elif in_ is self._from:
+            self._ended(None)
+
+    def on_fail(self, in_: Connection, error: BaseException) -> None:
+        if in_ is self._in:
+            self._finishing = True
+            if self._into is not None:
+                self._into.fail(error)
+            else:
+                self.fail_stage(error)
+        elif in_ is self._from:
+            self._ended(error)
+
+    def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        if out is self._out:
+            self._finishing = True
+            self._let_go(None if isinstance(cause, NonFailureCancellation) else cause)
+            self.cancel_stage(cause)
+        elif out is self._into:
+            error = None if isinstance(cause, NonFailureCancellation) else cause
+            if self._from is None:
+                self._ended(error)
+            else:  # wait for the elements and the end of the flow
+                self._cancelled_with = error
+                self.schedule_once("cancelled", END_MAY_FOLLOW_MS)
+
+    def fail_stage(self, error: BaseException) -> None:
+        self._let_go(error)
+        super().fail_stage(error)
+
+    def complete_stage(self) -> None:
+        self._let_go(None)
+        super().complete_stage()
+
+    def snapshot_state(self) -> str:
+        return f"waits for restart {self._restarts}" if self._waiting else f"restarted {self._restarts} times"

@@ -1,0 +1,1 @@
+"""Stages that handle the failure of their upstream."""

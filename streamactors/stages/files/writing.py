@@ -1,0 +1,255 @@
+"""to_file, to_lines and to_file_object: sinks that write what they are given, a chunk at a time."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.engine.island.connection import MAX_ASKED, Connection
+from streamactors.engine.island.sink import SinkLogic
+from streamactors.engine.logic import logic_of
+from streamactors.engine.marks.marks import Mark
+from streamactors.engine.user_code import blame, shortened
+from streamactors.errors import BuildError
+from streamactors.stages.bases.cutting import BYTES_AHEAD, named
+from streamactors.stages.files.io_result import IOResult, Path, checked_path, naming
+from streamactors.stages.framing.text import checked_encoding
+from streamactors.stages.sinks.values import SinkStage
+
+Encode = Callable[[list[Any]], bytes]
+"""Returns the bytes of a chunk of elements."""
+
+
+class ToFile(SinkStage):
+    """Write byte strings to a file: a new one, in place of one that exists, or at the end of it with `append=True`.
+
+    `sync=True` has the disk confirm (fsync) before a mark is done, and at the end.
+    Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
+    Backpressures when: it writes.                Fails when: the file cannot be written; the error names it.
+    Marks: done when the operating system has the bytes; with `sync=True`, when the disk has.
+    """
+
+    def __init__(self, path: Path, append: bool = False, sync: bool = False) -> None:
+        self.path = checked_path(self.label, path)
+        self.append = append
+        self.sync = sync
+
+    def encoder(self, *, at_start: bool) -> Encode:
+        """Return the function of one run; `at_start`: the file is empty."""
+        return b"".join
+
+
+class ToLines(ToFile):
+    """Write texts to a file, each with a line end behind it; otherwise as `to_file`.
+
+    Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
+    Backpressures when: it writes.                Fails when: the file cannot be written (the error names it), or a text not encoded.
+    Marks: done when the operating system has the lines; with `sync=True`, when the disk has.
+    """
+
+    def __init__(self, path: Path, encoding: str = "utf-8", append: bool = False, sync: bool = False) -> None:
+        super().__init__(path, append, sync)
+        self.encoding = checked_encoding(self.label, encoding)
+
+    def encoder(self, *, at_start: bool) -> Encode:
+        encode = text_encoder(self.encoding, at_start=at_start)
+
+        def lines(chunk: list[Any]) -> bytes:
+            try:
+                return encode("\n".join(chunk) + "\n")
+            except TypeError:
+                wrong = next(element for element in chunk if not isinstance(element, str))
+                raise TypeError(
+                    f"{self.label} expects texts, got {type(wrong).__name__} {shortened(wrong, 60)}; make a text of it: .map(str)"
+                ) from None
+
+        return lines
+
+
+def text_encoder(encoding: str, *, at_start: bool) -> Callable[[str], bytes]:
+    """Return the encoder of one file: a byte order mark is written once, at its start."""
+    encoder = codecs.getincrementalencoder(encoding)()
+    if not at_start:
+        encoder.setstate(0)
+    return encoder.encode
+
+
+class WritingLogic(SinkLogic):
+    """Base of the sinks here: asks for about BYTES_AHEAD at a time. Subclasses override `open`, `write`, `close` and `settle`."""
+
+    stage: Any
+    count = 0
+    _opened = False
+    _width = 16
+
+    def open(self) -> None:
+        """Open the file."""
+        raise NotImplementedError  # pragma: no cover
+
+    def write(self, chunk: list[Any]) -> int:
+        """Write the elements; return the number of bytes or characters."""
+        raise NotImplementedError  # pragma: no cover
+
+    def settle(self) -> None:
+        """Everything written must be safe when this returns, as far as the stage promises that."""
+
+    def close(self) -> None:
+        """Close the file; may be called again."""
+        raise NotImplementedError  # pragma: no cover
+
+    def wrong(self, error: BaseException) -> BaseException:
+        """Return the error to fail with."""
+        return blame(error, self.name)
+
+    # ── handlers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_start(self) -> None:
+        try:
+            self.open()
+        except Exception as error:  # noqa: BLE001  # the file's error, or the user's function's
+            self.fail_stage(self.wrong(error))
+            return
+        self._opened = True
+        most = self.attributes.max_chunk
+        self._most = MAX_ASKED if most is None else most
+        self.in_.want(min(self._width, self._most))
+
+    def on_push(self, in_: Connection) -> None:
+        chunk = in_.grab(self._width)
+        if chunk:
+            try:
+                written = self.write(chunk)
+            except Exception as error:  # noqa: BLE001  # the file's error, or an element of another type
+                self.fail_stage(self.wrong(error))
+                return
+            self.count += written
+            fitting = BYTES_AHEAD * len(chunk) // written if written else MAX_ASKED
+            self._width = max(1, min(self._width * 2, fitting, MAX_ASKED))
+        in_.want(min(self._width, self._most))
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        try:
+            self.settle()
+        except OSError as error:
+            self.fail_stage(self.wrong(error))
+            return
+        super().on_mark(in_, mark)
+
+    def on_complete(self, in_: Connection) -> None:
+        try:
+            self.settle()
+            self.close()
+        except Exception as error:  # noqa: BLE001  # a full disk may show at the end only
+            self.fail_stage(self.wrong(error))
+        else:
+            self.succeed(self.result())
+
+    def result(self) -> Any:
+        return IOResult(self.count)
+
+    def on_stop(self) -> None:
+        if self._opened:
+            try:
+                self.close()
+            except Exception as error:  # noqa: BLE001  # the stream has ended otherwise
+                if self.failure is None:
+                    self.future.try_fail(self.wrong(error))
+        super().on_stop()
+
+
+def write_all(file: Any, data: bytes) -> None:
+    """Write all of `data` to an unbuffered file."""
+    done = file.write(data)
+    if done != len(data):  # a signal, or a file system that is nearly full
+        rest = memoryview(data)[done:]
+        while rest:
+            rest = rest[file.write(rest) :]
+
+
+@logic_of(ToFile, ToLines)
+class FileLogic(WritingLogic):
+    """Writes a file by its path, what the stage's encoder makes of each chunk."""
+
+    stage: ToFile
+    _dirty = False
+
+    def open(self) -> None:
+        self._file = open(self.stage.path, "ab" if self.stage.append else "wb", buffering=0)  # noqa: SIM115  # closed in on_stop
+        self.at_start = not self.stage.append or not os.fstat(self._file.fileno()).st_size
+        self._encode = self.stage.encoder(at_start=self.at_start)
+
+    def write(self, chunk: list[Any]) -> int:
+        try:
+            data = self._encode(chunk)
+        except TypeError as error:
+            raise named(error, self.name, chunk) if type(self.stage) is ToFile else error from None
+        write_all(self._file, data)
+        self._dirty = True
+        return len(data)
+
+    def settle(self) -> None:
+        if self._dirty and self.stage.sync:
+            os.fsync(self._file.fileno())
+        self._dirty = False
+
+    def close(self) -> None:
+        self._file.close()
+
+    def wrong(self, error: BaseException) -> BaseException:
+        return blame(naming(error, self.stage.path), self.name)
+
+    def result(self) -> IOResult:
+        return IOResult(self.count, os.fspath(self.stage.path))
+
+
+class ToFileObject(SinkStage):
+    """Write elements to a file-like object: byte strings, or texts for a text file.
+
+    A function is called for the object in each run, and its object is closed at the end. An object that is given itself stays open.
+    Materializes: a future of the IOResult, the bytes (or characters) written.   Backpressures when: `write` runs.
+    Fails when: `write` raises.                   Marks: done when `write` and, where there is one, `flush` have returned.
+    """
+
+    def __init__(self, file: Any) -> None:
+        if not hasattr(file, "write") and not callable(file):
+            raise BuildError(
+                f"to_file_object expects an object with write(data), or a function that returns one, got {type(file).__name__} "
+                f"{shortened(file, 60)}; Sink.to_file takes a path"
+            )
+        self.file = file
+
+
+@logic_of(ToFileObject)
+class FileObjectLogic(WritingLogic):
+    stage: ToFileObject
+    _file: Any = None
+
+    def open(self) -> None:
+        given = self.stage.file
+        self._file = given if hasattr(given, "write") else given()
+        if not hasattr(self._file, "write"):
+            raise TypeError(
+                f"to_file_object: the function must return an object with write(data), got {shortened(self._file, 60)}"
+            )
+
+    def write(self, chunk: list[Any]) -> int:
+        write = self._file.write
+        size = 0
+        for element in chunk:
+            done = write(element)
+            size += len(element)
+            while isinstance(done, int) and 0 < done < len(element):  # a raw file may take a part
+                element = element[done:]
+                done = write(element)
+        return size
+
+    def settle(self) -> None:
+        flush = getattr(self._file, "flush", None)
+        if flush is not None:
+            flush()
+
+    def close(self) -> None:
+        if self._file is not self.stage.file and self._file is not None:
+            self._file.close()

@@ -1,0 +1,94 @@
+"""from_stdin and to_stdout: the standard streams of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+from streamactors.engine.island.awaiting import when_done
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.logic import SourceLogic, logic_of
+from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.stages.files.writing import FileObjectLogic, ToFileObject
+from streamactors.stages.network.duplex import BLOCK_BYTES
+
+
+class FromStdin(GraphStage):
+    """Emit the bytes of this process's standard input; `.lines()` makes lines of them.
+
+    Emits when: there is demand and bytes have come.   Completes when: standard input ends.
+    Fails when: it cannot be read. One run at a time should read it.
+    """
+
+    shape = SOURCE
+    endless = True
+
+
+@logic_of(FromStdin)
+class _StdinLogic(SourceLogic):
+    """Waits on the asyncio loop until bytes have come, so that no thread blocks in `read`; a plain file never waits."""
+
+    _cancel: Any = None
+
+    def on_pull(self, out: Connection) -> None:
+        if self._cancel is None:
+            self._cancel = when_done(self, _read(sys.stdin.fileno()), self._came)
+
+    def _came(self, data: bytes | None, error: BaseException | None) -> None:
+        self._cancel = None
+        if error is not None:
+            self.fail_stage(error)
+        elif not data:
+            self.complete_stage()
+        else:
+            self.out.push([data])
+            if self.out.asked:
+                self.out.again()
+
+    def on_stop(self) -> None:
+        if self._cancel is not None:
+            self._cancel()
+
+
+async def _read(fd: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+    try:
+        loop.add_reader(fd, _set, readable)
+    except PermissionError:  # a plain file is always ready, and epoll refuses it
+        return os.read(fd, BLOCK_BYTES)
+    try:
+        await readable
+    finally:
+        loop.remove_reader(fd)
+    return os.read(fd, BLOCK_BYTES)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class ToStdout(ToFileObject):
+    """Write byte strings to this process's standard output, and flush it after each chunk.
+
+    Materializes: a future of the IOResult.       Backpressures when: the reader of the output does not read.
+    Fails when: it cannot be written, for example because its reader has ended (BrokenPipeError).
+    Marks: done when the operating system has the bytes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(lambda: sys.stdout.buffer)
+
+
+@logic_of(ToStdout)
+class _StdoutLogic(FileObjectLogic):
+    def write(self, chunk: list[Any]) -> int:
+        written = super().write(chunk)
+        self._file.flush()
+        return written
+
+    def close(self) -> None:
+        """Standard output stays open."""

@@ -1,0 +1,1 @@
+"""Stages that let upstream and downstream run at different speeds: they buffer, combine, repeat, drop or delay elements."""

@@ -1,0 +1,1 @@
+"""Sources: over iterables, functions, futures, timers, queues and actors."""

@@ -1,0 +1,262 @@
+"""Sources whose element or whose inner source is known later: future, future_source, lazy_source, maybe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.blueprint.modules import Module
+from streamactors.engine.island.awaiting import can_be_awaited, when_done
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.materializer import attach
+from streamactors.engine.logic import Logic, SourceLogic, logic_of
+from streamactors.engine.marks.marks import Mark
+from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.user_code import blame, shortened
+from streamactors.errors import AbruptTermination, BuildError
+from streamactors.stages.checks import plain_function
+from streamactors.stages.substreams.flat_map import source_module
+
+T = TypeVar("T")
+
+
+def _awaitable(operator: str, value: Any) -> Any:
+    if not can_be_awaited(value):
+        raise BuildError(
+            f"{operator} expects a future or another awaitable, got {type(value).__name__} {shortened(value, 60)}"
+        )
+    return value
+
+
+class FromFuture(GraphStage):
+    """Emit the result of a future (of threads or asyncio) or of another awaitable.
+
+    Emits when: the result has come and there is demand.   Completes when: it has emitted.
+    Fails when: the future fails.
+    """
+
+    shape = SOURCE
+    name = "future"
+
+    def __init__(self, future: Any) -> None:
+        self.future = _awaitable("future", future)
+
+
+@logic_of(FromFuture)
+class _FutureLogic(SourceLogic):
+    stage: FromFuture
+    _result: list[Any] | None = None
+
+    def on_start(self) -> None:
+        when_done(self, self.stage.future, self._came)
+
+    def _came(self, result: Any, error: BaseException | None) -> None:
+        if error is not None:
+            self.fail_stage(error)
+        else:
+            self._result = [result]
+            self.on_pull(self.out)
+
+    def on_pull(self, out: Connection) -> None:
+        if self._result is not None and out.can_push:
+            out.push(self._result)
+            self.complete_stage()
+
+
+class MaybeHandle(Generic[T]):
+    """Materialized by `maybe`: decides, once and on any thread, how the source ends."""
+
+    def __init__(self) -> None:
+        self._outcome: StreamFuture[tuple[T, ...]] = StreamFuture("maybe")
+
+    def succeed(self, element: T) -> bool:
+        """Emit one element and complete; return False if it was decided already."""
+        return self._outcome.try_complete((element,))
+
+    def complete(self) -> bool:
+        """Complete without an element; return False if it was decided already."""
+        return self._outcome.try_complete(())
+
+    def fail(self, error: BaseException) -> bool:
+        """Fail the source; return False if it was decided already."""
+        return self._outcome.try_fail(error)
+
+    @property
+    def decided(self) -> bool:
+        """True when one of the three was called, or downstream has cancelled."""
+        return self._outcome.done()
+
+
+class Maybe(GraphStage):
+    """Emit one element or none; the materialized handle decides: `succeed(element)`, `complete()` or `fail(error)`.
+
+    Emits when: `succeed` was called and there is demand.   Completes when: it has emitted, or `complete` was called.
+    Fails when: `fail` was called.
+    """
+
+    endless = True
+    shape = SOURCE
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        handle: MaybeHandle[Any] = MaybeHandle()
+        return _MaybeLogic(handle), handle
+
+
+class _MaybeLogic(SourceLogic):
+    _decided: tuple[Any, ...] | None = None
+
+    def __init__(self, handle: MaybeHandle[Any]) -> None:
+        self._handle = handle
+
+    def on_start(self) -> None:
+        when_done(self, self._handle._outcome, self._came)
+
+    def _came(self, decided: tuple[Any, ...], error: BaseException | None) -> None:
+        if error is not None:
+            self.fail_stage(error)
+        elif not decided:
+            self.complete_stage()
+        else:
+            self._decided = decided
+            self.on_pull(self.out)
+
+    def on_pull(self, out: Connection) -> None:
+        if self._decided is not None and out.can_push:
+            out.push(list(self._decided))
+            self.complete_stage()
+
+    def on_stop(self) -> None:
+        self._handle.complete()  # later calls return False
+
+
+class LaterSource(GraphStage):
+    """Base of future_source and lazy_source: the inner source is not known when the run begins."""
+
+    shape = SOURCE
+
+
+class FutureSource(LaterSource):
+    """Emit the elements of the source that is a future's result.
+
+    Materializes: a future of that source's materialized value.
+    Emits when: that source does.                 Completes when: that source does.
+    Fails when: the future or that source fails.
+    """
+
+    def __init__(self, future: Any) -> None:
+        self.future = _awaitable("future_source", future)
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        logic = _FutureSourceLogic(self)
+        return logic, logic.materialized
+
+
+class LazySource(LaterSource):
+    """Call `make` for the source when there is demand for its first element, and emit its elements.
+
+    Materializes: a future of that source's materialized value; it fails if there never was demand.
+    Emits when: that source does.                 Completes when: that source does.
+    Fails when: `make` raises or that source fails.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = plain_function("lazy_source", make)
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        logic = _LazySourceLogic(self)
+        return logic, logic.materialized
+
+
+class FromMaterializerSource(LaterSource):
+    """Make the source when the run starts: `make(system, attributes)` returns it.
+
+    Materializes: a future of that source's materialized value.
+    Emits when: that source does.                 Completes when: that source does.
+    Fails when: `make` raises or that source fails.
+    """
+
+    name = "from_materializer"
+
+    def __init__(self, make: Callable[[Any, Attributes], Any]) -> None:
+        self.make = plain_function("from_materializer", make)
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        logic = _FromMaterializerLogic(self)
+        return logic, logic.materialized
+
+
+class _LaterLogic(SourceLogic):
+    """Passes on the elements of an inner source, once it is known."""
+
+    _inner: Connection | None = None
+
+    def __init__(self, stage: LaterSource) -> None:
+        super().__init__(stage)
+        self.materialized: StreamFuture[Any] = StreamFuture("the materialized value of the inner source")
+
+    def begin(self, module: Module) -> None:
+        """Run the inner source."""
+        _, (inner,), value = attach(self, module)
+        self.inlets.append(inner)  # so that it is cancelled with the stage
+        self._inner = inner
+        self.materialized.try_complete(value)
+        inner.want(self.out.asked)
+
+    def on_pull(self, out: Connection) -> None:
+        if self._inner is not None:
+            self._inner.want(out.asked)
+
+    def on_push(self, in_: Connection) -> None:
+        out = self.out
+        out.push(in_.grab(out.asked))
+        in_.want(out.asked)
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        self.out.mark(mark)
+
+    def fail_stage(self, error: BaseException) -> None:
+        self.materialized.try_fail(error)
+        super().fail_stage(error)
+
+    def on_stop(self) -> None:
+        if not self.materialized.done():
+            self.materialized.try_fail(AbruptTermination(f"{self.name} ended before its inner source was known"))
+
+
+class _FutureSourceLogic(_LaterLogic):
+    def on_start(self) -> None:
+        when_done(self, self.stage.future, self._came)
+
+    def _came(self, source: Any, error: BaseException | None) -> None:
+        if error is not None:
+            self.fail_stage(error)
+        else:
+            self.begin(source_module("future_source", source))
+
+
+class _LazySourceLogic(_LaterLogic):
+    _made = False
+
+    def on_pull(self, out: Connection) -> None:
+        if self._made:
+            super().on_pull(out)
+            return
+        self._made = True
+        try:
+            source = self.stage.make()
+        except BaseException as error:
+            blame(error, self.name, function=self.stage.make)
+            raise
+        self.begin(source_module("lazy_source", source))
+
+
+class _FromMaterializerLogic(_LaterLogic):
+    def on_start(self) -> None:
+        try:
+            source = self.stage.make(self.interpreter.island.run.system, self.attributes)
+        except BaseException as error:
+            blame(error, self.name, function=self.stage.make)
+            raise
+        self.begin(source_module("from_materializer", source))

@@ -1,0 +1,181 @@
+"""Simple sources: single, empty, repeat, cycle, the lines of a file, failed, never.
+
+All but the last two extend FromIterable, so they are fused with the operators behind them. All but repeat, cycle, failed and
+never can be replayed by element index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.logic import Logic, SourceLogic, logic_of
+from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.user_code import shortened
+from streamactors.errors import BuildError
+from streamactors.stages.files.text_file import opened_text
+from streamactors.stages.sources.iterables import FromIterable
+
+
+class Single(FromIterable):
+    """Emit one element.
+
+    Emits when: there is demand.                  Completes when: it has emitted.
+    """
+
+    name = "single"
+
+    def __init__(self, element: Any) -> None:
+        super().__init__((element,))
+
+
+class Empty(FromIterable):
+    """Complete at once.
+
+    Emits when: never.                            Completes when: it starts.
+    """
+
+    name = "empty"
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+
+class Repeat(FromIterable):
+    """Emit the same element without end.
+
+    Emits when: there is demand.                  Completes when: never.
+    """
+
+    name = "repeat"
+
+    endless = True
+
+    def __init__(self, element: Any) -> None:
+        super().__init__(())
+        self._element = element
+        self.emits_marks = False
+
+    def feed(self, attributes: Attributes) -> Any:
+        """Return a fresh feed."""
+        return _RepeatFeed(self._element)
+
+
+class _RepeatFeed:
+    exhausted = False
+    position = 0
+
+    def __init__(self, element: Any) -> None:
+        self._element = element
+
+    def take(self, n: int, stop: list[int]) -> Iterator[Any]:
+        """Return the element n times."""
+        return iter([self._element] * n)
+
+    def unread(self, n: int) -> None:
+        """Do nothing: the feed has no end."""
+
+
+class Cycle(FromIterable):
+    """Emit an iterable's elements again and again; a function is called for a new iterable each time.
+
+    Emits when: there is demand.                  Completes when: never.
+    Fails when: the iterable is empty, or raises.
+    """
+
+    name = "cycle"
+
+    endless = True
+
+    def __init__(self, elements: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
+        if isinstance(elements, Iterator):
+            raise BuildError(
+                f"cycle expects an iterable that can be iterated again, or a function that makes one, got the iterator "
+                f"{shortened(elements, 60)}"
+            )
+        if not callable(elements) and not hasattr(elements, "__iter__") and not hasattr(elements, "__getitem__"):
+            raise BuildError(f"cycle expects an iterable, got {type(elements).__name__} {shortened(elements, 60)}")
+        super().__init__(_Cycling(elements))
+        self.emits_marks = False
+
+
+class _Cycling:
+    def __init__(self, elements: Any) -> None:
+        self._elements = elements
+
+    def __iter__(self) -> Iterator[Any]:
+        elements = self._elements
+        while True:
+            got_any = False
+            for element in elements() if callable(elements) else elements:
+                got_any = True
+                yield element
+            if not got_any:
+                raise ValueError("cycle: the iterable is empty, so there is no element to emit")
+
+
+class Lines(FromIterable):
+    """Emit the lines of a text file, without their line ends. Can be replayed by line number (`with_replay`).
+
+    Emits when: there is demand and a line was read.   Completes when: the file ends.
+    Fails when: the file cannot be read or decoded.
+    """
+
+    name = "from_lines"
+
+    def __init__(self, path: str | os.PathLike[str], encoding: str = "utf-8") -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise BuildError(f"from_lines expects a path, got {type(path).__name__} {shortened(path, 60)}")
+        try:
+            "".encode(encoding)
+        except (LookupError, TypeError) as error:
+            raise BuildError(f"from_lines: {error}") from None
+        super().__init__(_FileLines(path, encoding))
+        self.identity = {"file": os.path.abspath(path)}
+
+
+class _FileLines:
+    def __init__(self, path: str | os.PathLike[str], encoding: str) -> None:
+        self._path = path
+        self._encoding = encoding
+
+    def __iter__(self) -> Iterator[str]:
+        with opened_text(self._path, self._encoding, newline=None) as lines:
+            for line in lines:
+                yield line.removesuffix("\n")
+
+
+class Failed(GraphStage):
+    """Fail at once with `error`.
+
+    Emits when: never.                            Fails when: it starts.
+    """
+
+    shape = SOURCE
+
+    def __init__(self, error: BaseException) -> None:
+        if not isinstance(error, BaseException):
+            raise BuildError(f"failed expects an exception, got {type(error).__name__} {shortened(error, 60)}")
+        self.error = error
+
+
+@logic_of(Failed)
+class _FailedLogic(SourceLogic):
+    stage: Failed
+
+    def on_start(self) -> None:
+        self.fail_stage(self.stage.error)
+
+
+class Never(GraphStage):
+    """Neither emit nor end.
+
+    Emits when: never.                            Completes when: never.
+    """
+
+    endless = True
+    shape = SOURCE
+
+    def logic(self) -> Logic:
+        return SourceLogic()

@@ -1,0 +1,150 @@
+"""Flattening: flat_map_concat and flat_map_merge. Inner sources run inside the stage's own island (engine/island: attach)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.engine.blueprint.modules import Module
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.materializer import attach
+from streamactors.engine.logic import Logic, logic_of
+from streamactors.engine.marks.marks import BLURS, EXACT, Epochs, Handling, Mark
+from streamactors.engine.stage import GraphStage
+from streamactors.engine.supervision import Directive
+from streamactors.engine.user_code import blame, shortened
+from streamactors.errors import BuildError
+from streamactors.stages.checks import plain_function, positive
+
+
+def source_module(operator: str, value: Any) -> Module:
+    """Return the blueprint of a source that user code returned. Raises BuildError when the value is no source."""
+    module = getattr(value, "module", value)
+    if isinstance(module, Module) and not module.shape.inlets and len(module.shape.outlets) == 1:
+        return module
+    raise BuildError(
+        f"{operator} expects its function to return a Source, got {type(value).__name__} {shortened(value, 60)}"
+    )
+
+
+class FlatMap(GraphStage):
+    """Base of the two flat maps: at most `breadth` inner sources run at a time."""
+
+    opens_sources = True
+
+    def __init__(self, fn: Callable[[Any], Any], breadth: int) -> None:
+        self.fn = plain_function(self.label, fn)
+        self.breadth = positive(self.label, "breadth", breadth)
+
+
+class FlatMapMerge(FlatMap):
+    """Turn each element into a source and merge these, at most `breadth` at a time.
+
+    Emits when: one of the sources has an element.   Backpressures when: downstream does, or `breadth` sources run.
+    Completes when: upstream and all sources complete.   Cancels when: downstream cancels.
+    Fails when: one of the sources fails; the others are cancelled.
+    """
+
+    name = "flat_map_merge"
+    handling: Handling = BLURS
+
+    def __init__(self, breadth: int, fn: Callable[[Any], Any]) -> None:
+        super().__init__(fn, breadth)
+
+
+class FlatMapConcat(FlatMap):
+    """Turn each element into a source and emit these one after the other.
+
+    Emits when: the current source has an element.   Backpressures when: downstream does.
+    Completes when: upstream and the last source complete.   Cancels when: downstream cancels.
+    Supervision: resume drops an element for which `fn` raised; a source that fails fails the stream.
+    """
+
+    name = "flat_map_concat"
+    handling: Handling = EXACT
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
+        super().__init__(fn, 1)
+
+
+@logic_of(FlatMap)
+class _FlatMapLogic(Logic):
+    def __init__(self, stage: FlatMap) -> None:
+        super().__init__(stage)
+        self._active: dict[Connection, int] = {}  # inner source -> its epoch
+        self._epochs = Epochs()
+        self._upstream_done = False
+        self._turn = 0
+
+    def on_pull(self, out: Connection) -> None:
+        self._state_wants()
+
+    def on_push(self, in_: Connection) -> None:
+        if in_ is self.inlets[0]:
+            self._open(in_)
+        else:
+            self._move(in_)
+
+    def _open(self, in_: Connection) -> None:
+        for element in in_.grab(self.stage.breadth - len(self._active)):
+            try:
+                module = source_module(self.name, self.stage.fn(element))
+            except BaseException as error:  # the user's function
+                decider = self.attributes.decider
+                if decider is None or decider(error) is Directive.STOP:
+                    blame(error, self.name, element, self.stage.fn)
+                    raise
+                continue
+            _, (inner,), _ = attach(self, module)
+            self.inlets.append(inner)  # so that it is cancelled with the stage
+            self._active[inner] = self._epochs.enter()
+        self._state_wants()
+
+    def _move(self, inner: Connection) -> None:
+        out = self.outlets[0]
+        if out.asked:
+            chunk = inner.grab(min(out.asked, self._share()))
+            if chunk:
+                out.push(chunk)
+            if out.asked:
+                inner.want(max(self._share(), inner.due))
+
+    def _share(self) -> int:
+        return max(1, -(-self.outlets[0].asked // max(1, len(self._active))))
+
+    def _state_wants(self) -> None:
+        out = self.outlets[0]
+        if not out.asked:
+            return
+        share = self._share()
+        inners = list(self._active)
+        self._turn = first = (self._turn + 1) % max(1, len(inners))
+        for inner in inners[first:] + inners[:first]:
+            inner.want(max(share, inner.due))
+        free = self.stage.breadth - len(self._active)
+        if free and not self._upstream_done:
+            self.inlets[0].want(min(free, out.asked))
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        if in_ is self.inlets[0]:
+            self._pass(self._epochs.mark(mark))
+        else:
+            self.outlets[0].mark(mark)
+
+    def _pass(self, marks: list[Mark]) -> None:
+        for mark in marks:
+            self.outlets[0].mark(mark)
+
+    def on_complete(self, in_: Connection) -> None:
+        if in_ is self.inlets[0]:
+            self._upstream_done = True
+        else:
+            self.inlets.remove(in_)
+            self._pass(self._epochs.leave(self._active.pop(in_)))
+        if self._upstream_done and not self._active:
+            self.complete_stage()
+        else:
+            self._state_wants()
+
+    def snapshot_state(self) -> str:
+        return f"{len(self._active)} of {self.stage.breadth} inner sources"

@@ -1,0 +1,62 @@
+"""flat_map_prefix: a flow for the rest of a stream, made from its first elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.logic import logic_of
+from streamactors.engine.stage import In, Out, Stage
+from streamactors.stages.bases.later import MadeLogic
+from streamactors.stages.checks import at_least, plain_function
+
+
+class FlatMapPrefix(Stage[In, Out]):
+    """Run the stream behind its first `n` elements through the flow that `fn(those elements)` returns.
+
+    The list is shorter when upstream completes early. Materializes nothing of the flow.
+    Emits when: the flow does.                    Backpressures when: the flow does.
+    Completes when: the flow does.                Cancels when: the flow or downstream cancels.
+    Fails when: `fn` raises, or the flow fails.
+    """
+
+    def __init__(self, n: int, fn: Callable[[list[Any]], Any]) -> None:
+        self.n = at_least("flat_map_prefix", "n", n, 0)
+        self.fn = plain_function("flat_map_prefix", fn)
+
+
+@logic_of(FlatMapPrefix)
+class _FlatMapPrefixLogic(MadeLogic):
+    def __init__(self, stage: FlatMapPrefix[Any, Any]) -> None:
+        super().__init__(stage)
+        self._prefix: list[Any] = []
+
+    def on_start(self) -> None:
+        self._collect()
+
+    def _collect(self) -> None:
+        missing = self.stage.n - len(self._prefix)
+        if not missing:
+            self.begin_with(self.stage.fn, self._prefix)
+        elif self._out is not None and self._out.asked:
+            self._in.want(missing)
+
+    def on_pull(self, out: Connection) -> None:
+        if self.begun:
+            super().on_pull(out)
+        else:
+            self._collect()
+
+    def on_push(self, in_: Connection) -> None:
+        if self.begun:
+            super().on_push(in_)
+        else:
+            self._prefix += in_.grab(self.stage.n - len(self._prefix))
+            self._collect()
+
+    def ended_before(self) -> None:
+        self.begin_with(self.stage.fn, self._prefix)
+
+    def snapshot_state(self) -> str:
+        return super().snapshot_state() if self.begun else f"{len(self._prefix)} of {self.stage.n} elements"

@@ -1,0 +1,107 @@
+"""switch_map: the source of the latest element; the one before is cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.materializer import attach
+from streamactors.engine.logic import Logic, logic_of
+from streamactors.engine.marks.marks import BLURS_MEMORY, Epochs, Handling, Mark
+from streamactors.engine.stage import GraphStage
+from streamactors.engine.supervision import failure_of
+from streamactors.stages.checks import plain_function
+from streamactors.stages.substreams.flat_map import source_module
+
+
+class SwitchMap(GraphStage):
+    """Turn each element into a source and emit the elements of the latest one; the source before it is cancelled.
+
+    Emits when: the current source has an element.   Backpressures when: downstream does; upstream is always asked.
+    Completes when: upstream and the current source complete.   Cancels when: downstream cancels.
+    Fails when: upstream or the current source fails.
+    Supervision: resume drops an element for which `fn` raised; the current source goes on.
+    Marks: elements of a cancelled source count as dropped on purpose.
+    """
+
+    handling: Handling = BLURS_MEMORY
+    opens_sources = True
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
+        self.fn = plain_function("switch_map", fn)
+
+
+@logic_of(SwitchMap)
+class _SwitchLogic(Logic):
+    def __init__(self, stage: SwitchMap) -> None:
+        super().__init__(stage)
+        self._inner: Connection | None = None
+        self._epoch = 0
+        self._epochs = Epochs()
+        self._upstream_done = False
+
+    def on_start(self) -> None:
+        self.inlets[0].want(1)
+
+    def on_pull(self, out: Connection) -> None:
+        if self._inner is not None:
+            self._inner.want(out.asked)
+
+    def on_push(self, in_: Connection) -> None:
+        out = self.outlets[0]
+        if in_ is not self.inlets[0]:
+            if in_ is self._inner:
+                chunk = in_.grab(out.asked)
+                if chunk:
+                    out.push(chunk)
+                in_.want(out.asked)
+            return
+        for element in in_.grab(1):
+            self._switch(element)
+        if not self.stopped:
+            in_.want(1)
+
+    def _switch(self, element: Any) -> None:
+        try:
+            module = source_module(self.name, self.stage.fn(element))
+        except BaseException as error:  # noqa: BLE001  # the user's function
+            failure = failure_of(self, error, element, self.stage.fn)
+            if failure is not None:
+                self.fail_stage(failure)
+            return
+        self._end_inner()
+        _, (self._inner,), _ = attach(self, module)
+        self._epoch = self._epochs.enter()
+        self.inlets.append(self._inner)  # so that it is cancelled with the stage
+        self._inner.want(self.outlets[0].asked)
+
+    def _end_inner(self) -> None:
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            self.inlets.remove(inner)
+            inner.cancel()
+            self._pass(self._epochs.leave(self._epoch))
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        if in_ is self.inlets[0]:
+            self._pass(self._epochs.mark(mark.copy() if isinstance(mark, dict) else mark))
+        elif in_ is self._inner:
+            self.outlets[0].mark(mark)
+
+    def _pass(self, marks: list[Mark]) -> None:
+        for mark in marks:
+            self.outlets[0].mark(mark)
+
+    def on_complete(self, in_: Connection) -> None:
+        if in_ is self.inlets[0]:
+            self._upstream_done = True
+        elif in_ is self._inner:
+            self._inner = None
+            self.inlets.remove(in_)
+            self._pass(self._epochs.leave(self._epoch))
+        if self._upstream_done and self._inner is None:
+            self.complete_stage()
+
+    def snapshot_state(self) -> str:
+        return "runs a source" if self._inner is not None else "waits for an element"

@@ -1,0 +1,1 @@
+"""Stages that follow the system's clock: delays, spans, time-outs."""

@@ -1,0 +1,1 @@
+"""Stages that turn each element into one result, several or none. mapping.py has those that are fused (engine/fusing)."""

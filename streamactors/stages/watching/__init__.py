@@ -1,0 +1,1 @@
+"""Stages that pass every element on and report what happens."""

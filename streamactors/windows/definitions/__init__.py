@@ -1,0 +1,1 @@
+"""What a user defines: windows, aggregations, suppression, and the blueprint of the computation."""

@@ -1,0 +1,109 @@
+"""Count, reduce and aggregate as one triple (init, add, merge), with aggregates treated as values.
+
+Owner: one windowed operator. Kafka Streams serialises an aggregate at every step, so a change of a new aggregate never
+changes an old one. Here aggregates are plain objects. So `add` and `merge` receive a copy where the old aggregate is still
+in use and its type is mutable."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+
+from streamactors.errors import BuildError
+
+Init = Callable[[], Any]
+Add = Callable[[Any, Any], Any]
+Merge = Callable[[Any, Any], Any]
+
+_IMMUTABLE: Final = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, frozenset, Decimal, datetime, date, time, timedelta, range}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregator:
+    """`kind` is "count", "reduce" or "aggregate"; `merge` is None where sessions cannot be merged."""
+
+    kind: str
+    init: Init
+    add: Add
+    merge: Merge | None
+
+
+def _zero() -> int:
+    return 0
+
+
+def _nothing() -> None:
+    return None
+
+
+def _plus_one(count: int, _value: Any) -> int:
+    return count + 1
+
+
+def _plus(left: int, right: int) -> int:
+    return left + right
+
+
+def counting() -> Aggregator:
+    """Rows per window; None values count too."""
+    return Aggregator("count", _zero, _plus_one, _plus)
+
+
+def reducing(fn: Callable[[Any, Any], Any]) -> Aggregator:
+    """`fn(old, new)`; the first value is the aggregate itself."""
+    _must_be_callable(fn, "reduce", "fn(old, new)")
+
+    def add(old: Any, new: Any) -> Any:
+        return new if old is None else fn(old, new)
+
+    return Aggregator("reduce", _nothing, add, add)
+
+
+def aggregating(init: Init, add: Add, merge: Merge | None) -> Aggregator:
+    """`add(aggregate, value)` onto `init()`; `merge(a, b)` joins two sessions' aggregates."""
+    _must_be_callable(init, "aggregate", "init()")
+    _must_be_callable(add, "aggregate", "add(aggregate, value)")
+    if merge is not None:
+        _must_be_callable(merge, "aggregate", "merge(a, b)")
+    return Aggregator("aggregate", init, add, merge)
+
+
+def _must_be_callable(fn: object, where: str, form: str) -> None:
+    if not callable(fn):
+        raise BuildError(f"{where}: {fn!r} is not callable; give a function of the form {form}")
+
+
+def as_values(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return `fn` with a copy of the aggregate as its first argument wherever the type is mutable."""
+
+    def apply(aggregate: Any, value: Any) -> Any:
+        if type(aggregate) not in _IMMUTABLE:
+            aggregate = snapshot(aggregate)
+        return fn(aggregate, value)
+
+    return apply
+
+
+def snapshot(value: Any) -> Any:
+    """Return a copy that shares no mutable object with `value`: fast for plain containers, deepcopy for the rest."""
+    kind = type(value)
+    if kind in _IMMUTABLE:
+        return value
+    if kind is list:
+        return [item if type(item) in _IMMUTABLE else snapshot(item) for item in value]
+    if kind is dict:
+        return {key: item if type(item) in _IMMUTABLE else snapshot(item) for key, item in value.items()}
+    if kind is tuple:
+        return tuple([item if type(item) in _IMMUTABLE else snapshot(item) for item in value])
+    if kind is set or kind is bytearray:
+        return value.copy()  # the members of a set are hashable, so they are values
+    if isinstance(value, Enum):
+        return value
+    return copy.deepcopy(value)

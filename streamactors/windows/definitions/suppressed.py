@@ -1,0 +1,147 @@
+"""The arguments of `.suppress(…)`: which updates wait, and how many of them.
+
+Owner: the user's blueprint; immutable. Names and rules are those of Kafka Streams' Suppressed, plus early results and
+a timer that restarts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from streamactors.errors import BuildError
+from streamactors.windows.definitions.duration import Duration, to_ms
+
+
+class BufferPolicyError(BuildError, TypeError):
+    """The buffer does not fit the suppression."""
+
+
+B = TypeVar("B", bound="BufferConfig")
+
+
+@dataclass(frozen=True, slots=True)
+class BufferConfig:
+    """The bounds of a suppress buffer; None: no bound. Made by `unbounded`, `max_records` or `max_bytes`."""
+
+    record_bound: int | None = None
+    byte_bound: int | None = None
+
+    @staticmethod
+    def unbounded() -> StrictBuffer:
+        """No bound."""
+        return StrictBuffer()
+
+    @staticmethod
+    def max_records(count: int) -> BoundedBuffer:
+        """At most `count` entries. Without `emit_early_when_full` or `shut_down_when_full`, a full buffer fails with
+        until_window_closes and emits early with until_time_limit."""
+        return BoundedBuffer(_bound(count, "max_records"), None)
+
+    @staticmethod
+    def max_bytes(count: int) -> BoundedBuffer:
+        """At most `count` bytes of serialised entries; as max_records."""
+        return BoundedBuffer(None, _bound(count, "max_bytes"))
+
+    def emit_early_when_full(self) -> EagerBuffer:
+        """A full buffer emits its oldest entries. Not for until_window_closes: they would not be final."""
+        return EagerBuffer(self.record_bound, self.byte_bound)
+
+    def shut_down_when_full(self) -> StrictBuffer:
+        """A full buffer fails with BufferFull, so no result is emitted early."""
+        return StrictBuffer(self.record_bound, self.byte_bound)
+
+    def with_max_records(self: B, count: int) -> B:
+        return replace(self, record_bound=_bound(count, "max_records"))
+
+    def with_max_bytes(self: B, count: int) -> B:
+        return replace(self, byte_bound=_bound(count, "max_bytes"))
+
+    def with_no_bound(self) -> StrictBuffer:
+        return StrictBuffer()
+
+
+@dataclass(frozen=True, slots=True)
+class StrictBuffer(BufferConfig):
+    """Emits no entry early: unbounded, or fails when full."""
+
+
+@dataclass(frozen=True, slots=True)
+class EagerBuffer(BufferConfig):
+    """Emits the oldest entries when full."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedBuffer(BufferConfig):
+    """Bounded; the suppression decides whether a full buffer fails or emits early."""
+
+
+def _bound(count: int, what: str) -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise BuildError(f"BufferConfig: {what} is {count!r}; give a number of at least 0, or use unbounded()")
+    return count
+
+
+_UNBOUNDED: Final = StrictBuffer()
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """When a suppression emits: `until_window_closes` or `until_time_limit`."""
+
+    final: bool
+    limit_ms: int
+    buffer: BufferConfig
+    name: str | None = None
+    early_every_ms: int | None = None
+    restarts_timer: bool = False
+
+    @staticmethod
+    def until_window_closes(buffer: StrictBuffer | BoundedBuffer = _UNBOUNDED) -> Suppressed:
+        """Only the last update of a window, when stream time has passed its end by the grace period.
+
+        Raises BufferPolicyError for a buffer that emits early, because early results are not final."""
+        _must_be_buffer(buffer, "until_window_closes")
+        if isinstance(buffer, EagerBuffer):
+            raise BufferPolicyError(
+                "Suppressed.until_window_closes: a buffer with emit_early_when_full() would emit results that are "
+                "not final; use unbounded() or shut_down_when_full(), or until_time_limit(…)"
+            )
+        return Suppressed(True, 0, buffer)
+
+    @staticmethod
+    def until_time_limit(limit: Duration, buffer: BufferConfig) -> Suppressed:
+        """At most one update of an entry every `limit` (ms, a timedelta or a text) of stream time, counted from the first one held back."""
+        _must_be_buffer(buffer, "until_time_limit")
+        return Suppressed(False, to_ms(limit, "Suppressed.until_time_limit: limit"), buffer)
+
+    def with_name(self, name: str) -> Suppressed:
+        """Name the operator; its store is then `name`-store."""
+        if not isinstance(name, str) or not name:
+            raise BuildError(f"Suppressed: name is {name!r}; give a text that is not empty")
+        return replace(self, name=name)
+
+    def with_early_results(self, every: Duration = 0) -> Suppressed:
+        """Emit updates at once, too, with is_final=False: at most one per window and `every` (ms, a timedelta or a text) of stream time.
+
+        The final result follows with is_final=True. Only for until_window_closes."""
+        if not self.final:
+            raise BuildError("Suppressed.until_time_limit has no final results, so it has no early ones either")
+        return replace(self, early_every_ms=to_ms(every, "Suppressed: early results every"))
+
+    def restart_timer_on_update(self) -> Suppressed:
+        """Wait for `limit` of stream time without an update (debounce) instead of since the first one."""
+        if self.final:
+            raise BuildError("Suppressed.until_window_closes waits for the window, it has no timer to restart")
+        return replace(self, restarts_timer=True)
+
+    @property
+    def emits_early(self) -> bool:
+        """A full buffer emits its oldest entries (True) or fails."""
+        return isinstance(self.buffer, EagerBuffer) or (not self.final and isinstance(self.buffer, BoundedBuffer))
+
+
+def _must_be_buffer(buffer: object, where: str) -> None:
+    if not isinstance(buffer, BufferConfig):
+        raise BufferPolicyError(
+            f"Suppressed.{where}: {buffer!r} is no buffer; give BufferConfig.unbounded() or BufferConfig.max_records(n)"
+        )

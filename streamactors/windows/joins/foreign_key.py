@@ -1,0 +1,260 @@
+"""A table joined with another one by a key that its values name.
+
+Owner: TopologyTask; five operators, with two internal topics between them, as in Kafka Streams:
+
+1. `Subscribe`, behind the left table: sends (foreign key, what to do, hash of the value, left key) to the right table's partition.
+2. `Subscriptions`, there: keeps who subscribes to which right key, and answers with the right value.
+3. `TellSubscribers`, behind the right table: answers all subscribers of a key that changed, by the bytes of their keys.
+4. `Resolve`, behind the answers: joins if the hash is still that of the left table's value; else the answer is dropped, counted.
+5. the table of the results (`tables/source.py`); in strict mode it forwards a deletion only of what is there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.operators.operator import Ident, Operator, TaskEnvironment, Update
+from streamactors.windows.record import Record
+from streamactors.windows.state.ordered_store import after_prefix
+from streamactors.windows.state.serdes import key_bytes
+from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
+from streamactors.windows.state.stores import Form, Stores
+
+DELETE_QUIETLY: Final = 0
+DELETE_AND_ANSWER: Final = 1
+ANSWER_ALWAYS: Final = 2
+ANSWER_IF_THERE: Final = 3
+
+
+class Subscription(NamedTuple):
+    """The value of a row to the right side; its key is the foreign key."""
+
+    instruction: int
+    hash: bytes | None
+    left_key: Any
+    partition: int
+
+
+class Answer(NamedTuple):
+    """The value of a row to the left side; its key is the left key. `partition`: of the left table."""
+
+    hash: bytes | None
+    value: Any
+    partition: int
+
+
+class Subscribe(Operator):
+    """`foreign_key(key, value)` names the right row of a left row."""
+
+    def __init__(
+        self,
+        node: str,
+        env: TaskEnvironment,
+        foreign_key: Callable[[Any, Any], Any],
+        *,
+        left: bool,
+        partition: int,
+        skips_stale: bool,
+    ) -> None:
+        super().__init__(node, env)
+        self._foreign_key = foreign_key
+        self._left = left
+        self._partition = partition
+        self._skips_stale = skips_stale
+
+    def process(self, rows: Sequence[Update], out: list[Any]) -> None:
+        metrics = self.env.metrics
+        for update in rows:
+            key, new, old, final = update[1], update[4], update[5], update[8]
+            if final is None and self._skips_stale:
+                metrics.dropped_stale += 1
+                continue
+            if new is None and old is None:
+                continue
+            try:
+                now = None if new is None else self._foreign_key(key, new)
+                before = None if old is None else self._foreign_key(key, old)
+            except Exception as error:  # noqa: BLE001 - whatever user code raises
+                self.env.settle(OperatorFailed(self.node, "the foreign key", new, key, None, None, error))
+                continue
+            if self._left:
+                if before is not None and not self._same(now, before):
+                    self._send(update, before, DELETE_QUIETLY, out)
+                self._send(update, now, ANSWER_ALWAYS, out)
+            else:
+                self._send_inner(update, now, before, out)
+
+    def _send_inner(self, update: Update, now: Any, before: Any, out: list[Any]) -> None:
+        if now is None and before is None:
+            self.env.metrics.dropped_stale += 1
+        elif now is None:
+            self._send(update, before, DELETE_AND_ANSWER, out)
+        elif before is None or self._same(now, before):
+            self._send(update, now, ANSWER_IF_THERE, out)
+        else:
+            self._send(update, before, DELETE_QUIETLY, out)
+            self._send(update, now, ANSWER_ALWAYS, out)
+
+    def _same(self, now: Any, before: Any) -> bool:
+        of = self.env.identity.of
+        return now is not None and before is not None and of(now) == of(before)
+
+    def _send(self, update: Update, foreign_key: Any, instruction: int, out: list[Any]) -> None:
+        sent = Subscription(instruction, hash_of(self.env, update[4]), update[1], self._partition)
+        out.append(Record(foreign_key, sent, update[6], update[7]))
+
+
+def hash_of(env: TaskEnvironment, value: Any) -> bytes | None:
+    """Return the hash by which an answer is told from one to an older value; 16 bytes, None for None."""
+    return None if value is None else hashlib.blake2b(env.serdes.value(value), digest_size=16).digest()
+
+
+class Subscriber:
+    """A left row in the store of subscriptions."""
+
+    __slots__ = ("dirty", "hash", "key", "logged", "partition")
+
+    def __init__(self, key: Any, value_hash: bytes | None, partition: int) -> None:
+        self.key = key
+        self.hash = value_hash
+        self.partition = partition
+        self.dirty = True
+        self.logged = False
+
+    def fields(self) -> list[Any]:
+        """The fields of its changelog entry."""
+        return [self.key, self.hash, self.partition]
+
+
+SUBSCRIBER_FORM: Final[Form[Subscriber]] = Form(Subscriber.fields, lambda fields: Subscriber(*fields))
+
+
+class Subscriptions(Operator):
+    """Keeps the subscriptions, and answers each new one."""
+
+    def __init__(self, node: str, store: str, env: TaskEnvironment, stores: Stores, right: Operator) -> None:
+        super().__init__(node, env)
+        self.store = store
+        self._right = right
+        self._subscribers = stores.ordered(store, SUBSCRIBER_FORM)
+        self._log = StoreLog(store, node, "foreign key subscriptions", env.track_changes)
+
+    def process(self, rows: Sequence[Record], out: list[Any]) -> None:
+        for row in rows:
+            instruction, value_hash, left_key, partition = row.value
+            found = None
+            if row.key is not None:
+                ident = self.env.identity.of(row.key)
+                self._keep(_prefix(ident) + key_bytes(self.env.identity.of(left_key)), row.value)
+                found = self._right.read(ident, None, None)
+            elif instruction != ANSWER_ALWAYS:
+                self.env.metrics.dropped_null += 1
+                continue
+            time = row.timestamp if found is None or found[1] is None else max(row.timestamp, found[1])
+            if instruction == DELETE_AND_ANSWER:
+                out.append(Record(left_key, Answer(value_hash, None, partition), time, row.context))
+            elif instruction == ANSWER_ALWAYS or (instruction == ANSWER_IF_THERE and found is not None):
+                value = None if found is None else found[0]
+                out.append(Record(left_key, Answer(value_hash, value, partition), time, row.context))
+
+    def _keep(self, where: bytes, subscription: Subscription) -> None:
+        instruction, value_hash, left_key, partition = subscription
+        if instruction in (DELETE_QUIETLY, DELETE_AND_ANSWER):
+            gone = self._subscribers.remove(where)
+            if gone is not None:
+                self._log.leave(where, gone)
+            return
+        entry = self._subscribers.get(where)
+        if entry is None:
+            entry = Subscriber(left_key, value_hash, partition)
+            self._subscribers.put(where, entry)
+            self._log.touch(where, entry)
+        else:
+            entry.hash, entry.partition = value_hash, partition
+            if not entry.dirty:
+                self._log.touch(where, entry)
+
+    def of(self, ident: Ident) -> list[Subscriber]:
+        """Return the subscribers of a right key, by the bytes of their keys."""
+        prefix = _prefix(ident)
+        return [entry for _, entry in self._subscribers.scan(prefix, after_prefix(prefix))]
+
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        touched = ((where, [where, *entry.fields()]) for where, entry in self._log.touched())
+        return self._log.changes(identity, {}, touched)
+
+    def restore(self, reader: StoreReader) -> None:
+        if reader.state(self._log) is not None:
+            for where, *fields in reader.entries():
+                self._subscribers.put(where, as_restored(Subscriber(*fields)))
+
+
+def _prefix(ident: Ident) -> bytes:
+    key = key_bytes(ident)
+    return len(key).to_bytes(4, "big") + key
+
+
+class TellSubscribers(Operator):
+    """Sends each change of the right table to its subscribers."""
+
+    def __init__(
+        self, node: str, env: TaskEnvironment, subscriptions: Subscriptions, *, kafka: bool, skips_stale: bool
+    ) -> None:
+        super().__init__(node, env)
+        self._subscriptions = subscriptions
+        self._kafka = kafka
+        self._skips_stale = skips_stale
+
+    def process(self, rows: Sequence[Update], out: list[Any]) -> None:
+        for ident, _, _, _, new, old, timestamp, context, final in rows:
+            if final is None and self._skips_stale:
+                self.env.metrics.dropped_stale += 1
+                continue
+            if new is None and old is None and not self._kafka:
+                continue
+            out.extend(
+                Record(each.key, Answer(each.hash, new, each.partition), timestamp, context)
+                for each in self._subscriptions.of(ident)
+            )
+
+
+class Resolve(Operator):
+    """Joins an answer with the left row, if the row has not changed since it asked: `fn(left, right)`."""
+
+    def __init__(
+        self,
+        node: str,
+        env: TaskEnvironment,
+        table: Operator,
+        fn: Callable[[Any, Any], Any],
+        *,
+        left: bool,
+        kafka: bool,
+    ) -> None:
+        super().__init__(node, env)
+        self._table = table
+        self._fn = fn
+        self._left = left
+        self._kafka = kafka
+
+    def process(self, rows: Sequence[Record], out: list[Any]) -> None:
+        env = self.env
+        for row in rows:
+            value_hash, right, _ = row.value
+            found = self._table.read(env.identity.of(row.key), None, None)
+            value = None if found is None else found[0]
+            if hash_of(env, value) != value_hash:
+                env.metrics.dropped_stale += 1
+                continue
+            result, time = None, row.timestamp
+            if value is not None and (right is not None or self._left):
+                try:
+                    result = self._fn(value, right)
+                except Exception as error:  # noqa: BLE001 - whatever user code raises
+                    env.settle(OperatorFailed(self.node, "the joiner", value, row.key, None, None, error))
+                    continue
+            if not self._kafka and found is not None and found[1] is not None:
+                time = max(time, found[1])
+            out.append(Record(row.key, result, time, row.context))

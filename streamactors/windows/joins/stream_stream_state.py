@@ -1,0 +1,188 @@
+"""What the two sides of a stream-stream join share: their rows, the rows that wait without a match, and the time of the join.
+
+Owner: one join of one task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironment
+from streamactors.windows.state.row_store import StoredRow, row_key
+from streamactors.windows.state.serdes import key_bytes
+from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
+from streamactors.windows.state.stores import Form, Stores
+
+NEVER: Final = 1 << 63
+_SEGMENT_MS: Final = 60_000  # the shortest segment of Kafka Streams' stores
+_SEQUENCES: Final = 1 << 32
+LEFT: Final = b"\x01"
+RIGHT: Final = b"\x00"
+
+
+class JoinClock:
+    """The stream time of a join, of both sides together. `min_time`: a lower bound of the times of waiting rows (Kafka mode)."""
+
+    def __init__(self) -> None:
+        self.stream_time = NO_TIME
+        self.min_time = NEVER
+
+
+class SideRows:
+    """The rows of one side. `newest`: the largest time put."""
+
+    def __init__(
+        self,
+        store: str,
+        node: str,
+        shape: str,
+        env: TaskEnvironment,
+        stores: Stores,
+        clock: JoinClock,
+        retention_ms: int,
+    ) -> None:
+        self.store: str | None = store
+        self.newest = NO_TIME
+        self.retention_ms = retention_ms
+        self._env = env
+        self._clock = clock
+        self._rows = stores.rows(store)
+        self._log = StoreLog(store, node, shape, env.track_changes)
+        self._sequence = 0
+        self._swept_to = NO_TIME
+        self.between = self._rows.between
+
+    def shown(self, ident: Ident, first_ms: int, last_ms: int) -> Sequence[StoredRow]:
+        """As `between`, without the rows that Kafka Streams' store hides: time <= newest - retention."""
+        return self._rows.between(ident, max(first_ms, self.newest - self.retention_ms + 1), last_ms)
+
+    def put(self, ident: Ident, key: Any, time: int, value: Any) -> None:
+        """Keep a row."""
+        row = StoredRow(key, time, self._sequence, value)
+        self._sequence = (self._sequence + 1) % _SEQUENCES
+        if time > self.newest:
+            self.newest = time
+        self._rows.add(ident, row)
+        if self._log.on:
+            self._log.touch(ident, row)
+
+    def refuses(self, time: int) -> bool:
+        """True if Kafka Streams' store on disk would not take a row: its segment of the store is dead already."""
+        newest = max(time, self.newest)
+        segment = max(self.retention_ms // 2, _SEGMENT_MS)
+        if time // segment >= max(0, newest - self.retention_ms) // segment:
+            return False
+        self.newest = newest
+        return True
+
+    def expire(self, before_ms: int) -> None:
+        """Forget the rows before a time; once in a while, so that a row pays a constant share."""
+        if before_ms - self._swept_to > self.retention_ms:
+            self._swept_to = before_ms
+            for ident, row in self._rows.expire(before_ms):
+                self._log.leave(row_key(ident, row), row)
+
+    def forget(self, ident: Ident, time: int) -> None:
+        """Remove the rows of a key and time: their window has closed, and their results without a match are out."""
+        for row in self._rows.take(ident, time):
+            self._log.leave(row_key(ident, row), row)
+
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        """Return the changelog entries since the last call."""
+        clock = self._clock
+        state = {
+            "stream_time": clock.stream_time,
+            "min_time": None if clock.min_time == NEVER else clock.min_time,
+            "newest": self.newest,
+            "sequence": self._sequence,
+        }
+        touched = ((row_key(ident, row), row.fields()) for ident, row in self._log.touched())
+        return self._log.changes(identity, state, touched)
+
+    def restore(self, reader: StoreReader) -> None:
+        """Take back the rows of the changelog."""
+        state = reader.state(self._log)
+        if state is None:
+            return
+        clock = self._clock
+        clock.stream_time = max(clock.stream_time, state["stream_time"])
+        if state["min_time"] is not None:
+            clock.min_time = min(clock.min_time, state["min_time"])
+        self.newest, self._sequence = state["newest"], state["sequence"]
+        for key, time, sequence, value in sorted(reader.entries(), key=lambda fields: fields[1:3]):
+            self._rows.add(self._env.identity.of(key), as_restored(StoredRow(key, time, sequence, value)))
+
+
+class Waiting:
+    """The values of rows of one key, time and side that have no match yet."""
+
+    __slots__ = ("dirty", "key", "logged", "values")
+
+    def __init__(self, key: Any, values: list[Any]) -> None:
+        self.key = key
+        self.values = values
+        self.dirty = True
+        self.logged = False
+
+
+WAITING_FORM: Final[Form[Waiting]] = Form(
+    lambda waiting: [waiting.key, waiting.values], lambda fields: Waiting(fields[0], fields[1])
+)
+
+
+class WaitingRows:
+    """The rows of both sides that have no match yet, ordered by time, right before left, key."""
+
+    def __init__(self, store: str, node: str, shape: str, env: TaskEnvironment, stores: Stores) -> None:
+        self.store: str | None = store
+        self._entries = stores.ordered(store, WAITING_FORM)
+        self._log = StoreLog(store, node, shape, env.track_changes)
+
+    def put(self, ident: Ident, key: Any, time: int, side: bytes, value: Any) -> None:
+        """Add a row."""
+        where = _where(ident, time, side)
+        entry = self._entries.get(where)
+        if entry is None:
+            entry = Waiting(key, [value])
+            self._entries.put(where, entry)
+            self._log.touch(where, entry)
+        else:
+            entry.values.append(value)
+            if not entry.dirty:
+                self._log.touch(where, entry)
+
+    def matched(self, ident: Ident, time: int, side: bytes) -> None:
+        """Rows of this key, time and side have a match: they wait no more."""
+        if len(self._entries):
+            self.remove(_where(ident, time, side))
+
+    def remove(self, where: bytes) -> None:
+        """Remove the rows of an entry, if there are any."""
+        entry = self._entries.remove(where)
+        if entry is not None:
+            self._log.leave(where, entry)
+
+    def in_order(self) -> Iterator[tuple[bytes, int, bool, Waiting]]:
+        """Return (place, time, whether they are left rows, rows) of each entry."""
+        for where, entry in self._entries.scan():
+            yield where, int.from_bytes(where[:8], "big"), where[8:9] == LEFT, entry
+
+    def first_time(self) -> int:
+        """Return the smallest time, NEVER without rows."""
+        first = self._entries.first()
+        return NEVER if first is None else int.from_bytes(first[0][:8], "big")
+
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        """Return the changelog entries since the last call."""
+        touched = ((where, [where, entry.key, entry.values]) for where, entry in self._log.touched())
+        return self._log.changes(identity, {}, touched)
+
+    def restore(self, reader: StoreReader) -> None:
+        """Take back the rows of the changelog."""
+        if reader.state(self._log) is not None:
+            for where, key, values in reader.entries():
+                self._entries.put(where, as_restored(Waiting(key, values)))
+
+
+def _where(ident: Ident, time: int, side: bytes) -> bytes:
+    return time.to_bytes(8, "big") + side + key_bytes(ident)

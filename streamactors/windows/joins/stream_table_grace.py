@@ -1,0 +1,138 @@
+"""A stream joined with a versioned table, with grace: rows wait so that late rows of the table are there first.
+
+Owner: TopologyTask. A row is due once the stream's own time has passed its time by the grace (equality is due). Rows leave by
+time, key bytes, arrival. Kafka mode joins a row that is late already at once; strict mode drops and counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from streamactors.errors import StreamError
+from streamactors.windows.joins.stream_table import StreamTableJoin
+from streamactors.windows.operators.late_rows import refuse_row
+from streamactors.windows.operators.operator import END_OF_TIME, NO_TIME, Operator, TaskEnvironment
+from streamactors.windows.record import Record
+from streamactors.windows.state.serdes import key_bytes
+from streamactors.windows.state.store_log import (
+    Change,
+    StoreLog,
+    StoreReader,
+    TaskIdentity,
+    as_restored,
+    pack_context,
+    unpack_context,
+)
+from streamactors.windows.state.stores import Form, Stores
+
+_SEQUENCES: Final = 1 << 31
+
+
+class HeldRow:
+    """A row that waits for the table."""
+
+    __slots__ = ("dirty", "logged", "row")
+
+    def __init__(self, row: Record) -> None:
+        self.row = row
+        self.dirty = True
+        self.logged = False
+
+    def fields(self) -> list[Any]:
+        """The fields of its changelog entry."""
+        row = self.row
+        return [row.key, row.value, row.timestamp, pack_context(row.context)]
+
+
+def _held(fields: list[Any]) -> HeldRow:
+    key, value, timestamp, context = fields
+    return HeldRow(Record(key, value, timestamp, unpack_context(context)))
+
+
+HELD_FORM: Final[Form[HeldRow]] = Form(HeldRow.fields, _held)
+
+
+class MissingKey(StreamError):
+    """Kafka mode: a left join with grace met a row without key, which ends Kafka Streams' task."""
+
+
+class GracefulTableJoin(StreamTableJoin):
+    """See the module."""
+
+    def __init__(
+        self,
+        node: str,
+        store: str,
+        env: TaskEnvironment,
+        stores: Stores,
+        table: Operator,
+        fn: Callable[[Any, Any], Any],
+        *,
+        left: bool,
+        grace_ms: int,
+        kafka: bool,
+    ) -> None:
+        super().__init__(node, env, table, fn, left=left, as_of=True)
+        self.store = store
+        self._grace = grace_ms
+        self._kafka = kafka
+        self._stream_time = NO_TIME
+        self._sequence = 0
+        self._held = stores.ordered(store, HELD_FORM)
+        self._log = StoreLog(store, node, f"rows held for {grace_ms} ms", env.track_changes)
+
+    def process(self, rows: Sequence[Record], out: list[Any]) -> None:
+        metrics, left = self.env.metrics, self._left
+        for row in rows:
+            if row.value is None or (row.key is None and not left):
+                metrics.dropped_null += 1
+                continue
+            if row.key is None:
+                if self._kafka:
+                    raise MissingKey(f"{self.node}: {row!r} has no key, on which Kafka Streams fails; filter such rows")
+                self.join(row, None, out)
+                continue
+            time = row.timestamp
+            if time > self._stream_time:
+                self._stream_time = time
+            limit = self._stream_time - self._grace
+            if time < limit:
+                if self._kafka:
+                    self.join(row, row.key, out)
+                else:
+                    refuse_row(self.node, self.env, row, time, time, self._stream_time, self._grace)
+                continue
+            self._hold(row)
+            self._release(limit, out)
+
+    def _hold(self, row: Record) -> None:
+        self._sequence = (self._sequence + 1) % _SEQUENCES
+        key = key_bytes(self._ident(row.key))
+        where = row.timestamp.to_bytes(8, "big") + key + self._sequence.to_bytes(4, "big")
+        entry = HeldRow(row)
+        self._held.put(where, entry)
+        self._log.touch(where, entry)
+
+    def _release(self, limit: int, out: list[Any]) -> None:
+        if limit < 0:
+            return
+        behind = None if limit >= END_OF_TIME else (limit + 1).to_bytes(8, "big")
+        for where, entry in self._held.scan(None, behind):
+            self._held.remove(where)
+            self._log.leave(where, entry)
+            self.join(entry.row, entry.row.key, out)
+
+    def end(self, out: list[Any]) -> None:
+        self._release(END_OF_TIME, out)
+
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        state = {"stream_time": self._stream_time, "sequence": self._sequence}
+        touched = ((where, [where, *entry.fields()]) for where, entry in self._log.touched())
+        return self._log.changes(identity, state, touched)
+
+    def restore(self, reader: StoreReader) -> None:
+        state = reader.state(self._log)
+        if state is not None:
+            self._stream_time, self._sequence = state["stream_time"], state["sequence"]
+            for where, *fields in reader.entries():
+                self._held.put(where, as_restored(_held(fields)))

@@ -1,0 +1,157 @@
+"""A table joined with a table: an update of one side meets the entry of the other side.
+
+Owner: TopologyTask; one operator for each side, and one behind both. The time of a result is the later one of the update
+and of the other side's entry, also for deletions. In Kafka mode a deletion is forwarded even if the result never existed;
+in strict mode only if it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment, Update
+from streamactors.windows.tables.stored import StoredTable
+
+How = Literal["inner", "left", "outer"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoin:
+    """`fn(left, right)`; `how`: which results exist."""
+
+    fn: Callable[[Any, Any], Any]
+    how: How
+
+    def result(self, left: Any, right: Any) -> Any:
+        """Return the result for two values, None if there is none."""
+        if left is None and (right is None or self.how != "outer"):
+            return None
+        if right is None and self.how == "inner":
+            return None
+        return self.fn(left, right)
+
+    def read(self, left: Found | None, right: Found | None) -> Found | None:
+        """Return the result for two entries."""
+        value = self.result(None if left is None else left[0], None if right is None else right[0])
+        if value is None:
+            return None
+        return value, max(-1 if each is None or each[1] is None else each[1] for each in (left, right))
+
+
+class TableJoinSide(Operator):
+    """One side. `other`: the table of the other side. `skips_stale`: this side is versioned, and only its newest versions join."""
+
+    def __init__(
+        self,
+        node: str,
+        env: TaskEnvironment,
+        join: TableJoin,
+        other: Operator,
+        *,
+        is_left: bool,
+        kafka: bool,
+        sends_old: bool,
+        skips_stale: bool,
+    ) -> None:
+        super().__init__(node, env)
+        self._join = join
+        self._other = other
+        self._is_left = is_left
+        self._kafka = kafka
+        self._sends_old = sends_old
+        self._skips_stale = skips_stale
+        self._always = join.how == "inner" or (join.how == "left" and not is_left)  # results need the other side
+
+    def process(self, rows: Sequence[Update], out: list[Any]) -> None:
+        read, is_left, fn, kafka = self._other.read, self._is_left, self._join.result, self._kafka
+        needs_other, sends_old = self._always, self._sends_old
+        for ident, key, start, end, new, old, timestamp, context, final in rows:
+            if final is None and self._skips_stale:
+                self.env.metrics.dropped_stale += 1
+                continue
+            found = read(ident, start, end)
+            if found is None:
+                if needs_other or (new is None and old is None):
+                    continue
+                other = None
+            else:
+                other, time = found
+                if time is not None and time > timestamp:
+                    timestamp = time
+            if not kafka and new is None and old is None:
+                continue
+            try:
+                result = fn(new, other) if is_left else fn(other, new)
+                before = None
+                if sends_old or (not kafka and result is None):
+                    before = fn(old, other) if is_left else fn(other, old)
+            except Exception as error:  # noqa: BLE001 - whatever user code raises
+                self.env.settle(OperatorFailed(self.node, "the joiner", new, key, start, end, error))
+                continue
+            if result is not None or before is not None or kafka:
+                out.append((ident, key, start, end, result, before, timestamp, context, final))
+
+
+class TableJoinResult(Operator):
+    """Behind both sides: the joined table, with a store if it has a name. Without one it is computed when it is read."""
+
+    def __init__(
+        self,
+        node: str,
+        env: TaskEnvironment,
+        join: TableJoin,
+        left: Operator,
+        right: Operator,
+        stored: StoredTable | None,
+    ) -> None:
+        super().__init__(node, env)
+        self.stored = stored
+        self._join = join
+        self._left = left
+        self._right = right
+
+    def process(self, rows: Sequence[Update], out: list[Any]) -> None:
+        stored = self.stored
+        if stored is not None:
+            for ident, key, start, end, new, _, timestamp, _, _ in rows:
+                stored.put(ident, key, start, end, new, timestamp)
+        out.extend(rows)
+
+    def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
+        if self.stored is not None:
+            return self.stored.get(ident, start, end)
+        return self._join.read(self._left.read(ident, start, end), self._right.read(ident, start, end))
+
+
+class SelfTableJoin(Operator):
+    """A table joined with itself, or two views of one table, in strict mode: one result for each update.
+
+    `left_of`, `right_of`: the value of each view for a value of the table."""
+
+    def __init__(
+        self,
+        node: str,
+        env: TaskEnvironment,
+        join: TableJoin,
+        left_of: Callable[[Any], Any],
+        right_of: Callable[[Any], Any],
+    ) -> None:
+        super().__init__(node, env)
+        self._join = join
+        self._left_of = left_of
+        self._right_of = right_of
+
+    def process(self, rows: Sequence[Update], out: list[Any]) -> None:
+        for ident, key, start, end, new, old, timestamp, context, final in rows:
+            try:
+                result, before = self._result(new), self._result(old)
+            except Exception as error:  # noqa: BLE001 - whatever user code raises
+                self.env.settle(OperatorFailed(self.node, "the joiner", new, key, start, end, error))
+                continue
+            if result is not None or before is not None:
+                out.append((ident, key, start, end, result, before, timestamp, context, final))
+
+    def _result(self, value: Any) -> Any:
+        return None if value is None else self._join.result(self._left_of(value), self._right_of(value))

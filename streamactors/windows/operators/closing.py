@@ -1,0 +1,137 @@
+"""Sessions and sliding windows in the order in which they close: final results without a buffer of their own.
+
+Owner: the aggregation. The queue holds the store's own objects, one entry for each window of a key. An entry whose window
+was merged or deleted stays until its time and is then skipped. So the queue holds exactly the entries that a suppress
+buffer would hold, and `buffered` can count them."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
+from streamactors.windows.operators.aggregate import Accepted, AggregateSpec, WindowedOperator
+from streamactors.windows.operators.buffered import Buffered, entry_bytes
+from streamactors.windows.operators.calendar_queue import NEVER, CalendarQueue
+from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironment, Update
+from streamactors.windows.record import Record, RecordContext
+from streamactors.windows.state.serdes import Serdes
+
+
+class Closable(Protocol):
+    """A window in the queue. `gone`: merged into another one or deleted. `prior` and `old`: the aggregate before its
+    first and its last update."""
+
+    value: Any
+    prior: Any
+    old: Any
+    context: RecordContext | None
+    gone: bool
+
+    def __lt__(self, other: object) -> bool:
+        """Two windows of the same end and bytes (one deleted, then created again) need no order."""
+
+
+T = TypeVar("T", bound=Closable)
+
+
+class Closing(Generic[T]):
+    """`report`: an EmitMetrics for emit_on_window_close, a SuppressMetrics for a suppression. `width`: of the queue.
+
+    A window is due once its inclusive end lies before the close limit."""
+
+    def __init__(self, report: EmitMetrics | SuppressMetrics, width: int) -> None:
+        self.report = report
+        self.suppresses = isinstance(report, SuppressMetrics)
+        self._queue: CalendarQueue[T] = CalendarQueue(width)
+        self._count = 0
+
+    def put(self, end: int, tie: bytes, window: T) -> None:
+        """Add a new window; `tie` orders windows of the same end."""
+        self._count += 1
+        self._queue.push(end, tie, window)
+
+    def due(self, limit: int) -> list[T]:
+        """Remove the windows with end < `limit`; return those that are still in the store, in order."""
+        entries = self._queue.pop_before(limit)
+        self._count -= len(entries)
+        return [window for _, _, window in entries if not window.gone]
+
+    def first_end(self) -> int:
+        """Return the smallest end, NEVER if there is no window."""
+        return self._queue.first_time()
+
+    def buffered(self, serdes: Serdes) -> Buffered:
+        """Return what a suppress buffer would hold now. O(entries)."""
+        size = 0
+        for _, tie, window in self._queue.items():
+            new = None if window.gone else window.value
+            size += entry_bytes(serdes, len(tie), window.prior, window.old, new, window.context)
+        return Buffered(self._count, size)
+
+
+class InclusiveOperator(WindowedOperator, Generic[T]):
+    """Windows with inclusive ends: updates, or with `closing` final results when they close.
+
+    A window is closed once its end lies before stream time - `wait_ms`."""
+
+    def __init__(
+        self, spec: AggregateSpec[Any], env: TaskEnvironment, closing: Closing[T] | None, wait_ms: int
+    ) -> None:
+        super().__init__(spec, env)
+        self._closing = closing
+        self._wait = wait_ms
+        self._next_sweep = NO_TIME
+
+    def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
+        update, closes = self._update, self._closing is not None
+        for ident, record, timestamp in rows:
+            update(ident, record, timestamp, out)
+            if closes and timestamp == self.stream_time:
+                self._release(out, record.context)
+
+    @abstractmethod
+    def _update(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
+        """Apply a row to the windows of its key, or refuse it."""
+
+    def _release(self, out: list[Any], trigger: RecordContext | None = None) -> None:
+        """Where results are final: emit the windows that stream time has closed."""
+        if self._closing is None:
+            return
+        due = self._closing.due(self.stream_time - self._wait)
+        if due:
+            began, emitted = time.perf_counter_ns(), len(out)
+            self._emit(due, trigger, out)
+            self._closing.report.record(len(out) - emitted, began)
+
+    @abstractmethod
+    def _emit(self, due: list[T], trigger: RecordContext | None, out: list[Update]) -> None:
+        """Append the final updates of closed windows; `trigger` is the context of the row that closed them."""
+
+    def _next_release(self) -> int | None:
+        end = NEVER if self._closing is None else self._closing.first_end()
+        return None if end == NEVER else end + self._wait + 1
+
+    def buffered(self) -> Buffered:
+        """What a suppress buffer would hold."""
+        assert self._closing is not None
+        return self._closing.buffered(self.env.serdes)
+
+    def _after_rows(self) -> None:
+        if self.stream_time > self._next_sweep:
+            self._sweep()
+            self._next_sweep = self.stream_time + max(self._retention, 1)
+
+    @abstractmethod
+    def _sweep(self) -> None:
+        """Forget closed windows that no row can need. Runs once per retention, so a row pays a constant share."""
+
+    def _flushed_until(self) -> int:
+        end = self._last_end() if self._finals else None
+        return NO_TIME if end is None else end + self._wait + 1
+
+    @abstractmethod
+    def _last_end(self) -> int | None:
+        """The largest end in the store."""

@@ -1,0 +1,40 @@
+"""Late rows: what the windows do with a row that comes after its window has closed.
+
+The limit is stream time minus the grace period. A time window [start, end) is closed when its end is at or before the limit. A session
+[start, end] and a sliding window [start, end], to which their end belongs, are closed when their end is before the limit. A row is late
+for each closed window that it would have updated. Each such window refuses the row: the row changes nothing there, `dropped-records` counts one, the log
+names it (at the 1st, 2nd, 4th, 8th … refusal), and with `windowed_by(…, late=sink)` the sink receives a LateRecord.
+The open windows of the same row are updated as usual. The operators decide which windows are closed: time windows in
+`time_windows.py`, sessions in `session_windows.py`, sliding windows in `sliding_windows.py`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from streamactors.windows.operators.operator import END_OF_TIME, TaskEnvironment, TimedOperator
+from streamactors.windows.record import LateRecord, Record
+
+log: Final = logging.getLogger(__name__)
+
+
+def refuse(operator: TimedOperator, record: Record, start: int, end: int, limit: int) -> None:
+    """Refuse `record` for the closed window `start`..`end`; `limit` is stream time minus the grace period."""
+    refuse_row(operator.node, operator.env, record, start, end, operator.stream_time, operator.stream_time - limit)
+
+
+def refuse_row(
+    node: str, env: TaskEnvironment, record: Record, start: int, end: int, stream_time: int, grace_ms: int
+) -> None:
+    """Refuse `record` for the closed window `start`..`end`."""
+    limit = stream_time - grace_ms
+    env.metrics.dropped_late += 1
+    if env.late is not None:
+        env.late.append(LateRecord(record, start, end, stream_time, limit))
+    count = env.metrics.dropped_late
+    if count & (count - 1) == 0:  # a power of two: a flood of late rows must not flood the log
+        log.warning(
+            "%s: %d late rows dropped so far; the last: key %r at %d ms for window %d..%d, closed since %s",
+            node, count, record.key, record.timestamp, start, end,
+            f"{limit} ms" if stream_time < END_OF_TIME else "the end of the input",
+        )  # fmt: skip

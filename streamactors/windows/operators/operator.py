@@ -1,0 +1,206 @@
+"""The base classes of all operators of a task: `process` takes a list of rows and appends results to a list.
+
+Owner: WindowTask; one thread at a time. An operator reads no clock. Stream time comes from the rows (the largest
+timestamp accepted, shared by all keys of the task, never going back) or from the calls `idle` and `end`. If an operator
+raises, the results of the rows before stay in `out`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.metrics import TaskMetrics
+from streamactors.windows.record import LateRecord, RecordContext
+from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.serdes import Ident as Ident
+from streamactors.windows.state.serdes import KeyIdentity, Serdes
+from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity
+
+NO_TIME: Final = -1
+"""Stream time before the first row."""
+
+END_OF_TIME: Final = 1 << 66
+"""Stream time after the end of the input: larger than every 64-bit window end plus every wait, so all windows close."""
+
+Found: TypeAlias = tuple[Any, "int | None"]
+"""What `read` returns: a value and its timestamp, None for an unknown timestamp."""
+
+Update: TypeAlias = tuple[
+    Ident,  # ident of the key
+    Any,  # key
+    "int | None",  # start of the window, None for a table without windows
+    "int | None",  # end of the window
+    Any,  # new value, None: deleted
+    Any,  # old value
+    int,  # timestamp
+    "RecordContext | None",  # of the last contributing row
+    "bool | None",  # final: no later update can change it; None: a version of the past, which is not the newest
+]
+"""One change of a table's entry, on its way between two operators. A plain tuple: a busy task makes millions."""
+
+
+class TaskEnvironment:
+    """What a task gives its operators.
+
+    `late` collects refused rows; None: nobody wants them. `on_failure` is called when user code raises and returns True
+    if the row is to be skipped (it is a dead letter then). `track_changes`: the task keeps a changelog."""
+
+    def __init__(
+        self,
+        serdes: Serdes,
+        metrics: TaskMetrics,
+        on_failure: Callable[[OperatorFailed], bool] | None = None,
+        track_changes: bool = False,
+        late: list[LateRecord] | None = None,
+    ) -> None:
+        self.serdes = serdes
+        self.identity = KeyIdentity(serdes)
+        self.metrics = metrics
+        self.late = late
+        self.on_failure = on_failure
+        self.track_changes = track_changes
+        self.task_time_ms = NO_TIME
+        """The stream time of the whole task: the largest timestamp of any row of any of its topics (topologies only)."""
+
+    def settle(self, failure: OperatorFailed) -> None:
+        """Return if the failed row is to be skipped, else raise `failure`."""
+        if self.on_failure is None or not self.on_failure(failure):
+            raise failure
+
+
+class Operator(ABC):
+    """A step of a task. `node` names the step in errors and metrics."""
+
+    store: str | None = None
+
+    def __init__(self, node: str, env: TaskEnvironment) -> None:
+        self.node = node
+        self.env = env
+
+    @abstractmethod
+    def process(self, rows: Sequence[Any], out: list[Any]) -> None:
+        """Process `rows` in order and append the results to `out`."""
+
+    def new_input(self) -> None:  # noqa: B027 - most operators need none
+        """Rows have come, so the input is no longer silent."""
+
+    def idle(self, beyond_ms: int, out: list[Any]) -> None:  # noqa: B027 - most operators need none
+        """The input has been silent for `beyond_ms` longer than the idle timeout."""
+
+    def due_at(self) -> int | None:
+        """The `beyond_ms` at which `idle` emits next; None if nothing is held."""
+        return None
+
+    def end(self, out: list[Any]) -> None:  # noqa: B027 - most operators need none
+        """The input has ended: emit everything that is held."""
+
+    def forwarded(self) -> None:  # noqa: B027 - most operators need none
+        """In a topology: everything behind this operator has processed what it emitted last."""
+
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        """Return the changelog entries of the state that changed since the last call."""
+        return ()
+
+    def restore(self, reader: StoreReader) -> None:  # noqa: B027 - most operators need none
+        """Rebuild the state from the changelog entries of this operator's store."""
+
+    def entries(self, request: StoreRequest) -> Iterable[StoreEntry]:
+        """Return the entries of the store that a reader from outside may want; it chooses among them."""
+        raise UnknownStore(f"the store {self.store!r} of {self.node} cannot be read from outside")
+
+    def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
+        """Return the entry of a key and window as downstream has seen it, or None."""
+        raise NotImplementedError(f"{self.node} is no table")
+
+    def read_as_of(self, ident: Ident, time_ms: int) -> Found | None:
+        """Return the version of a key that was valid at `time_ms`; without versions, the entry as `read` does."""
+        return self.read(ident, None, None)
+
+
+class TimedOperator(Operator):
+    """An operator with a store and a stream time of its own."""
+
+    def __init__(self, node: str, store: str, shape: str, env: TaskEnvironment) -> None:
+        super().__init__(node, env)
+        self.store = store
+        self.stream_time = NO_TIME
+        self._log = StoreLog(store, node, shape, env.track_changes)
+        self._time_when_silent: int | None = None
+        self._time_before_end: int | None = None
+
+    # ── time without rows ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def new_input(self) -> None:
+        self._time_when_silent = None
+
+    def idle(self, beyond_ms: int, out: list[Any]) -> None:
+        if self.stream_time == NO_TIME:
+            return  # no row has come yet, so there is no stream time to advance
+        if self._time_when_silent is None:
+            self._time_when_silent = self.stream_time
+        self._advance(min(self._time_when_silent + beyond_ms, END_OF_TIME), out)
+
+    def end(self, out: list[Any]) -> None:
+        if self._time_before_end is None:
+            self._time_before_end = max(self.stream_time, self._flushed_until())
+            self._advance(END_OF_TIME, out)
+
+    def _advance(self, stream_time: int, out: list[Any]) -> None:
+        if stream_time > self.stream_time:
+            self.stream_time = stream_time
+            self._release(out)
+
+    def due_at(self) -> int | None:
+        closes_at = self._next_release()
+        if closes_at is None or self.stream_time == NO_TIME:
+            return None
+        since = self.stream_time if self._time_when_silent is None else self._time_when_silent
+        return max(0, closes_at - since)
+
+    def _next_release(self) -> int | None:
+        """The stream time at which the operator emits next; None if it holds nothing."""
+        return None
+
+    def _release(self, out: list[Any]) -> None:
+        """Emit everything that is due at `stream_time`."""
+
+    def _flushed_until(self) -> int:
+        """The stream time that closes what the end of the input makes final. Called before that is released."""
+        return NO_TIME
+
+    # ── changelog ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def lasting_time(self) -> int:
+        """The stream time that a restart begins with.
+
+        The end of a bounded read is not the end of its topic. Later rows must find the stream time that the rows before
+        had reached; only the windows that the end has flushed as final stay closed."""
+        return self.stream_time if self._time_before_end is None else self._time_before_end
+
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        return self._log.changes(identity, self._state(), self._entries())
+
+    def restore(self, reader: StoreReader) -> None:
+        state = reader.state(self._log)
+        if state is not None:
+            self._restore_state(state)
+            for fields in reader.entries():
+                self._restore_entry(*fields)
+
+    def _state(self) -> dict[str, Any]:
+        """What the store's metadata keeps for this operator."""
+        return {"stream_time": self.lasting_time}
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        self.stream_time = state["stream_time"]
+
+    @abstractmethod
+    def _entries(self) -> Iterable[tuple[bytes, list[Any]]]:
+        """The changed entries: (key in the changelog, fields)."""
+
+    @abstractmethod
+    def _restore_entry(self, *fields: Any) -> None:
+        """Take back one entry, from its fields."""

@@ -1,0 +1,87 @@
+"""The steps on records, before a table and behind it: group_by_key, key_by, map and filter.
+
+Owner: WindowTask; no state. The first step checks the type of the rows once per chunk, so the steps behind need no check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from streamactors.windows.errors import InvalidRecord, OperatorFailed
+from streamactors.windows.operators.operator import Operator, TaskEnvironment
+from streamactors.windows.record import Record, WindowedRecord
+
+_RECORDS: Final = {Record}
+
+
+class GroupByKey(Operator):
+    """Passes records with the key they have. The key of a WindowedRecord is (key, start, end)."""
+
+    def process(self, rows: Sequence[Any], out: list[Any]) -> None:
+        if set(map(type, rows)) <= _RECORDS:
+            out.extend(rows)
+        else:
+            out.extend(map(partial(as_record, self.node), rows))
+
+
+class MapRecords(Operator):
+    """`fn(record)` for each record. `what` names `fn` in errors."""
+
+    what = "the function"
+
+    def __init__(self, node: str, env: TaskEnvironment, fn: Callable[[Any], Any]) -> None:
+        super().__init__(node, env)
+        self._fn = fn
+
+    def process(self, rows: Sequence[Any], out: list[Any]) -> None:
+        take = self._take
+        for row in rows:
+            try:
+                take(row, out)
+            except InvalidRecord:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever user code raises
+                key = getattr(row, "key", None)
+                self.env.settle(OperatorFailed(self.node, self.what, row, key, None, None, error))
+
+    def _take(self, row: Any, out: list[Any]) -> None:
+        out.append(self._fn(row))
+
+
+class FilterRecords(MapRecords):
+    """The records for which `fn(record)` is true."""
+
+    what = "the predicate"
+
+    def _take(self, row: Any, out: list[Any]) -> None:
+        if self._fn(row):
+            out.append(row)
+
+
+class KeyBy(MapRecords):
+    """Each record with the key `fn(record)`; value, timestamp and context stay. The aggregation drops keys of None."""
+
+    what = "the key function"
+
+    def _take(self, row: Any, out: list[Any]) -> None:
+        if not isinstance(row, Record | WindowedRecord):
+            raise _no_record(self.node, row)
+        out.append(Record(self._fn(row), row.value, row.timestamp, row.context))
+
+
+def as_record(node: str, element: Any) -> Record:
+    """Return the Record that an element stands for. Raises InvalidRecord for an element of another type."""
+    if isinstance(element, WindowedRecord):
+        key = (element.key, element.start, element.end)
+        return Record(key, element.value, element.timestamp, element.context)
+    if isinstance(element, Record):
+        return element
+    raise _no_record(node, element)
+
+
+def _no_record(node: str, element: object) -> InvalidRecord:
+    return InvalidRecord(
+        f"{node} was given {element!r} ({type(element).__name__}): windowed operators take "
+        "Record(key, value, timestamp); map your elements to Record first"
+    )

@@ -1,0 +1,249 @@
+"""Suppress: holds back the updates of a table until a window closes, or for a limit of stream time.
+
+Owner: WindowTask. For each update the buffer moves its own stream time, stores the update, emits the entries that are due,
+and then checks its bounds. An entry is due once stream time has passed its buffer time by `wait` or more. A later update
+of an entry replaces the value but keeps the first buffer time (unless the timer restarts on updates). Emitted entries are
+forgotten. Entries leave ordered by buffer time, then by serialised key. The rules are those of Kafka Streams (KIP-328)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+from streamactors.windows.definitions.suppressed import Suppressed
+from streamactors.windows.definitions.windows import FOREVER
+from streamactors.windows.errors import BufferFull
+from streamactors.windows.metrics import SuppressMetrics
+from streamactors.windows.operators.buffered import Buffered, entry_bytes
+from streamactors.windows.operators.calendar_queue import CalendarQueue
+from streamactors.windows.operators.operator import (
+    NO_TIME,
+    Found,
+    Ident,
+    Operator,
+    TaskEnvironment,
+    TimedOperator,
+    Update,
+)
+from streamactors.windows.record import RecordContext
+from streamactors.windows.state.serdes import key_bytes
+from streamactors.windows.state.store_log import as_restored, pack_context, unpack_context
+
+Where: TypeAlias = Ident | tuple[Ident, int, int]
+"""Identifies an entry: the ident of the key, with start and end where there is a window."""
+
+BUCKETS: Final = 64
+"""A calendar queue divides the usual wait into so many buckets."""
+
+
+class Held:
+    """One entry: the last update of a key (and window), the value before the first update, and the buffer time."""
+
+    __slots__ = (
+        "context", "dirty", "key", "logged", "new", "next_early", "old", "prior", "size", "tie", "time", "timestamp",
+        "where",
+    )  # fmt: skip
+
+    def __init__(self, where: Where, key: Any, prior: Any, time: int, tie: bytes) -> None:
+        self.where = where
+        self.key = key
+        self.prior = prior
+        self.time = time
+        self.tie = tie
+        self.new: Any = None
+        self.old: Any = None
+        self.timestamp = NO_TIME
+        self.context: RecordContext | None = None
+        self.size = 0
+        self.next_early = NO_TIME
+        self.dirty = True
+        self.logged = False
+
+
+class SuppressBuffer(TimedOperator):
+    """`wait_ms`: how far stream time must pass a buffer time. `session`: keys are serialised as those of sessions.
+    `parent`: the table whose updates are held back."""
+
+    def __init__(
+        self,
+        node: str,
+        store: str,
+        env: TaskEnvironment,
+        suppressed: Suppressed,
+        wait_ms: int,
+        session: bool,
+        parent: Operator,
+        report: SuppressMetrics,
+        bucket_ms: int = 0,
+    ) -> None:
+        super().__init__(node, store, f"suppressed {'final results' if suppressed.final else 'updates'}", env)
+        self._final = suppressed.final
+        self._wait = wait_ms
+        self._session = session
+        self._parent = parent
+        self._report = report
+        self._restarts = suppressed.restarts_timer
+        self._early_every = suppressed.early_every_ms
+        self._emits_early = suppressed.emits_early
+        self._record_bound = suppressed.buffer.record_bound
+        self._byte_bound = suppressed.buffer.byte_bound
+        self._bounded = self._record_bound is not None or self._byte_bound is not None
+        self._weighs = self._byte_bound is not None or report.detailed
+        self._held: dict[Where, Held] = {}
+        self._queue: CalendarQueue[Held] = CalendarQueue(bucket_ms or wait_ms // BUCKETS)
+        self._bytes = 0
+        self.leaves_when_forwarded = False
+        """Kafka mode: who reads an entry while it is being forwarded still sees the value before it (see `forwarded`)."""
+        self._leaving: dict[Where, Held] = {}
+
+    def process(self, rows: Sequence[Update], out: list[Any]) -> None:
+        held, queue = self._held, self._queue
+        stream_time, wait, final = self.stream_time, self._wait, self._final
+        plain = not (self._weighs or self._bounded or self._restarts or self._early_every is not None)
+        first_time = queue.first_time()
+        for update in rows:
+            ident, key, start, end, new, old, timestamp, context, _ = update
+            if timestamp > stream_time:
+                self.stream_time = stream_time = timestamp
+            where = ident if start is None or end is None else (ident, start, end)
+            entry = held.get(where)
+            if entry is None:
+                time = end if final and end is not None else timestamp
+                tie = self._serialised(ident, start, end)
+                entry = held[where] = Held(where, key, old, time, tie)
+                queue.push(time, tie, entry)
+                self._log.touch(where, entry)
+                if time < first_time:
+                    first_time = time
+            elif not entry.dirty:
+                self._log.touch(where, entry)
+            entry.new = new
+            entry.old = old
+            entry.timestamp = timestamp
+            entry.context = context
+            if not plain:
+                self._weigh_and_pass(entry, update, out)
+            if first_time <= stream_time - wait:
+                self._release(out)
+                first_time = queue.first_time()
+            if self._bounded:
+                self._keep_bounds(out)
+                first_time = queue.first_time()
+
+    def _serialised(self, ident: Ident, start: int | None, end: int | None) -> bytes:
+        key = key_bytes(ident)
+        if start is None:
+            return key
+        if self._session:
+            assert end is not None
+            return key + end.to_bytes(8, "big") + start.to_bytes(8, "big")
+        return key + start.to_bytes(8, "big")
+
+    def _weigh_and_pass(self, entry: Held, update: Update, out: list[Any]) -> None:
+        """What only some buffers do with an update: restart the timer, weigh the entry, emit an early result."""
+        if self._restarts and entry.timestamp > entry.time:
+            entry.time = entry.timestamp
+        if self._weighs:
+            self._bytes -= entry.size
+            entry.size = self._size(entry)
+            self._bytes += entry.size
+            self._measure()
+        if self._early_every is not None and (entry.new is None or self.stream_time >= entry.next_early):
+            entry.next_early = self.stream_time + self._early_every
+            out.append(update)
+
+    def _release(self, out: list[Any]) -> None:
+        """Emit everything that is due."""
+        limit = self.stream_time - self._wait
+        while self._queue.first_time() <= limit:
+            self._emit_first(out)
+
+    def _next_release(self) -> int | None:
+        time = self._queue.first_time()
+        return time + self._wait if time < FOREVER else None
+
+    def _emit_first(self, out: list[Any]) -> None:
+        """Emit the first entry; if its timer was restarted, move it to its new place instead."""
+        time, tie, entry = self._queue.pop()
+        if entry.time > time:
+            self._queue.push(entry.time, tie, entry)
+            return
+        del self._held[entry.where]
+        if self.leaves_when_forwarded:
+            self._leaving[entry.where] = entry
+        self._log.leave(tie, entry)
+        self._bytes -= entry.size
+        if entry.new is not None or not self._final:
+            self._report.emitted += 1
+            ident, start, end = _parts(entry.where)
+            key, new, old, timestamp, context = entry.key, entry.new, entry.old, entry.timestamp, entry.context
+            out.append((ident, key, start, end, new, old, timestamp, context, self._final))
+        if self._report.detailed:
+            self._measure()
+
+    def _is_full(self) -> bool:
+        return (self._record_bound is not None and len(self._held) > self._record_bound) or (
+            self._byte_bound is not None and self._bytes > self._byte_bound
+        )
+
+    def _keep_bounds(self, out: list[Any]) -> None:
+        if not self._is_full():
+            return
+        if not self._emits_early:
+            held = self.buffered()
+            raise BufferFull(self.node, held.records, self._record_bound, held.bytes, self._byte_bound)
+        while self._is_full():
+            self._emit_first(out)
+
+    def _size(self, entry: Held) -> int:
+        return entry_bytes(self.env.serdes, len(entry.tie), entry.prior, entry.old, entry.new, entry.context)
+
+    def _measure(self) -> None:
+        if self._report.detailed:
+            self._report.size.record(self._bytes)
+            self._report.count.record(len(self._held))
+
+    def buffered(self) -> Buffered:
+        """Return what is held back. O(1) if bytes are bounded or metrics detailed, else O(entries)."""
+        size = self._bytes if self._weighs else sum(self._size(entry) for entry in self._held.values())
+        return Buffered(len(self._held), size)
+
+    def _flushed_until(self) -> int:
+        if not self._final:
+            return NO_TIME
+        last = max((entry.time for entry in self._held.values()), default=None)
+        return NO_TIME if last is None else last + self._wait
+
+    def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
+        where = ident if start is None or end is None else (ident, start, end)
+        entry = self._leaving.get(where) or self._held.get(where)
+        if entry is None:
+            return self._parent.read(ident, start, end)
+        return None if entry.prior is None else (entry.prior, None)  # its timestamp is not known
+
+    def forwarded(self) -> None:
+        self._leaving.clear()
+
+    def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:
+        for _, entry in self._log.touched():
+            window, context = _parts(entry.where)[1:], pack_context(entry.context)
+            values = [entry.new, entry.old, entry.prior, entry.timestamp, context, entry.time, entry.next_early]
+            yield entry.tie, [entry.key, *window, *values]
+
+    def _restore_entry(self, *fields: Any) -> None:
+        key, start, end, new, old, prior, timestamp, context, time, next_early = fields
+        ident = self.env.identity.of(key)
+        tie = self._serialised(ident, start, end)
+        where = ident if start is None else (ident, start, end)
+        entry = self._held[where] = as_restored(Held(where, key, prior, time, tie))
+        entry.new, entry.old, entry.timestamp, entry.context = new, old, timestamp, unpack_context(context)
+        entry.next_early = next_early
+        self._queue.push(time, tie, entry)
+        if self._weighs:
+            entry.size = self._size(entry)
+            self._bytes += entry.size
+            self._measure()
+
+
+def _parts(where: Where) -> tuple[Ident, int | None, int | None]:
+    return where if isinstance(where, tuple) else (where, None, None)

@@ -1,0 +1,149 @@
+"""The key-value store of a processor, with TTL.
+
+Expiry goes by the stream time of the task: an entry written at stream time t expires when stream time reaches t + ttl. Expired entries are
+never read. They are removed, with a tombstone in the changelog, before the next row is processed."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from streamactors.windows.operators.operator import TaskEnvironment
+from streamactors.windows.processors.state_store import Entry, StateStore
+from streamactors.windows.processors.store_definitions import KeyValueStore
+from streamactors.windows.processors.task_time import TaskTime
+from streamactors.windows.state.ordered_store import after_prefix
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
+from streamactors.windows.state.stores import Stores
+
+
+class Valued(Entry):
+    """A key with its value; `expires`: the stream time at which it expires, None for never."""
+
+    __slots__ = ("expires", "key", "value")
+
+    def __init__(self, key: Any, value: Any, expires: int | None) -> None:
+        self.key = key
+        self.value = value
+        self.expires = expires
+        self.dirty = True
+        self.logged = False
+
+    def fields(self) -> list[Any]:
+        return [self.key, self.value, self.expires]
+
+
+class KeyValues(StateStore[Valued]):
+    """What `context.store(name)` returns for a KeyValueStore."""
+
+    entry = Valued
+
+    def __init__(
+        self, definition: KeyValueStore, node: str, env: TaskEnvironment, time: TaskTime, stores: Stores
+    ) -> None:
+        super().__init__(definition, node, env, time, stores)
+        self._ttl = definition.ttl_ms
+        self._renews = definition.touch == "read"
+        self._on_expire = definition.on_expire
+        self._expiries: list[tuple[int, bytes]] = []  # a heap; an entry that was written again has a later one, too
+
+    @property
+    def expires(self) -> bool:
+        """True if entries expire."""
+        return self._ttl is not None
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, key: Any) -> Any:
+        """Return the value of a key, or None."""
+        at = self._key_bytes(key)
+        entry = self._entries.get(at)
+        if entry is None or not self._lives(entry):
+            return None
+        if self._renews:
+            self._write(at, Valued(key, entry.value, None))
+        return entry.value
+
+    def range(self, first: Any = None, last: Any = None, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+        """Return (key, value) of the keys from `first` to `last`, both included, by key bytes; None: no bound."""
+        low = None if first is None else self._key_bytes(first)
+        high = None if last is None else self._key_bytes(last) + b"\x00"
+        return self._shown(low, high, reverse)
+
+    def prefix(self, prefix: Any, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+        """Return (key, value) of the keys whose bytes begin with those of `prefix`, by key bytes."""
+        low = self._key_bytes(prefix)
+        return self._shown(low, after_prefix(low), reverse)
+
+    def items(self, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+        """Return (key, value) of all keys, by key bytes."""
+        return self._shown(None, None, reverse)
+
+    def _shown(self, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[tuple[Any, Any]]:
+        if low is not None and high is not None and low >= high:
+            return iter(())
+        found = self._entries.scan(low, high, reverse=reverse)
+        return ((entry.key, entry.value) for _, entry in found if self._lives(entry))
+
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, key: Any, value: Any) -> None:
+        """Write the value of a key; None deletes the entry."""
+        at = self._key_bytes(key)
+        if value is None:
+            self._remove(at)
+        else:
+            self._write(at, Valued(key, value, None))
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """Write the value of a key that has none; return the value that the key has already, or None."""
+        old = self.get(key)
+        if old is None:
+            self.put(key, value)
+        return old
+
+    def delete(self, key: Any) -> Any:
+        """Delete the entry of a key; return its value, or None."""
+        entry = self._remove(self._key_bytes(key))
+        return entry.value if entry is not None and self._lives(entry) else None
+
+    def _write(self, at: bytes, entry: Valued) -> None:
+        if self._ttl is not None:
+            entry.expires = max(self.time.stream_ms, 0) + self._ttl
+            heapq.heappush(self._expiries, (entry.expires, at))
+        self._put(at, entry)
+
+    def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
+        if request.kind == "get":
+            entry = self._entries.get(self._key_bytes(request.key))
+            shown = [] if entry is None or not self._lives(entry) else [(entry.key, entry.value)]
+            return iter([StoreEntry(*each) for each in shown])
+        if request.kind == "prefix":
+            return (StoreEntry(*each) for each in self.prefix(request.key))
+        return (StoreEntry(*each) for each in self.range(request.key, request.last))
+
+    # ── expiry ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _lives(self, entry: Valued) -> bool:
+        return entry.expires is None or entry.expires > self.time.stream_ms
+
+    def expire(self, expired: Callable[[Callable[[Any, Any], Any], Any, Any], None]) -> None:
+        """Remove the entries that have expired, oldest expiry first; each goes with `on_expire` to `expired`."""
+        expiries, now = self._expiries, self.time.stream_ms
+        while expiries and expiries[0][0] <= now:
+            expires, at = heapq.heappop(expiries)
+            entry = self._entries.get(at)
+            if entry is None or entry.expires != expires:
+                continue  # deleted, or written again
+            self._remove(at)
+            if self._on_expire is not None:
+                expired(self._on_expire, entry.key, entry.value)
+
+    def _at(self, entry: Valued) -> bytes:
+        return self._key_bytes(entry.key)
+
+    def _restored(self) -> None:
+        if self._ttl is not None:
+            self._expiries = [(entry.expires, at) for at, entry in self._entries.scan() if entry.expires is not None]
+            heapq.heapify(self._expiries)

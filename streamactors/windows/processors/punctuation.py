@@ -1,0 +1,77 @@
+"""Punctuation: functions that a processor has called every so often, by stream time or by the wall clock.
+
+Owner: one task, for all its processors; pure. Rules T-84 and T-85 of Kafka Streams: the stream-time grid begins at 0 and the first row is
+always at or behind its first point; the wall-clock grid begins one interval after `schedule`. A jump of time calls once. `strict`: a
+function scheduled while a row is processed is first due at the next multiple of its interval, and functions due at the same time are called
+in the order in which they were scheduled."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import Final, Literal
+
+from streamactors.errors import BuildError
+from streamactors.windows.definitions.duration import Duration, to_ms
+
+Clock = Literal["stream", "wall"]
+_CLOCKS: Final = ("stream", "wall")
+
+
+class Scheduled:
+    """One schedule; `cancel` ends it, also from inside the function."""
+
+    __slots__ = ("cancelled", "every_ms", "fn")
+
+    def __init__(self, every_ms: int, fn: Callable[[int], object]) -> None:
+        self.every_ms = every_ms
+        self.fn = fn
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Call the function no more. Idempotent."""
+        self.cancelled = True
+
+
+class Punctuation:
+    """The schedules of one task by one clock."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[int, int, Scheduled]] = []
+        self._order = count()
+
+    def add(self, scheduled: Scheduled, first_ms: int) -> None:
+        """Call a function at `first_ms`, and then at each multiple of its interval behind it."""
+        heapq.heappush(self._due, (first_ms, next(self._order), scheduled))
+
+    def next_ms(self) -> int | None:
+        """Return the time at which a function is due next; None if there is none."""
+        while self._due and self._due[0][2].cancelled:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def run(self, now_ms: int) -> bool:
+        """Call all functions due at `now_ms`, each once, with `now_ms`. Returns True if one was called."""
+        called = False
+        due = self._due
+        while due and due[0][0] <= now_ms:
+            at, order, scheduled = heapq.heappop(due)
+            if scheduled.cancelled:
+                continue
+            called = True
+            scheduled.fn(now_ms)
+            if not scheduled.cancelled:
+                missed = (now_ms - at) // scheduled.every_ms
+                heapq.heappush(due, (at + (missed + 1) * scheduled.every_ms, order, scheduled))
+        return called
+
+
+def checked_schedule(every: Duration, fn: object, clock: object) -> tuple[int, Callable[[int], object]]:
+    """Return interval and function of `schedule`. Raises BuildError."""
+    every_ms = to_ms(every, "schedule: every", minimum=1)
+    if not callable(fn):
+        raise BuildError(f"schedule: {fn!r} is not callable; give a function of the time in ms")
+    if clock not in _CLOCKS:
+        raise BuildError(f'schedule: clock is {clock!r}; choose "stream" or "wall"')
+    return every_ms, fn

@@ -1,0 +1,145 @@
+"""What all stores of processors share: ordered entries, their changelog, and the time of the task.
+
+Owner: the task. A store may be used by several processors of the task. Values are kept as they are: a processor that changes a value in place
+must put it again, or the change is not written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Generic, TypeVar
+
+from streamactors.windows.operators.operator import TaskEnvironment
+from streamactors.windows.processors.store_definitions import StoreDefinition
+from streamactors.windows.processors.task_time import NO_TIME, TaskTime
+from streamactors.windows.state.ordered_store import OrderedStore
+from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.serdes import key_bytes
+from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
+from streamactors.windows.state.stores import Form, Stores
+
+_MOST: Final = (1 << 64) - 1
+
+
+class Entry:
+    """One entry of a store, by the fields of its changelog entry."""
+
+    __slots__ = ("dirty", "logged")
+
+    dirty: bool
+    logged: bool
+
+    def fields(self) -> list[Any]:
+        """The fields of its changelog entry."""
+        raise NotImplementedError
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class StateStore(Generic[E]):
+    """A store of one task. `store`: its name. `node`: the processor that defines it."""
+
+    entry: type[E]
+
+    def __init__(
+        self, definition: StoreDefinition, node: str, env: TaskEnvironment, time: TaskTime, stores: Stores
+    ) -> None:
+        self.name = definition.name
+        self.store: str | None = definition.name
+        self.definition = definition
+        self.env = env
+        self.time = time
+        self._log = StoreLog(self.name, node, definition.shape, env.track_changes)
+        self._entries: OrderedStore[E] = stores.ordered(
+            self.name, Form(lambda entry: entry.fields(), self._of_fields, on_demand=True)
+        )
+        self._newest = NO_TIME  # the largest time put
+        self._swept_at = NO_TIME
+
+    def _of_fields(self, fields: list[Any]) -> E:
+        return as_restored(self.entry(*fields))  # type: ignore[no-any-return]
+
+    # ── entries ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _key_bytes(self, key: Any) -> bytes:
+        if key is None:
+            raise ValueError(f"store {self.name}: a key is None; drop such rows, or give them a key")
+        return key_bytes(self.env.identity.of(key))
+
+    def _put(self, at: bytes, entry: E) -> None:
+        before = self._entries.get(at)
+        if before is not None:
+            entry.logged = before.logged
+            if before.dirty:
+                before.dirty = False
+        self._entries.put(at, entry)
+        self._log.touch(at, entry)
+
+    def _remove(self, at: bytes) -> E | None:
+        entry = self._entries.remove(at)
+        if entry is not None:
+            self._log.leave(at, entry)
+        return entry
+
+    def _sweep(self, expired_through: int, retention: int) -> None:
+        """Remove entries whose time has expired; not at each put, because it looks at all entries."""
+        if self._swept_at == NO_TIME:
+            self._swept_at = expired_through
+        elif expired_through - self._swept_at >= max(1, retention // 2):
+            self._swept_at = expired_through
+            for at, entry in list(self._entries.scan()):
+                if self._is_expired(entry, expired_through):
+                    self._remove(at)
+
+    def _is_expired(self, entry: E, expired_through: int) -> bool:
+        """Whether an entry is behind the retention of the store."""
+        return False
+
+    def approximate_count(self) -> int:
+        """Number of entries; on disk an estimate."""
+        return len(self._entries)
+
+    def entries(self, request: StoreRequest) -> Iterable[StoreEntry]:
+        """Return the entries that a reader from outside may want; it chooses among them."""
+        raise UnknownStore(f"the store {self.store!r} cannot be read from outside")
+
+    # ── changelog ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        """Return the changelog entries of what changed since the last call."""
+        changed = ((at, entry.fields()) for at, entry in self._log.touched())
+        return self._log.changes(identity, self._state(), changed)
+
+    def restore(self, reader: StoreReader) -> None:
+        """Rebuild the store from its changelog. Raises RestoreError."""
+        state = reader.state(self._log)
+        if state is not None:
+            self._restore_state(state)
+            for fields in reader.entries():
+                entry = self._of_fields(fields)
+                self._entries.put(self._at(entry), entry)
+            self._restored()
+
+    def _state(self) -> dict[str, Any]:
+        """What the store's metadata keeps."""
+        return {"newest": self._newest}
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        self._newest = state["newest"]
+
+    def _at(self, entry: E) -> bytes:
+        """The key bytes of an entry."""
+        raise NotImplementedError
+
+    def _restored(self) -> None:
+        """All entries are back."""
+
+
+def time_bytes(time_ms: int) -> bytes:
+    """Return a time as 8 bytes; times below 0 and beyond 64 bits become the nearest that has bytes."""
+    return min(max(time_ms, 0), _MOST).to_bytes(8, "big")
+
+
+def of_key(found: Iterator[tuple[bytes, E]], length: int) -> Iterator[E]:
+    """Return the entries whose key has `length` bytes: those of one user key, where longer keys may lie between them."""
+    return (entry for at, entry in found if len(at) == length)

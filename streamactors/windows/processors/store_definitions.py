@@ -1,0 +1,119 @@
+"""The stores that a processor names: immutable definitions, checked when they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from streamactors.errors import BuildError
+from streamactors.windows.definitions.duration import Duration, to_ms
+
+_TOUCHES: Final = ("write", "read")
+
+
+@dataclass(frozen=True)
+class StoreDefinition:
+    """A store by its name; the name is also that of its changelog."""
+
+    name: str
+
+    kind = "store"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise BuildError(f"{type(self).__name__}: name is {self.name!r}; give a text that is not empty")
+
+    @property
+    def shape(self) -> str:
+        """What the changelog says about the store; a changelog of another shape is refused."""
+        return f"{self.kind} store"
+
+
+@dataclass(frozen=True)
+class KeyValueStore(StoreDefinition):
+    """One value per key. With `ttl` an entry expires when stream time has passed its last write by `ttl` (ms, a timedelta or
+    a text).
+
+    `touch="read"`: reading an entry renews it, too. `on_expire(key, value)` is called when an expired entry is removed, before the next row
+    is processed; a Record or a list of Records that it returns is forwarded. Expired entries are never read.
+
+    Raises BuildError for values that cannot work."""
+
+    ttl: Duration | None = None
+    on_expire: Callable[[Any, Any], Any] | None = None
+    touch: Literal["write", "read"] = "write"
+    ttl_ms: int | None = field(init=False, default=None, repr=False)
+
+    kind = "key-value"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        where = f"KeyValueStore {self.name}"
+        if self.ttl is not None:
+            object.__setattr__(self, "ttl_ms", to_ms(self.ttl, f"{where}: ttl", minimum=1))
+        if self.touch not in _TOUCHES:
+            raise BuildError(f'{where}: touch is {self.touch!r}; choose "write" or "read"')
+        if self.on_expire is not None and not callable(self.on_expire):
+            raise BuildError(f"{where}: on_expire is {self.on_expire!r}; give a function of key and value")
+        if self.ttl is None and (self.on_expire is not None or self.touch != "write"):
+            raise BuildError(f"{where}: on_expire and touch need ttl=, without which nothing expires")
+
+    @property
+    def shape(self) -> str:
+        return "key-value store" if self.ttl is None else "key-value store with ttl"
+
+
+@dataclass(frozen=True)
+class WindowStore(StoreDefinition):
+    """Values by key and time. Entries behind the newest time put by `retention` (ms, a timedelta or a text) or more are hidden and removed.
+
+    `retain_duplicates`: entries of equal key and time are all kept, and None is ignored."""
+
+    retention: Duration = 0
+    retain_duplicates: bool = False
+    retention_ms: int = field(init=False, default=0, repr=False)
+
+    kind = "window"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(
+            self, "retention_ms", to_ms(self.retention, f"WindowStore {self.name}: retention", minimum=1)
+        )
+
+    @property
+    def shape(self) -> str:
+        return "window store with duplicates" if self.retain_duplicates else "window store"
+
+
+@dataclass(frozen=True)
+class SessionStore(StoreDefinition):
+    """Values by key, start and end. Sessions that end `retention` (ms, a timedelta or a text) or more before the newest end put are hidden and removed."""
+
+    retention: Duration = 0
+    retention_ms: int = field(init=False, default=0, repr=False)
+
+    kind = "session"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(
+            self, "retention_ms", to_ms(self.retention, f"SessionStore {self.name}: retention", minimum=1)
+        )
+
+
+@dataclass(frozen=True)
+class VersionedStore(StoreDefinition):
+    """The versions of each key's value. Versions whose validity ended `history` (ms, a timedelta or a text) before the newest time put are removed.
+
+    The newest version of a key is kept for ever. A put that is older than `history` is refused."""
+
+    history: Duration = 0
+    history_ms: int = field(init=False, default=0, repr=False)
+
+    kind = "versioned"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "history_ms", to_ms(self.history, f"VersionedStore {self.name}: history"))

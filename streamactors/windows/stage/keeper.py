@@ -1,0 +1,251 @@
+"""The keeper of a windowed stage's state: when its entries are written, which marks pass, what a new partition waits for.
+
+Position marks stop here. When the stage is asked to stop (each commit interval), the next mark passes behind the results so far, and the
+entries of everything that changed since the last stop are written (`engine/marks/part_state.py`). Unlike a sink, the stage does not hold its
+input meanwhile: rows may change the state, and the next stop writes their entries.
+
+In a transaction the mark passes at once, because the sinks behind the stage must reach the mark before everything is committed together.
+Without a transaction the mark also passes at once where the source counts what is done: the entries are written when the sinks have done the
+mark, and the mark counts as done when the entries are acknowledged. So after a crash the state is never ahead of the results, nor the
+positions ahead of the state. Where offsets are committed by hand, the mark waits for the entries.
+
+Owner: the stage's island; `cut`, `committed`, `written`, `restored` and `failed` may be called from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import takewhile
+from typing import Any, Protocol
+
+from streamactors.engine.island.connection import Connection, RunningStage
+from streamactors.engine.island.run import Run
+from streamactors.engine.marks.marks import NOWHERE, Assigned, Mark, PositionMark
+from streamactors.engine.marks.part_state import PartState, Stand
+from streamactors.windows.operators.task import WindowTask
+from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.stage.partition_tasks import PartitionTasks, number_of
+from streamactors.windows.stage.turns import Turns
+from streamactors.windows.state.changelogs import Changelog, Provider, changelogs_of
+
+
+class KeptStage(RunningStage, Protocol):
+    """The windowed stage as its keeper sees it."""
+
+    in_: Connection
+    factory: TaskFactory
+    tasks: PartitionTasks
+    turns: Turns
+
+    @property
+    def run(self) -> Run: ...
+    def put_mark(self, mark: Mark, /) -> None: ...
+    def drain(self) -> None: ...
+    def async_callback(self, handler: Callable[[Any], None], /) -> Any: ...
+
+
+class Keeper:
+    """See the module. `carried`: the sources whose marks reach the stage. `finished`: the last entries are written."""
+
+    def __init__(self, stage: KeptStage) -> None:
+        self.stage = stage
+        self.standing = PartState(stage.in_.carries)
+        self.finished = False
+        self._changelog: Changelog | None = None
+        self._waiting: Assigned | None = None  # the partition whose state is being read
+        self._reading: set[int] = set()
+        self._hurried = False
+        self._untouched = True  # no row was taken since the last stop
+        self._reads: list[Callable[[], Callable[[], None]]] = []
+        self._answers: list[Callable[[], None]] = []  # of reads of the state that is being committed
+        self._restored: dict[int, WindowTask] = {}
+
+    @property
+    def carried(self) -> frozenset[Any]:
+        return self.standing.carried
+
+    @property
+    def provider(self) -> Provider | None:
+        """The source that keeps the changelog; known when the run is built."""
+        return changelogs_of(self.stage.run).provider_of(self.carried)
+
+    def topics(self, application: str) -> Mapping[str, str]:
+        """The changelog topics of the stage, by store."""
+        return self.stage.factory.changelog_topics(application)
+
+    @property
+    def max_task_idle_ms(self) -> int | None:
+        """How long the tasks wait for an input without rows; None: they do not wait."""
+        return self.stage.turns.max_task_idle_ms
+
+    @property
+    def tasks(self) -> Mapping[Any, WindowTask]:
+        """The tasks of the partitions that are assigned now."""
+        return self.stage.tasks.tasks
+
+    @property
+    def orders_topics(self) -> bool:
+        """True if the tasks take rows of several topics in the order of timestamps, which is not the order of arrival."""
+        several = self.provider is not None and self.provider.several_topics
+        return several and not self.standing.follows and self.max_task_idle_ms is not None
+
+    def open(self, provider: Provider) -> None:
+        """Begin, when the stage starts. Raises BuildError."""
+        self._changelog = provider.open(self, self.topics(provider.application), self.stage.tasks.factory)
+
+    @property
+    def is_restoring(self) -> bool:
+        """True while the state of a partition is being read: nothing behind its assignment may be taken."""
+        return self._waiting is not None
+
+    @property
+    def restoring(self) -> int:
+        """Number of partitions whose state is being read; any thread."""
+        return len(self._reading)
+
+    # ── from other threads ────────────────────────────────────────────────────────────────────────────────────────
+
+    def cut(self, target: PositionMark) -> None:
+        """Let a mark pass that is not before `target`, and write the entries that changed up to it."""
+        self.stage.async_callback(self._on_cut).invoke(target)
+
+    def committed(self) -> None:
+        """The entries written last are committed."""
+        self.stage.async_callback(self._on_committed).invoke(None)
+
+    def written(self) -> None:
+        """The last entries are on their way."""
+        self.stage.async_callback(self._on_written).invoke(None)
+
+    def restored(self, tasks: dict[int, WindowTask]) -> None:
+        """The tasks of partitions, with their state."""
+        self.stage.async_callback(self._on_restored).invoke(tasks)
+
+    def failed(self, error: BaseException) -> None:
+        """The state cannot be kept or restored."""
+        self.stage.async_callback(self.stage.fail_stage).invoke(error)
+
+    def sinks_behind(self) -> set[object]:
+        """Return the sinks that see a mark only when it is committed: none, for marks pass before."""
+        return set()
+
+    def dropped_before(self, target: PositionMark) -> bool:
+        """True if the stream was stopped while the stage held rows before `target`, which the next run reads; once the stage has ended."""
+        return any(place < target.get(key, NOWHERE) for key, place in self.stage.turns.dropped_from.items())
+
+    # ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_cut(self, target: PositionMark) -> None:
+        self.standing.ask(target)
+        # Rows may be held for rows of another topic, which arrive only after the other parts reach this mark: take those before it first.
+        if not (target and self.stage.turns.stop_at(target)):
+            self._try_to_stop()
+        self.stage.drain()
+
+    def taken(self) -> None:
+        """Rows were taken: the state is between two marks."""
+        self._untouched = False
+        self.standing.took()
+
+    def touched(self) -> None:
+        """The state has changed without a row."""
+        self._untouched = False
+
+    def pressed(self) -> None:
+        """The changes since the last cut fill the memory of a task: ask for the next cut at once. Once per cut."""
+        if self._changelog is not None and not self._hurried:
+            self._hurried = True
+            self._changelog.hurry()
+
+    def revoked(self, partition: int) -> None:
+        """A partition was revoked."""
+        if self._changelog is not None:
+            self._changelog.revoked(partition)
+
+    def when_committed(self, read: Callable[[], Callable[[], None]]) -> None:
+        """Call `read` on a state that is committed, or that the next cut writes; what it returns is called once that is committed."""
+        if self._untouched and self.standing.stand in (Stand.FLOWING, Stand.OVER):
+            read()()
+        else:
+            self._reads.append(read)
+
+    def position(self, mark: PositionMark) -> None:
+        """A position mark has come: everything before it is in the state."""
+        self.standing.mark(mark)
+        self._try_to_stop()
+
+    def complete(self) -> None:
+        """The input has ended and its last results are out: write the rest, once the entries before are committed."""
+        self.standing.end()
+        self._try_to_stop()
+
+    def _try_to_stop(self) -> None:
+        changelog = self._changelog
+        if changelog is None or not self.standing.may_stop:
+            return
+        at = self.standing.stop()
+        self._hurried = False
+        self.stage.turns.go_on()
+        if changelog.marks_first:
+            self.stage.put_mark(at)  # an empty one too: parts behind this stage stop at it
+        tasks = self.stage.tasks
+        changes = [(partition, tasks.changes(partition)) for partition in tasks.tasks]
+        self._untouched = True
+        reads, self._reads = self._reads, []
+        self._answers += [read() for read in reads]
+        changelog.write(changes, at, self.standing.has_given_all)
+
+    def _on_written(self, _: None) -> None:
+        self.finished = self.standing.has_given_all
+        self.stage.drain()
+
+    def _on_committed(self, _: None) -> None:
+        if not self.standing.committed():
+            return
+        assert self._changelog is not None
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            answer()
+        if not self._changelog.marks_first:
+            self.stage.put_mark(self.standing.stopped_at)
+        self.finished = self.standing.stand is Stand.OVER
+        self._try_to_stop()
+        self.stage.drain()
+
+    # ── restoring ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def assigned(self, signal: Assigned) -> None:
+        """A partition is assigned: read its state and that of the partitions assigned right behind it; then go on."""
+        self._waiting = signal
+        partition = number_of(signal.key[1])
+        if partition in self._restored:
+            self._install()
+            return
+        behind = takewhile(lambda item: isinstance(item, Assigned), self.stage.in_.items)
+        names = {number_of(each.key[1]): each.key[1] for each in reversed([signal, *behind])}
+        wanted = [name for number, name in names.items() if self._is_new(number)]
+        self._reading.update(map(number_of, wanted))
+        if wanted:
+            assert self._changelog is not None
+            self._changelog.restore(wanted)
+
+    def _is_new(self, number: int) -> bool:
+        return number not in self._reading and number not in self._restored and number not in self.stage.tasks.tasks
+
+    def _on_restored(self, tasks: dict[int, WindowTask]) -> None:
+        self._reading -= tasks.keys()
+        self._restored.update(tasks)
+        if self._waiting is not None and number_of(self._waiting.key[1]) in self._restored:
+            self._install()
+        self.stage.drain()
+
+    def _install(self) -> None:
+        signal, self._waiting = self._waiting, None
+        assert signal is not None
+        number = number_of(signal.key[1])
+        self.stage.tasks.install(number, self._restored.pop(number))
+        self.stage.put_mark(signal)
+
+    def close(self, error: BaseException | None) -> None:
+        """The stage has stopped."""
+        if self._changelog is not None:
+            self._changelog.close(error, self.finished)

@@ -1,0 +1,138 @@
+"""The tasks of one windowed stage: one per input partition, each with its own state and its own time.
+
+Owner: the stage, one thread at a time; pure. A row belongs to the partition of its context. A stream without contexts
+(not from Kafka) is one task; one that has them on some rows only is an error, because those rows would land in another
+partition's time. `assigned` makes a task (the first row does, in a stream without assignments). `revoked` drops a task and
+flushes nothing: the next owner of the partition restores its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from streamactors.windows.errors import InvalidRecord
+from streamactors.windows.operators.task import WindowTask
+from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.record import LateRecord
+from streamactors.windows.state.store_log import Change, TaskIdentity
+
+ALONE: Final = -1
+"""The partition of a stream without partitions."""
+
+
+class PartitionTasks:
+    """`application` and `partitions` name the changelog's owner, as in TaskIdentity."""
+
+    def __init__(self, factory: TaskFactory, application: str = "", partitions: int = 1) -> None:
+        self._factory = factory
+        self._application = application
+        self._partitions = partitions
+        self._tasks: dict[int, WindowTask] = {}
+        self._assigns = False
+
+    @property
+    def factory(self) -> TaskFactory:
+        """The factory of the tasks."""
+        return self._factory
+
+    @property
+    def tasks(self) -> dict[int, WindowTask]:
+        """The tasks by partition."""
+        return dict(self._tasks)
+
+    def assigned(self, partition: int, changes: Iterable[Change] = ()) -> WindowTask:
+        """A partition was assigned: make its task from its changelog. Raises RestoreError."""
+        task = self._factory.restored(TaskIdentity(self._application, partition, self._partitions), changes)
+        self.install(partition, task)
+        return task
+
+    def install(self, partition: int, task: WindowTask) -> None:
+        """A partition was assigned, and its task has been restored already."""
+        self._assigns = True
+        self._check_keys(partition)
+        self._tasks[partition] = task
+
+    def revoked(self, partition: int) -> None:
+        """A partition was revoked: drop its task, without results."""
+        self._tasks.pop(partition, None)
+
+    def process_into(self, rows: Sequence[Any], out: list[Any]) -> None:
+        """Append the results of `rows` to `out`, in order. Raises as WindowTask.process_into, and InvalidRecord for a row
+        without context among rows with one."""
+        partitions = {_partition_of(row) for row in rows}
+        if len(partitions) == 1:
+            self._task(partitions.pop(), rows[0]).process_into(rows, out)
+            return
+        for partition, run in groupby(rows, key=_partition_of):
+            part = list(run)
+            self._task(partition, part[0]).process_into(part, out)
+
+    def idle(self, partition: int, silent_ms: int) -> list[Any]:
+        """Return the results of the windows that close because the partition has been silent for so long."""
+        task = self._tasks.get(partition)
+        return [] if task is None else task.idle(silent_ms)
+
+    def end_of_input(self, partition: int | None = None) -> list[Any]:
+        """Return the results that a partition still holds when its source has ended by itself; None: those of all partitions."""
+        tasks = [task for each, task in self._tasks.items() if partition in (None, each)]
+        return [result for task in tasks for result in task.end_of_input()]
+
+    @property
+    def pressed(self) -> bool:
+        """True if what changed since the last cut fills the memory of a task on disk."""
+        return any(task.disk is not None and task.disk.pressed for task in self._tasks.values())
+
+    def changes(self, partition: int) -> list[Change]:
+        """The changelog entries of a partition since the last call."""
+        return self._tasks[partition].changes()
+
+    def take_late(self) -> list[LateRecord]:
+        """The rows that closed windows refused since the last call."""
+        return [late for task in self._tasks.values() for late in task.take_late()]
+
+    def _task(self, partition: int, row: Any) -> WindowTask:
+        task = self._tasks.get(partition)
+        if task is not None:
+            return task
+        if partition == ALONE and (self._tasks or self._assigns):
+            raise _without_context(row)
+        if ALONE in self._tasks:
+            raise InvalidRecord(
+                f"{row!r} has a context (partition {partition}), the rows before it had none: all rows of a stream "
+                "have one, or none has; keep it with record.replace(value=…) instead of making a new Record"
+            )
+        if self._assigns:
+            raise InvalidRecord(
+                f"{row!r} belongs to partition {partition}, which is not assigned here (there are: "
+                f"{sorted(self._tasks)}); it would have no state"
+            )
+        self._check_keys(partition)
+        task = self._factory(TaskIdentity(self._application, max(partition, 0), self._partitions))
+        self._tasks[partition] = task
+        return task
+
+    def _check_keys(self, partition: int) -> None:
+        if self._factory.blueprint.changes_keys and self._tasks.keys() - {partition}:
+            raise InvalidRecord(
+                f"key_by on a stream of several partitions ({sorted({*self._tasks, partition})}): rows of one new key lie "
+                "in different partitions and would not be counted together; write the stream to a topic by its new key, "
+                "read that topic, and use group_by_key()"
+            )
+
+
+def number_of(partition: Any) -> Any:
+    """The number of a partition as marks name it: Kafka's TopicPartition, or what it is."""
+    return getattr(partition, "partition", partition)
+
+
+def _partition_of(row: Any) -> int:
+    context = getattr(row, "context", None)
+    return ALONE if context is None else context.partition
+
+
+def _without_context(row: object) -> InvalidRecord:
+    return InvalidRecord(
+        f"{row!r} has no context in a stream whose rows have one, so no partition can be told; "
+        "keep it with record.replace(value=…) instead of making a new Record"
+    )

@@ -1,0 +1,102 @@
+"""QueryableStore: what `control.store(name)` returns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.windows.stage.store_reads import RunStores
+from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+
+
+class QueryableStore:
+    """A store of a running graph. Every method returns a future, which can also be awaited.
+
+    Committed values are read unless `dirty` is True: a read waits for the next commit if rows were processed since the last one. With
+    `State(advertise=…)` the other instances of the group are asked for what is not here; else only the partitions of this instance are read.
+    A future fails with UnknownStore if there is no such store, if no partition is assigned here, or when the run ends."""
+
+    def __init__(self, name: str, stores: RunStores) -> None:
+        self.name = name
+        self._reads = stores.stage_of(name)
+        self._peers = stores.peers
+
+    def get(self, key: Any, *, dirty: bool = False) -> StreamFuture[Any]:
+        """Return the value of a key, or None. A key of a windowed table has several values: see `windows`."""
+        value: StreamFuture[Any] = StreamFuture(f"store {self.name}")
+
+        def on_found(found: list[StoreEntry]) -> None:
+            if len(found) > 1 and found[0].start is not None:
+                value.set_exception(
+                    UnknownStore(f"store {self.name}: {key!r} has {len(found)} windows; ask for them: windows({key!r})")
+                )
+            else:
+                value.set_result(found[0].value if found else None)
+
+        self._then(self.ask(StoreRequest("get", key), dirty=dirty), on_found, value)
+        return value
+
+    def range(self, first: Any = None, last: Any = None, *, dirty: bool = False) -> StreamFuture[list[StoreEntry]]:
+        """Return the entries of the keys from `first` to `last`, both included, by the bytes of the keys; None: no bound."""
+        return self.ask(StoreRequest("range", first, last), dirty=dirty)
+
+    def prefix(self, prefix: Any, *, dirty: bool = False) -> StreamFuture[list[StoreEntry]]:
+        """Return the entries of the keys whose bytes begin with those of `prefix`."""
+        return self.ask(StoreRequest("prefix", prefix), dirty=dirty)
+
+    def items(self, *, dirty: bool = False) -> StreamFuture[list[StoreEntry]]:
+        """Return all entries."""
+        return self.range(dirty=dirty)
+
+    def windows(
+        self, key: Any, first_ms: int | None = None, last_ms: int | None = None, *, dirty: bool = False
+    ) -> StreamFuture[list[StoreEntry]]:
+        """Return the windows of a key that begin from `first_ms` to `last_ms`, both included; None: no bound."""
+        return self.ask(StoreRequest("windows", key, None, first_ms, last_ms), dirty=dirty)
+
+    def ask(self, request: StoreRequest, *, dirty: bool = False, local: bool = False) -> StreamFuture[list[StoreEntry]]:
+        """Return what a request finds; `local`: do not ask other instances."""
+        here = self._reads.read(self.name, request, dirty=dirty, none_assigned_ok=self._peers is not None and not local)
+        peers = self._peers
+        if peers is None or local:
+            return here
+        everywhere: StreamFuture[list[StoreEntry]] = StreamFuture(f"store {self.name}")
+
+        def on_found(found: list[StoreEntry]) -> None:
+            if found and request.kind in ("get", "windows"):
+                everywhere.set_result(found)
+            else:
+                asking = threading.Thread(target=ask_others, args=(found,), name=f"query {self.name}", daemon=True)
+                asking.start()
+
+        def ask_others(found: list[StoreEntry]) -> None:
+            assert peers is not None
+            try:
+                found = found + peers.ask(self.name, request, dirty=dirty)
+            except Exception as error:  # noqa: BLE001 - the reader hears of it
+                everywhere.set_exception(error)
+            else:
+                everywhere.set_result(self._reads.ordered(found))
+
+        self._then(here, on_found, everywhere)
+        return everywhere
+
+    @staticmethod
+    def _then(
+        asked: StreamFuture[list[StoreEntry]], then: Callable[[list[StoreEntry]], None], else_: StreamFuture[Any]
+    ) -> None:
+        def on_done(_: object) -> None:
+            error = asked.exception()
+            if error is not None:
+                else_.set_exception(error)
+            else:
+                then(asked.result())
+
+        asked.add_done_callback(on_done)
+
+    @property
+    def lag(self) -> int:
+        """Number of partitions of this instance whose state is still being restored; 0: everything that is committed can be read."""
+        return self._reads.restoring

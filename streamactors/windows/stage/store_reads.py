@@ -1,0 +1,211 @@
+"""Reading the stores of a running stage from outside: one request to all tasks of the stage, answered on its island, without locks.
+
+Committed reads look at a state between two cuts only when nothing has changed since the last commit. Otherwise the request waits for the next
+cut: it is answered from the state that the cut writes, when the cut is committed. So nothing is read that a crash could take back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Protocol
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.codec import CodecError
+from streamactors.engine.island.run import Run
+from streamactors.windows.state.reads import KINDS, StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.serdes import KeyIdentity, Serdes, key_bytes
+
+
+class ReadableTask(Protocol):
+    """A task as its readers see it."""
+
+    def entries(self, store: str, request: StoreRequest) -> Iterable[StoreEntry] | None:
+        """Return the entries that a request asks for, of those the store has quickly; None if the task has no such store."""
+
+
+class ReadStage(Protocol):
+    """The windowed stage as its readers see it."""
+
+    stores: frozenset[str]
+
+    @property
+    def serdes(self) -> Serdes: ...
+    @property
+    def readable_tasks(self) -> list[ReadableTask]: ...
+    @property
+    def restoring(self) -> int: ...
+    def when_committed(self, read: Callable[[], Callable[[], None]], /) -> None: ...
+    def async_callback(self, handler: Callable[[Any], None], /) -> Any: ...
+
+
+class StageReads:
+    """The requests to one stage. `read` may be called from any thread, everything else on the island."""
+
+    def __init__(self, stage: ReadStage) -> None:
+        self._stage = stage
+        self._on_read = stage.async_callback(self._read)
+        self._lock = threading.Lock()
+        self._open: set[StreamFuture[list[StoreEntry]]] = set()
+        self._closed = False
+
+    @property
+    def stores(self) -> frozenset[str]:
+        """The names of the stage's stores and of their steps."""
+        return self._stage.stores
+
+    def read(
+        self, store: str, request: StoreRequest, *, dirty: bool, none_assigned_ok: bool = False
+    ) -> StreamFuture[list[StoreEntry]]:
+        """Return the entries that a request finds in a store, in order. The future fails with UnknownStore if the run ends, or if no partition
+        is assigned here, unless `none_assigned_ok`."""
+        answer: StreamFuture[list[StoreEntry]] = StreamFuture("store")
+        with self._lock:
+            closed = self._closed
+            self._open.add(answer)
+        if closed:
+            self._fail(answer, _ended(store))
+        else:
+            self._on_read.invoke((store, request, dirty, none_assigned_ok, answer))
+        return answer
+
+    def ordered(self, entries: Iterable[StoreEntry]) -> list[StoreEntry]:
+        """Return entries of several instances in order, each once."""
+        return in_order(entries, self._stage.serdes)
+
+    @property
+    def restoring(self) -> int:
+        """Number of partitions whose state is being restored."""
+        return self._stage.restoring
+
+    def _read(self, asked: tuple[str, StoreRequest, bool, bool, StreamFuture[list[StoreEntry]]]) -> None:
+        store, request, dirty, none_assigned_ok, answer = asked
+
+        def read() -> Callable[[], None]:
+            try:
+                tasks = self._stage.readable_tasks
+                if not tasks and not none_assigned_ok:
+                    raise UnknownStore(
+                        f"store {store}: no partition is assigned to this instance, or its state is being restored; ask again, or another one"
+                    )
+                found = in_order(Reading(store, request, self._stage.serdes)(tasks), self._stage.serdes)
+            except Exception as error:  # noqa: BLE001 - the reader hears of it
+                return partial(self._fail, answer, error)
+            return partial(self._answer, answer, found)
+
+        if dirty:
+            read()()
+        else:
+            self._stage.when_committed(read)
+
+    def _answer(self, answer: StreamFuture[list[StoreEntry]], found: list[StoreEntry]) -> None:
+        if self._forget(answer):
+            answer.set_result(found)
+
+    def _fail(self, answer: StreamFuture[list[StoreEntry]], error: Exception) -> None:
+        if self._forget(answer):
+            answer.set_exception(error)
+
+    def _forget(self, answer: StreamFuture[list[StoreEntry]]) -> bool:
+        """False if it was answered before."""
+        with self._lock:
+            if answer in self._open:
+                self._open.discard(answer)
+                return True
+            return False
+
+    def close(self) -> None:
+        """The stage has stopped: what was asked and not answered fails."""
+        with self._lock:
+            self._closed = True
+            left = list(self._open)
+        for answer in left:
+            self._fail(answer, _ended("that was asked for"))
+
+
+def _ended(store: str) -> UnknownStore:
+    return UnknownStore(f"the store {store} is gone: its run has ended; ask another instance, or the next run")
+
+
+class Peers(Protocol):
+    """The other instances of the application."""
+
+    def ask(self, store: str, request: StoreRequest, *, dirty: bool) -> list[StoreEntry]:
+        """Return what the other instances have; waits for their answers. Raises UnknownStore."""
+
+
+class RunStores:
+    """The stages of a run whose stores can be read; filled while the run is built."""
+
+    def __init__(self) -> None:
+        self.stages: list[StageReads] = []
+        self.peers: Peers | None = None
+        """The other instances, if this one advertises its stores."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all stores and of their steps."""
+        return sorted({name for stage in self.stages for name in stage.stores})
+
+    def stage_of(self, store: str) -> StageReads:
+        """Return the stage that has a store. Raises UnknownStore."""
+        for stage in self.stages:
+            if store in stage.stores:
+                return stage
+        raise UnknownStore(
+            f"no store {store!r} in this run; there are {self.names}: give the step its name, for example count(name={store!r})"
+        )
+
+
+def stores_of(run: Run) -> RunStores:
+    """Return the stores of a run."""
+    return run.shared(RunStores, RunStores)
+
+
+class Reading:
+    """Carries out a request on the tasks of a stage."""
+
+    def __init__(self, store: str, request: StoreRequest, serdes: Serdes) -> None:
+        if request.kind not in KINDS:
+            raise UnknownStore(f"a store is asked for {request.kind!r}; ask for one of {', '.join(KINDS)}")
+        self._store = store
+        self._request = request
+        identity = KeyIdentity(serdes)
+
+        def data(key: Any) -> bytes:
+            return key_bytes(identity.of(key))
+
+        self._data = data
+        try:
+            self._low = None if request.key is None else data(request.key)
+            self._high = None if request.last is None else data(request.last)
+        except CodecError as error:
+            raise UnknownStore(f"store {store!r}: {error}") from error
+
+    def __call__(self, tasks: Iterable[ReadableTask]) -> Iterator[StoreEntry]:
+        for task in tasks:
+            yield from self._wanted(task.entries(self._store, self._request) or ())
+
+    def _wanted(self, entries: Iterable[StoreEntry]) -> Iterator[StoreEntry]:
+        request, low, high, data = self._request, self._low, self._high, self._data
+        for entry in entries:
+            at = data(entry.key)
+            if request.kind == "prefix":
+                wanted = low is None or at.startswith(low)
+            elif request.kind == "range":
+                wanted = (low is None or low <= at) and (high is None or at <= high)
+            else:
+                wanted = at == low
+                if request.kind == "windows":
+                    start = entry.start or 0
+                    wanted = wanted and (request.first_ms is None or request.first_ms <= start)
+                    wanted = wanted and (request.last_ms is None or start <= request.last_ms)
+            if wanted:
+                yield entry
+
+
+def in_order(entries: Iterable[StoreEntry], serdes: Serdes) -> list[StoreEntry]:
+    """Return entries by the bytes of their keys, then by window; equal keys and windows once."""
+    identity = KeyIdentity(serdes)
+    found = {(key_bytes(identity.of(each.key)), each.start or 0, each.end or 0): each for each in entries}
+    return [found[at] for at in sorted(found)]

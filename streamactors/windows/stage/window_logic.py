@@ -1,0 +1,383 @@
+"""What the windowed stage does with rows, demand and marks.
+
+Owner: the island. The tasks hold the rules of windows; this file handles demand, marks and silence. Results without demand wait in a queue, and the
+inlet is held meanwhile, so elements, marks and completion keep their order. A position mark passes at once, unless the source keeps a
+changelog: then the keeper decides which marks pass (`keeper.py`). The results of windows that close by silence, or by the end of an input,
+leave the stage before the signal of that silence or end. If a task reads several topics, rows first wait for their turn (`turns.py`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from streamactors.engine.island.causes import NonFailureCancellation
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.pace import Pace
+from streamactors.engine.island.run import Run
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Mark, PositionMark, Revoked, Signal
+from streamactors.engine.supervision import Directive, directive_for
+from streamactors.errors import StreamActorsError
+from streamactors.stages.bases.marked_queue import MarkedQueue
+from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.metrics import LIVE_TASKS
+from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.stage.inputs import Inputs
+from streamactors.windows.stage.keeper import Keeper
+from streamactors.windows.stage.partition_tasks import PartitionTasks, number_of
+from streamactors.windows.stage.store_reads import StageReads, stores_of
+from streamactors.windows.stage.turns import Turns
+from streamactors.windows.state.changelogs import changelogs_of
+from streamactors.windows.state.serdes import Serdes
+
+log: Final = logging.getLogger(__name__)
+
+
+class WindowLogic(Logic):
+    """Runs the tasks."""
+
+    def __init__(self, factory: TaskFactory) -> None:
+        self.factory = factory
+        self.intake = factory.blueprint.intake
+        self._keeper: Keeper | None = None
+        self._idle_after_ms = factory.blueprint.idle_after_ms
+        self._results = MarkedQueue()
+        self._late = MarkedQueue()
+        self.completing = False
+        self._ending = False
+        self._failure: BaseException | None = None
+        self._inputs = Inputs()
+        self.turns = Turns(self, self.intake.max_task_idle_ms)
+        self._last_input_ms = 0.0
+        self._started = False
+
+    def bind(self) -> None:
+        """Called when the connections are known."""
+        self.in_ = self.inlets[0]
+        self.stores = self.factory().readable
+        self._reads = StageReads(self)
+        stores_of(self.run).stages.append(self._reads)
+        self._changelogs = changelogs_of(self.interpreter.island.run)
+        if self.intake.changelog and self.in_.carries:
+            self._keeper = Keeper(self)
+            self._changelogs.keepers.append(self._keeper)
+
+    def on_start(self) -> None:
+        factory = replace(self.factory, on_failure=self._on_failure, on_task=LIVE_TASKS.add)
+        if factory.keeps_time:
+            factory = replace(factory, now_ms=self._wall_ms)  # type: ignore[call-arg]
+        self.turns.providers = self._changelogs.providers_of(self.in_.carries)
+        provider = next(iter(self.turns.providers.values()), None)
+        if provider is None:
+            self._keeper = None
+        elif self._keeper is None:
+            log.warning(
+                "%s of %s keep no changelog (changelog=False): a restart loses open windows",
+                self.name,
+                provider.application,
+            )
+        self.tasks = PartitionTasks(replace(factory, changelog=True) if self._keeper is not None else factory)
+        self._started = True
+        self._pace = Pace(self.interpreter, self.attributes.max_chunk)
+        self._last_input_ms = self.interpreter.now_ms()
+        if self._keeper is not None and provider is not None:
+            try:
+                self._keeper.open(provider)
+            except StreamActorsError as error:
+                self.fail_stage(error)
+
+    def _on_failure(self, failure: OperatorFailed) -> bool:
+        """Ask the stream's decider about the user's own error; True skips the row."""
+        cause = failure.__cause__ or failure
+        return directive_for(self, cause, failure.element) is not Directive.STOP
+
+    # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_pull(self, out: Connection) -> None:
+        self.drain()
+
+    def on_push(self, in_: Connection) -> None:
+        chunk = in_.grab(self.room)
+        if chunk:
+            self._last_input_ms = self.interpreter.now_ms()
+            self._inputs.heard()
+            chunk = self.turns.hold(chunk)
+            if chunk:
+                self.process(chunk)
+        self.drain()
+        self._wait_for_silence()
+
+    def process(self, rows: list[Any]) -> None:
+        """Give rows to their tasks; the results wait to be handed out."""
+        if self._keeper is not None:
+            self._keeper.taken()
+        results: list[Any] = []
+        self._pace.begin()
+        try:
+            self.tasks.process_into(rows, results)
+        except Exception as error:  # noqa: BLE001 - what the rows before it gave goes out first
+            self._failure = error
+        self._pace.end(len(rows))
+        if self._keeper is not None and self.tasks.pressed:
+            self._keeper.pressed()
+        self._put(results)
+
+    @property
+    def run(self) -> Run:
+        """The run of the stage."""
+        return self.interpreter.island.run
+
+    @property
+    def now_ms(self) -> float:
+        """The time of the island's clock."""
+        return self.interpreter.now_ms()
+
+    @property
+    def may_process(self) -> bool:
+        """False while results wait, the state of a partition is being read, or all is over."""
+        return self._failure is None and not self._must_hold()
+
+    @property
+    def room(self) -> int:
+        """Number of rows that may be processed at once."""
+        return min(self._demand(), self._pace.limit)
+
+    def _demand(self) -> int:
+        """Number of rows that may be taken: the smallest demand of the outlets."""
+        return min(out.asked for out in self.outlets)
+
+    def _put(self, results: list[Any]) -> None:
+        self._results.put(results)
+        if len(self.outlets) > 1:
+            self._late.put(self.tasks.take_late())
+
+    def drain(self) -> None:
+        """Emit results up to the demand; then take more rows, or end."""
+        if self.factory.keeps_time:
+            self._keep_time()
+        self.hand_out()
+        if self.turns:
+            self.turns.take()
+            if self.completing and not self.turns.held:
+                self._end_input()
+        if self._must_hold():
+            self.in_.hold()
+            return
+        if self._failure is not None:
+            self.fail_stage(self._failure)
+            return
+        keeper = self._keeper
+        self.in_.release()
+        if self.completing:
+            if not self.turns.held and (keeper is None or keeper.finished):
+                self.complete_stage()
+            return
+        demand = self._demand()
+        if demand:
+            self.in_.want(min(demand, self._pace.window))
+
+    def hand_out(self) -> None:
+        """Emit waiting results up to the demand."""
+        outlets = self.outlets
+        self._results.push_out(outlets[0].asked, outlets[0].push, outlets[0].mark)
+        if len(outlets) > 1:
+            self._late.push_out(outlets[1].asked, outlets[1].push, outlets[1].mark)
+
+    def _must_hold(self) -> bool:
+        """True while results wait for demand, or the state of a partition is being read."""
+        return bool(self._results or self._late or (self._keeper is not None and self._keeper.is_restoring))
+
+    # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        if isinstance(mark, dict):
+            self.turns.position(mark)
+        elif isinstance(mark, Assigned):
+            self._assigned(mark)
+        elif isinstance(mark, Revoked):
+            self.pass_signal(mark)
+        else:
+            self.turns.signal(mark)
+        self.drain()
+
+    def pass_signal(self, mark: Signal) -> None:
+        """Act on a signal, and let it pass."""
+        partition = number_of(mark.key[1])
+        if isinstance(mark, Revoked):
+            gone = self._inputs.revoked(mark.key)
+            self.turns.revoked(mark.key, gone)
+            if gone:
+                self.tasks.revoked(partition)
+                if self._keeper is not None:
+                    self._keeper.revoked(partition)
+        elif isinstance(mark, Idle):
+            silent_ms = self._inputs.silent(mark.key, mark.silent_ms)
+            if silent_ms is not None:
+                self._give_out(self.tasks.idle(partition, silent_ms), mark.key)
+        elif isinstance(mark, EndOfInput):
+            ended = self._inputs.ended(mark.key, len(self.in_.carries))
+            if ended is not None:
+                self._give_out(self.tasks.end_of_input(*ended), mark.key)
+        self.put_mark(mark)
+
+    def pass_position(self, mark: PositionMark) -> None:
+        """Everything before a position is done: let it pass, or leave it to the keeper."""
+        if self._keeper is None:
+            self.put_mark(mark)
+        else:
+            self._keeper.position(mark)
+
+    def _assigned(self, signal: Assigned) -> None:
+        """An input was assigned: make the task of its partition at the first input, with the restored state."""
+        first = self._inputs.assigned(signal.key)
+        if self._keeper is None or not self._keeper.standing.follows:
+            self.turns.assigned(signal, self._inputs.beside(signal.key))
+        partition = number_of(signal.key[1])
+        if first and self._keeper is not None:
+            self.tasks.revoked(partition)  # a source that was restarted begins again where it had committed
+            self._keeper.assigned(signal)
+        else:
+            if first:
+                self.tasks.assigned(partition)
+            self.put_mark(signal)
+
+    def put_mark(self, mark: Mark) -> None:
+        self._results.put_mark(mark)
+        if len(self.outlets) > 1:
+            self._late.put_mark(mark)
+
+    def _give_out(self, results: list[Any], key: Any) -> None:
+        """Emit results that stem from no row; the last position mark passes again behind them, with a changelog at the next cut."""
+        if results:
+            if self._keeper is not None:
+                self._keeper.touched()
+            self._put(results)
+            passed = self.turns.passed
+            if self._keeper is None and key in passed and (not self.turns or self.turns.is_exact):
+                self.put_mark({key: passed[key]})
+
+    # ── processors that are called by the wall clock ──────────────────────────────────────────────────────────────
+
+    def _keep_time(self) -> None:
+        """Start the processors of new tasks, and have a timer call those that are due by the wall clock."""
+        due = []
+        try:
+            for task in self.tasks.tasks.values():
+                self._put(task.start())
+                at = task.wall_due_ms()
+                if at is not None:
+                    due.append(at)
+        except Exception as error:  # noqa: BLE001 - what was forwarded before it goes out first
+            self._failure = error
+        if due and not self.completing:
+            self.schedule_once("wall", max(1.0, min(due) - self._wall_ms()))
+
+    def _wall_ms(self) -> int:
+        return int(self.run.system.clock.wall_ms())
+
+    def _call_by_wall_clock(self) -> None:
+        if self._keeper is not None:
+            self._keeper.touched()
+        try:
+            for task in self.tasks.tasks.values():
+                self._put(task.wall_clock(self._wall_ms()))
+        except Exception as error:  # noqa: BLE001 - what was forwarded before it goes out first
+            self._failure = error
+        self.drain()
+
+    # ── readers from outside ──────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def serdes(self) -> Serdes:
+        """The bytes of the keys."""
+        return self.factory.serdes
+
+    @property
+    def readable_tasks(self) -> list[Any]:
+        """The tasks of the partitions that are assigned now."""
+        return list(self.tasks.tasks.values())
+
+    @property
+    def restoring(self) -> int:
+        """Number of partitions whose state is being restored."""
+        return 0 if self._keeper is None else self._keeper.restoring
+
+    def when_committed(self, read: Callable[[], Callable[[], None]]) -> None:
+        """See Keeper; the call happens at once if no state is kept."""
+        if self._keeper is None:
+            read()()
+        else:
+            self._keeper.when_committed(read)
+
+    # ── silence of a stream without partitions, and the end ───────────────────────────────────────────────────────
+
+    def _wait_for_silence(self) -> None:
+        if self._idle_after_ms is None or self._inputs or self.completing:
+            return
+        due = [task.idle_due_ms() for task in self.tasks.tasks.values()]
+        waits = [at for at in due if at is not None]
+        if waits:
+            silent_ms = self.interpreter.now_ms() - self._last_input_ms
+            self.schedule_once("silence", max(1.0, min(waits) - silent_ms))
+
+    def on_timer(self, key: object) -> None:
+        """Check whether the input has been silent long enough. An input without demand does not count as silent."""
+        if key == "held":
+            self.drain()
+            return
+        if key == "wall":
+            self._call_by_wall_clock()
+            return
+        if not self.in_.asked or self.completing:
+            self._last_input_ms = self.interpreter.now_ms()
+        else:
+            silent_ms = int(self.interpreter.now_ms() - self._last_input_ms)
+            for partition in self.tasks.tasks:
+                self._put(self.tasks.idle(partition, silent_ms))
+            self.drain()
+        self._wait_for_silence()
+
+    def on_complete(self, in_: Connection) -> None:
+        self.completing = True
+        if not self.turns.held:
+            self._end_input()
+        self.drain()
+
+    def _end_input(self) -> None:
+        """No row comes any more and none is held: emit the results of the windows that the end closes, and write the state."""
+        if self._ending:
+            return
+        self._ending = True
+        if not self.in_.carries:
+            try:
+                self._put(self.tasks.end_of_input())
+            except Exception as error:  # noqa: BLE001
+                self._failure = error
+        elif self._keeper is not None and self._failure is None:
+            self._keeper.complete()
+        self.hand_out()
+
+    def fail_stage(self, error: BaseException) -> None:
+        self._failure = error
+        super().fail_stage(error)
+
+    def cancel_stage(self, cause: BaseException) -> None:
+        if not isinstance(cause, NonFailureCancellation):
+            self._failure = cause  # a transaction is aborted for this reason
+        super().cancel_stage(cause)
+
+    def on_stop(self) -> None:
+        self._reads.close()
+        for task in self.tasks.tasks.values() if self._started else ():
+            task.close()
+        if self._keeper is not None:
+            self._keeper.close(self._failure)
+
+    def snapshot_state(self) -> str:
+        waiting = self._results.size + self._late.size
+        restoring = "; reading a changelog" if self._keeper is not None and self._keeper.is_restoring else ""
+        behind = ", ".join(sorted(str(key[1]) for key in self.turns.waits_for))
+        ordering = f"; {self.turns.held} rows wait for {behind or 'their turn'}" if self.turns.held else ""
+        return f"{len(self.tasks.tasks)} partitions, {waiting} results wait for demand{restoring}{ordering}"

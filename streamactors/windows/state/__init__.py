@@ -1,0 +1,1 @@
+"""The state of a task: stores, their bytes, and their changelog."""

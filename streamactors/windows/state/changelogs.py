@@ -1,0 +1,153 @@
+"""Changelogs as windows see them: protocols between the windowed stages of a run and the sources that keep their state.
+
+A source whose positions are committed offers changelogs when the run is built (`Provider`); a windowed stage that its marks reach opens
+one (`Changelog`). So windows know no Kafka.
+
+Owner: the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from streamactors.engine.island.connection import RunningStage
+from streamactors.engine.island.run import Run
+from streamactors.engine.marks.cut_state import Part
+from streamactors.engine.marks.marks import Key, Position, PositionMark
+from streamactors.windows.operators.task import WindowTask
+from streamactors.windows.state.disk.disk_stores import DiskStores
+from streamactors.windows.state.store_log import Change, TaskIdentity
+
+
+class Tasks(Protocol):
+    """Makes the tasks of a stage; may be called from any thread."""
+
+    @property
+    def time_first(self) -> frozenset[str]:
+        """The stores whose entries lie on disk by time, then key."""
+
+    def restored(self, identity: TaskIdentity, changes: Iterable[Change], disk: DiskStores | None = None) -> WindowTask:
+        """Return a task restored from its entries, or from its disk. Raises RestoreError."""
+
+
+class StateKeeper(Part, Protocol):
+    """A windowed stage as its changelog sees it: a part of the cut, whose state is restored. Any thread."""
+
+    @property
+    def stage(self) -> RunningStage:
+        """The stage."""
+
+    @property
+    def carried(self) -> frozenset[Any]:
+        """The sources whose marks reach the stage."""
+
+    @property
+    def provider(self) -> Provider | None:
+        """The source that keeps the changelog; known when the run is built."""
+
+    @property
+    def tasks(self) -> Mapping[Any, WindowTask]:
+        """The tasks of the partitions that are assigned now."""
+
+    def topics(self, application: str) -> Mapping[str, str]:
+        """The changelog topics of the stage, by store."""
+
+    @property
+    def max_task_idle_ms(self) -> int | None:
+        """How long the tasks wait for an input without rows; None: they do not wait."""
+
+    @property
+    def orders_topics(self) -> bool:
+        """True if the tasks take rows of several topics in the order of timestamps, which is not the order of arrival."""
+
+    def dropped_before(self, target: PositionMark) -> bool:
+        """True if the stream was stopped while the stage held rows before `target`, which the next run reads; once the stage has ended."""
+
+    def restored(self, tasks: dict[int, WindowTask]) -> None:
+        """The tasks of partitions, with their state."""
+
+    def written(self) -> None:
+        """The last entries are on their way."""
+
+
+class Changelog(Protocol):
+    """The changelog of one stage in one run. Called on the stage's island, never waits; answers go to the stage's StateKeeper."""
+
+    marks_first: bool
+    """True: a mark passes before the entries as of this mark are committed, and counts as done when they are."""
+
+    def restore(self, partitions: Sequence[Any]) -> None:
+        """Read the entries of these partitions (as marks name them); then `restored` or `failed`."""
+
+    def write(self, changes: Sequence[tuple[int, list[Change]]], at: PositionMark, ended: bool) -> None:
+        """Write the entries of each partition as of the mark `at`; then `committed` or `failed`. `ended`: they are the last ones."""
+
+    def hurry(self) -> None:
+        """Have the next cut come at once: what changed since the last one fills the memory."""
+
+    def revoked(self, partition: int) -> None:
+        """A partition is ours no more: its state on disk may be closed."""
+
+    def close(self, error: BaseException | None, finished: bool) -> None:
+        """The stage has stopped; `finished`: everything was written."""
+
+
+TellStands = Callable[[PositionMark], None]
+"""Called with the position up to which each of some inputs was taken."""
+
+
+class InOrder(Protocol):
+    """A stage that takes the rows of several inputs in the order of timestamps, and holds rows until their turn."""
+
+    def revoking(self, keys: Sequence[Key], tell_stands: TellStands | None) -> None:
+        """These inputs are about to be revoked; `tell_stands` is None if no other stage holds rows of them. Any thread."""
+
+
+class Provider(Protocol):
+    """A source that keeps changelogs for the stages behind it."""
+
+    application: str
+    """The application that the state belongs to; its name begins the names of the topics."""
+
+    several_topics: bool
+    """Whether a task may have several inputs."""
+
+    bounded: bool
+    """Whether the source ends where its partitions end; a partition that has reached its end is not waited for."""
+
+    def read_in_order(self, reader: InOrder) -> None:
+        """Have `reader` called when partitions are about to be revoked."""
+
+    def give_back(self, partition: Any, place: Position) -> None:
+        """Rows delivered from this position of a partition on were dropped: they are not in flight, and are read again."""
+
+    def hold_back(self, reader: InOrder, partitions: frozenset[Any]) -> None:
+        """Pause delivery from these partitions and resume all others. Partitions that several readers name stay paused for all of them."""
+
+    def open(self, keeper: StateKeeper, topics: Mapping[str, str], tasks: Tasks) -> Changelog:
+        """Return the changelog of a stage; `topics` by store. Raises BuildError if another stage of the run has the same topics."""
+
+
+class RunChangelogs:
+    """The providers of a run and the stages that keep a changelog. Filled while the run is built."""
+
+    def __init__(self) -> None:
+        self._providers: dict[Any, Provider] = {}
+        self.keepers: list[StateKeeper] = []
+
+    def offer(self, source: Any, provider: Provider) -> None:
+        """A source offers changelogs."""
+        self._providers[source] = provider
+
+    def providers_of(self, carried: Iterable[Any]) -> dict[Any, Provider]:
+        """Return the providers among these sources."""
+        return {source: self._providers[source] for source in carried if source in self._providers}
+
+    def provider_of(self, carried: Iterable[Any]) -> Provider | None:
+        """Return the provider for a stage that the marks of these sources reach; None if none of them is one."""
+        return next((self._providers[source] for source in carried if source in self._providers), None)
+
+
+def changelogs_of(run: Run) -> RunChangelogs:
+    """Return the changelogs of a run."""
+    return run.shared(RunChangelogs, RunChangelogs)

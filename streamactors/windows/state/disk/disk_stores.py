@@ -1,0 +1,230 @@
+"""The stores of one task on its disk.
+
+Owner: the task. Tables, time windows and stores of processors read an entry when they need it (`lazy`); the others are read as a whole when the
+task is restored. All of them are written by the same cuts."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from typing import Any, Final, TypeVar
+
+from streamactors.windows.state.disk.hot import BEHIND_ENTRIES, Hot
+from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.state.ordered_store import MemoryOrderedStore, OrderedStore
+from streamactors.windows.state.row_store import MemoryRowStore
+from streamactors.windows.state.serdes import Ident, key_bytes
+from streamactors.windows.state.store_log import ENTRY, META_KEY, Change, StoreReader, TaskIdentity
+from streamactors.windows.state.stores import Form, MemoryWindowStore, WindowStore
+
+T = TypeVar("T")
+
+_TIME: Final = 8
+
+
+class DiskStores:
+    """Makes the stores of one task. `share()`: the bytes of memory that one store may use for decoded objects."""
+
+    def __init__(self, disk: TaskDisk, share: Callable[[], int]) -> None:
+        self.disk = disk
+        self._share = share
+        self._hot: dict[str, Hot[Any]] = {}
+
+    def keyed(self, name: str, form: Form[T] | None = None) -> MutableMapping[Ident, Any]:
+        """Return a store of one object per key."""
+        return {} if form is None or not form.on_demand else DiskKeyed(self._hot_of(name, form))
+
+    def ordered(self, name: str, form: Form[T]) -> OrderedStore[T]:
+        """Return a store of objects ordered by key bytes."""
+        return self._hot_of(name, form) if form.on_demand else MemoryOrderedStore()
+
+    def windowed(self, name: str, form: Form[T] | None = None) -> WindowStore[Any]:
+        """Return a store of cells by window and key."""
+        return MemoryWindowStore() if form is None or not form.on_demand else DiskWindowStore(self._hot_of(name, form))
+
+    def rows(self, name: str) -> MemoryRowStore:
+        """Return a store of the rows of one side of a join: in memory, restored as a whole."""
+        return MemoryRowStore()
+
+    def _hot_of(self, name: str, form: Form[T]) -> Hot[T]:
+        hot = self._hot[name] = Hot(self.disk, name, form, self._share)
+        return hot
+
+    def reader(self, store: str, identity: TaskIdentity) -> StoreReader:
+        """Return what a store is restored from."""
+        return DiskReader(store, identity, self.disk, lazy=store in self._hot)
+
+    def take(self, changes: Sequence[Change]) -> None:
+        """Take the entries of a cut."""
+        self.disk.take(changes)
+        for hot in self._hot.values():
+            hot.taken()
+
+    def rest(self) -> None:
+        """No object is in use: keep memory within its bound."""
+        for hot in self._hot.values():
+            hot.rest()
+
+    @property
+    def pressed(self) -> bool:
+        """True if a cut should come early, because only a cut can free memory."""
+        return any(hot.pressed for hot in self._hot.values())
+
+
+class DiskReader(StoreReader):
+    """The entries of a store on disk. `lazy`: the store reads them itself when they are needed."""
+
+    def __init__(self, store: str, identity: TaskIdentity, disk: TaskDisk, *, lazy: bool) -> None:
+        super().__init__(store, identity)
+        self._disk = disk
+        self._lazy = lazy
+        meta = disk.get(store, META_KEY)
+        found = (META_KEY, meta) if meta is not None else next(disk.scan(store), None)
+        if found is not None:
+            self.add(*found)
+
+    def entries(self) -> Iterator[list[Any]]:
+        if not self._lazy:
+            for key, value in self._disk.scan(self.store, ENTRY, BEHIND_ENTRIES):
+                yield self._decode(key, value)
+
+
+class DiskKeyed(MutableMapping[Ident, Any]):
+    """Objects by ident."""
+
+    def __init__(self, hot: Hot[Any]) -> None:
+        self._hot = hot
+
+    def get(self, ident: Ident, default: Any = None) -> Any:
+        found = self._hot.get(key_bytes(ident))
+        return default if found is None else found
+
+    def __getitem__(self, ident: Ident) -> Any:
+        found = self._hot.get(key_bytes(ident))
+        if found is None:
+            raise KeyError(ident)
+        return found
+
+    def __setitem__(self, ident: Ident, entry: Any) -> None:
+        self._hot.put(key_bytes(ident), entry)
+
+    def __delitem__(self, ident: Ident) -> None:
+        if self._hot.remove(key_bytes(ident)) is None:
+            raise KeyError(ident)
+
+    def __iter__(self) -> Iterator[Ident]:
+        return (_ident(key) for key, _ in self._hot.scan())
+
+    def values(self) -> Any:
+        """All objects; what is read is not kept in memory."""
+        return (entry for _, entry in self._hot.scan())
+
+    def __len__(self) -> int:
+        return len(self._hot)
+
+
+class DiskCells(MutableMapping[Ident, Any]):
+    """The cells of one window by ident."""
+
+    def __init__(self, hot: Hot[Any], start: int) -> None:
+        self._hot = hot
+        self._at = start.to_bytes(_TIME, "big")
+
+    def get(self, ident: Ident, default: Any = None) -> Any:
+        found = self._hot.get(self._at + key_bytes(ident))
+        return default if found is None else found
+
+    def __getitem__(self, ident: Ident) -> Any:
+        found = self._hot.get(self._at + key_bytes(ident))
+        if found is None:
+            raise KeyError(ident)
+        return found
+
+    def __setitem__(self, ident: Ident, cell: Any) -> None:
+        self._hot.put(self._at + key_bytes(ident), cell)
+
+    def __delitem__(self, ident: Ident) -> None:
+        if self._hot.remove(self._at + key_bytes(ident)) is None:
+            raise KeyError(ident)
+
+    def _found(self) -> Iterator[tuple[bytes, Any]]:
+        return self._hot.scan(self._at, self._at + b"\xff" * 1_024 if self._at == b"\xff" * _TIME else _next(self._at))
+
+    def __iter__(self) -> Iterator[Ident]:
+        return (_ident(key[_TIME:]) for key, _ in self._found())
+
+    def values(self) -> Any:
+        """All cells; what is read is not kept in memory."""
+        return (cell for _, cell in self._found())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._found())
+
+    def drained(self) -> dict[Ident, Any]:
+        """Remove all cells; return them."""
+        found = {_ident(key[_TIME:]): cell for key, cell in list(self._found())}
+        for ident in found:
+            self._hot.remove(self._at + key_bytes(ident))
+        return found
+
+
+class DiskWindowStore:
+    """A WindowStore whose cells lie on disk by start, then key. The starts are in memory."""
+
+    def __init__(self, hot: Hot[Any]) -> None:
+        self._hot = hot
+        self._by_start: dict[int, DiskCells] = {}
+        self._starts: list[int] = []
+        self._known = False
+
+    def _look(self) -> None:
+        """Find the windows that the disk has, once."""
+        self._known = True
+        at: bytes | None = b""
+        while at is not None:
+            found = next(self._hot.scan(at), None)
+            at = None
+            if found is not None:
+                start = found[0][:_TIME]
+                self.window(int.from_bytes(start, "big"))
+                at = None if start == b"\xff" * _TIME else _next(start)
+
+    def window(self, start: int) -> DiskCells:
+        cells = self._by_start.get(start)
+        if cells is None:
+            if not self._known:
+                self._look()
+                return self.window(start)
+            cells = self._by_start[start] = DiskCells(self._hot, start)
+            heapq.heappush(self._starts, start)
+        return cells
+
+    def peek(self, start: int) -> DiskCells | None:
+        if not self._known:
+            self._look()
+        return self._by_start.get(start)
+
+    def first(self) -> int | None:
+        if not self._known:
+            self._look()
+        return self._starts[0] if self._starts else None
+
+    def take_first(self) -> tuple[int, dict[Ident, Any]]:
+        start = heapq.heappop(self._starts)
+        return start, self._by_start.pop(start).drained()
+
+    def windows(self) -> Iterator[tuple[int, DiskCells]]:
+        if not self._known:
+            self._look()
+        return iter(self._by_start.items())
+
+
+def _next(start: bytes) -> bytes:
+    return (int.from_bytes(start, "big") + 1).to_bytes(len(start), "big")
+
+
+def _ident(key: bytes) -> Ident:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return key

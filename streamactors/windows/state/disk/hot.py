@@ -1,0 +1,164 @@
+"""Decoded objects in front of a task's disk: those read or written lately, and all that the next cut will write.
+
+Owner: one store of one task. Two generations: an object that is used moves to the young one; when the young one is full, it becomes the
+old one, and the objects of the former old one are forgotten unless the next cut must write them. So memory is bounded by `limit`, except for
+what changed since the last cut; `pressed` says that a cut should come early."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Generic, TypeVar, cast
+
+from streamactors.codec import CodecError, loads
+from streamactors.windows.errors import RestoreError
+from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.state.ordered_store import MemoryOrderedStore
+from streamactors.windows.state.store_log import ENTRY
+from streamactors.windows.state.stores import Form
+
+T = TypeVar("T")
+
+_MISSING: Final[Any] = object()
+_OBJECT_BYTES: Final = 400  # what a small object costs beside its bytes: itself, its fields, its places in two dicts
+_BYTES_PER_BYTE: Final = 2
+
+
+class Hot(Generic[T]):
+    """See the module. `share`: returns the bytes of memory that the store may use. Keys are those of the changelog, without its prefix."""
+
+    def __init__(self, disk: TaskDisk, store: str, form: Form[T], share: Callable[[], int]) -> None:
+        self._disk = disk
+        self._store = store
+        self._form = form
+        self._share = share
+        self._young: dict[bytes, T | None] = {}  # None: the key is known to be gone
+        self._old: dict[bytes, T | None] = {}
+        self._changed: MemoryOrderedStore[T | None] = MemoryOrderedStore()  # put or removed since the last cut
+        self._removed: set[bytes] = set()
+        self._kept = 0  # objects that the last change of generations could not forget
+        self._seen = 1
+        self._seen_bytes = 100
+
+    @property
+    def limit(self) -> int:
+        """Number of objects that fit into the share."""
+        per_object = _OBJECT_BYTES + _BYTES_PER_BYTE * self._seen_bytes // self._seen
+        return max(64, self._share() // per_object)
+
+    @property
+    def pressed(self) -> bool:
+        """True if what only the next cut can write fills the memory."""
+        return len(self._young) + len(self._old) > self.limit + self.limit // 2
+
+    # ── one entry ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, key: bytes) -> T | None:
+        """Return the object of a key, or None."""
+        entry = self._young.get(key, _MISSING)
+        if entry is _MISSING:
+            entry = self._old.pop(key, _MISSING)
+            if entry is _MISSING:
+                raw = self._disk.get(self._store, ENTRY + key)
+                entry = None if raw is None else self._decoded(key, raw)
+            self._young[key] = entry
+        return cast("T | None", entry)
+
+    def put(self, key: bytes, entry: T) -> None:
+        """Keep or replace the object of a key."""
+        self._young[key] = entry
+        self._removed.discard(key)
+        self._changed.put(key, entry)
+
+    def remove(self, key: bytes) -> T | None:
+        """Remove the object of a key; return it, or None."""
+        entry = self.get(key)
+        if entry is not None:
+            self._young[key] = None
+            self._changed.remove(key)
+            self._removed.add(key)
+        return entry
+
+    def _decoded(self, key: bytes, raw: bytes) -> T:
+        try:
+            fields = loads(raw)
+        except CodecError as error:
+            raise RestoreError(
+                f"state of {self._store} in {self._disk.rocks.path}, key {key[:40]!r}: {error}"
+            ) from error
+        self._seen += 1
+        self._seen_bytes += len(raw) + len(key)
+        return self._form.of(fields)
+
+    # ── many entries ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def scan(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, T]]:
+        """Return the entries with low <= key < high, by key. What is read is not kept in memory."""
+        upper = BEHIND_ENTRIES if high is None else ENTRY + high
+        stored = self._disk.scan(self._store, ENTRY + (low or b""), upper, backwards=reverse)
+        changed = list(self._changed.scan(low, high, reverse=reverse))
+        if not changed and not self._removed:
+            return ((key[1:], self._shown(key[1:], raw)) for key, raw in stored)
+        return self._merged(stored, changed, reverse)
+
+    def _merged(
+        self, stored: Iterator[tuple[bytes, bytes]], changed: list[tuple[bytes, T | None]], reverse: bool
+    ) -> Iterator[tuple[bytes, T]]:
+        replaced, removed = {key for key, _ in changed}, set(self._removed)
+        unchanged = ((key[1:], raw) for key, raw in stored if key[1:] not in replaced and key[1:] not in removed)
+        both: Iterator[tuple[bytes, Any]] = heapq.merge(unchanged, changed, key=lambda entry: entry[0], reverse=reverse)
+        for key, found in both:
+            yield key, found if key in replaced else self._shown(key, found)
+
+    def _shown(self, key: bytes, raw: bytes) -> T:
+        """The object in memory if there is one: it may have changed in place."""
+        entry = self._young.get(key) or self._old.get(key)
+        return self._decoded(key, raw) if entry is None else entry
+
+    def first(self) -> tuple[bytes, T] | None:
+        """Return the entry with the smallest key, or None."""
+        changed = self._changed.first()
+        removed, replaced = self._removed, self._changed
+        for key, raw in self._disk.scan(self._store, ENTRY, BEHIND_ENTRIES):
+            at = key[1:]
+            if changed is not None and changed[0] <= at:
+                break
+            if at not in removed and replaced.get(at) is None:
+                return at, self._shown(at, raw)
+        return cast("tuple[bytes, T] | None", changed)
+
+    def __len__(self) -> int:
+        return (
+            sum(1 for _ in self._disk.scan(self._store, ENTRY, BEHIND_ENTRIES))
+            + len(self._changed)
+            - len(self._removed)
+        )
+
+    # ── memory ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def taken(self) -> None:
+        """The disk has taken a cut: what had changed can be read from it."""
+        self._changed = MemoryOrderedStore()
+        self._removed.clear()
+        self._kept = 0
+        if len(self._young) > self.limit:
+            self._young = {}
+        if len(self._young) + len(self._old) > self.limit:
+            self._old = {}
+
+    def rest(self) -> None:
+        """No object is in use: forget those that were not used for long."""
+        if len(self._young) > self.limit // 2 + self._kept:
+            changed, removed = self._changed, self._removed
+            kept = {
+                key: entry
+                for key, entry in self._old.items()
+                if (entry is None and key in removed)
+                or (entry is not None and (changed.get(key) is not None or entry.dirty))  # type: ignore[attr-defined]
+            }
+            self._old, self._young, self._kept = self._young, kept, len(kept)
+
+
+BEHIND_ENTRIES: Final = bytes([ENTRY[0] + 1])

@@ -1,0 +1,181 @@
+"""Changelog entries of one store: what a task writes at a commit and reads back when it is restored.
+
+Owner: the operator that has the store. A commit writes each changed key once, and a tombstone for each key that left. One
+more entry holds the store's metadata: format, application, partition, number of partitions, node, definition and the
+operator's stream time. So a restart changes nothing, and the changelog of another task is refused. The codec encodes
+all entries; nothing is unpickled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from streamactors.codec import CodecError, dumps, loads
+from streamactors.windows.errors import RestoreError
+from streamactors.windows.record import RecordContext
+
+FORMAT_VERSION: Final = 1
+META_KEY: Final = b"\x00meta"
+ENTRY: Final = b"\x01"
+"""What the key of each entry begins with; the metadata has another key."""
+_FIELDS: Final = ("application", "partition", "partition count", "node", "definition")
+
+
+class Change(NamedTuple):
+    """One changelog entry: the store's name, the key, and the value or None for a tombstone."""
+
+    store: str
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskIdentity:
+    """The owner of a state. `application` names the run that writes it; `partition`, of `partitions`, is the input's."""
+
+    application: str = ""
+    partition: int = 0
+    partitions: int = 1
+
+
+class Logged(Protocol):
+    """An object in a store. `dirty`: it waits for the next commit. `logged`: the changelog has an entry of it, so its
+    removal needs a tombstone. Without a changelog an object is dirty from birth and stays so."""
+
+    dirty: bool
+    logged: bool
+
+
+class StoreLog:
+    """The changes of one store since the last commit. `on`: somebody keeps a changelog."""
+
+    __slots__ = ("_gone", "_last_meta", "_touched", "node", "on", "shape", "store")
+
+    def __init__(self, store: str, node: str, shape: str, on: bool) -> None:
+        self.store = store
+        self.node = node
+        self.shape = shape
+        self.on = on
+        self._touched: list[tuple[Any, Any]] = []
+        self._gone: list[bytes] = []
+        self._last_meta: bytes | None = None
+
+    def touch(self, where: Any, cell: Logged) -> None:
+        """`cell` is new, or changed and was not dirty; `touched` returns `where` with it."""
+        if self.on:
+            cell.dirty = True
+            self._touched.append((where, cell))
+
+    def leave(self, key: bytes, cell: Logged) -> None:
+        """`cell` was removed from the store; `key` is its key in the changelog."""
+        if self.on:
+            cell.dirty = False
+            if cell.logged:
+                self._gone.append(key)
+
+    def touched(self) -> Iterator[tuple[Any, Any]]:
+        """Return each changed object that is still in the store once, and mark it as logged."""
+        for where, cell in self._touched:
+            if cell.dirty:
+                cell.dirty = False
+                cell.logged = True
+                yield where, cell
+        self._touched.clear()
+
+    def changes(
+        self, identity: TaskIdentity, state: dict[str, Any], changed: Iterable[tuple[bytes, list[Any]]]
+    ) -> Iterator[Change]:
+        """Return the entries to write: the metadata if it changed, the tombstones, and the `changed` (key, fields)."""
+        owner = [identity.application, identity.partition, identity.partitions, self.node, self.shape]
+        meta = dumps([FORMAT_VERSION, *owner, state])
+        if meta != self._last_meta:
+            self._last_meta = meta
+            yield Change(self.store, META_KEY, meta)
+        entries = {key: dumps(fields) for key, fields in changed}
+        for key in dict.fromkeys(self._gone):
+            if key not in entries:
+                yield Change(self.store, ENTRY + key, None)
+        self._gone.clear()
+        for key, value in entries.items():
+            yield Change(self.store, ENTRY + key, value)
+
+
+def as_restored(cell: Any) -> Any:
+    """Mark `cell` as read from the changelog: nothing of it waits for a commit."""
+    cell.dirty, cell.logged = False, True
+    return cell
+
+
+def pack_context(context: RecordContext | None) -> Any:
+    return None if context is None else [context.topic, context.partition, context.offset, list(context.headers)]
+
+
+def unpack_context(packed: Any) -> RecordContext | None:
+    if packed is None:
+        return None
+    topic, partition, offset, headers = packed
+    return RecordContext(topic, partition, offset, tuple(headers))
+
+
+@dataclass(slots=True)
+class StoreReader:
+    """The entries of one store as read from its changelog, the newest of each key."""
+
+    store: str
+    identity: TaskIdentity
+    _entries: dict[bytes, bytes] = field(default_factory=dict)
+
+    def add(self, key: bytes, value: bytes | None) -> None:
+        """Take the next entry. It replaces an earlier one of its key; a tombstone removes it."""
+        self._entries.pop(key, None)
+        if value is not None:
+            self._entries[key] = value
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def state(self, log: StoreLog) -> dict[str, Any] | None:
+        """Return the operator's own part of the metadata; None if the changelog is empty.
+
+        Raises RestoreError if the changelog belongs to another task."""
+        value = self._entries.get(META_KEY)
+        if value is None:
+            if self._entries:
+                raise RestoreError(
+                    f"changelog of {self.store} has {len(self._entries)} entries but no metadata: "
+                    "it was not written by this package, or its beginning was deleted; use an empty topic"
+                )
+            return None
+        fields = self._decode(META_KEY, value)
+        if not isinstance(fields, list) or len(fields) != 2 + len(_FIELDS) or fields[0] != FORMAT_VERSION:
+            version = fields[0] if isinstance(fields, list) and fields else fields
+            raise RestoreError(
+                f"changelog of {self.store} has format version {version!r}, this version reads {FORMAT_VERSION}: "
+                "restore it with the version that wrote it, or begin with an empty changelog"
+            )
+        mine = self.identity
+        wanted = (mine.application, mine.partition, mine.partitions, log.node, log.shape)
+        for name, has, needs in zip(_FIELDS, fields[1:-1], wanted, strict=True):
+            if has != needs:
+                raise RestoreError(
+                    f"changelog of {self.store} belongs to {name} {has!r}, this task has {needs!r}: "
+                    "use another application id, or begin with an empty changelog"
+                )
+        state = fields[-1]
+        assert isinstance(state, dict)
+        return state
+
+    def entries(self) -> Iterator[list[Any]]:
+        """Return the fields of each entry except the metadata."""
+        for key, value in self._entries.items():
+            if key != META_KEY:
+                if not key.startswith(ENTRY):
+                    raise RestoreError(f"changelog of {self.store} has the key {key[:40]!r}, which no store writes")
+                yield self._decode(key, value)
+
+    def _decode(self, key: bytes, value: bytes) -> Any:
+        try:
+            return loads(value)
+        except CodecError as error:
+            raise RestoreError(f"changelog of {self.store}, key {key[:40]!r}: {error}") from error

@@ -1,0 +1,152 @@
+"""The stores in which operators keep their state: one small interface, implemented in memory.
+
+Owner: one operator of one task. Operators change the objects of a store in place and mark them dirty. A store that keeps
+its objects elsewhere returns objects with the same attributes and writes the dirty ones back."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from streamactors.windows.record import RecordContext
+from streamactors.windows.state.ordered_store import MemoryOrderedStore, OrderedStore
+from streamactors.windows.state.row_store import MemoryRowStore, RowStore
+from streamactors.windows.state.serdes import Ident, key_bytes
+from streamactors.windows.state.store_log import pack_context
+
+T = TypeVar("T")
+
+
+class Cell:
+    """A window of a key: the aggregate, its newest timestamp, and the context of the last contributing row.
+
+    `prior` and `old` are the aggregate before the first and before the last update; a suppress buffer needs both."""
+
+    __slots__ = ("context", "dirty", "key", "logged", "old", "prior", "timestamp", "value")
+
+    def __init__(self, key: Any, value: Any, timestamp: int, context: RecordContext | None, prior: Any) -> None:
+        self.key = key
+        self.value = value
+        self.timestamp = timestamp
+        self.context = context
+        self.prior = prior
+        self.old = prior
+        self.dirty = True
+        self.logged = False
+
+    def fields(self, start: int) -> list[Any]:
+        """Its changelog entry, for the window that begins at `start`."""
+        return [self.key, start, self.value, self.timestamp, pack_context(self.context), self.prior, self.old]
+
+
+def cell_key(ident: Ident, start: int) -> bytes:
+    """The key of a cell in the changelog."""
+    return key_bytes(ident) + start.to_bytes(8, "big")
+
+
+class WindowStore(Protocol[T]):
+    """Cells by window start, then key. Closing a window removes all its cells together."""
+
+    def window(self, start: int) -> MutableMapping[Ident, T]:
+        """Return the cells of a window; creates the window if needed."""
+
+    def peek(self, start: int) -> MutableMapping[Ident, T] | None:
+        """Return the cells of a window; None if there is no such window."""
+
+    def first(self) -> int | None:
+        """Return the smallest start."""
+
+    def take_first(self) -> tuple[int, MutableMapping[Ident, T]]:
+        """Remove the window with the smallest start; return the start and the cells."""
+
+    def windows(self) -> Iterator[tuple[int, MutableMapping[Ident, T]]]:
+        """Return all windows, in no order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[T]):
+    """How the objects of a store become the fields of changelog entries and of entries on disk, and how fields become objects.
+
+    The codec (`streamactors.codec`) writes the fields, so they are of its types. `on_demand`: the store may read each object from disk when it is
+    needed, and forget it. Then `of` takes exactly the fields of a changelog entry and returns an object marked as restored, the store's key is that
+    of the changelog, and the operator's `restore` needs no entries. Without it the store is in memory, and restored as a whole."""
+
+    fields: Callable[[T], list[Any]]
+    of: Callable[[list[Any]], T]
+    on_demand: bool = False
+
+
+class Stores(Protocol):
+    """Makes the stores of one task. A store is asked for once by name; its operator keeps it."""
+
+    def windowed(self, name: str, form: Form[Any] | None = None) -> WindowStore[Any]:
+        """Return a store of cells by window and key. `form`: lets the store read each cell from disk when it is needed."""
+
+    def keyed(self, name: str, form: Form[Any] | None = None) -> MutableMapping[Ident, Any]:
+        """Return a store of one object per key. `form`: lets the store read each object from disk when it is needed."""
+
+    def ordered(self, name: str, form: Form[T]) -> OrderedStore[T]:
+        """Return a store of objects ordered by key bytes."""
+
+    def rows(self, name: str) -> RowStore:
+        """Return a store of the rows of one side of a join."""
+
+
+class MemoryWindowStore(Generic[T]):
+    """A WindowStore of dicts, with a heap of the starts."""
+
+    __slots__ = ("_by_start", "_starts")
+
+    def __init__(self) -> None:
+        self._by_start: dict[int, dict[Ident, T]] = {}
+        self._starts: list[int] = []
+
+    def window(self, start: int) -> dict[Ident, T]:
+        cells = self._by_start.get(start)
+        if cells is None:
+            cells = self._by_start[start] = {}
+            heapq.heappush(self._starts, start)
+        return cells
+
+    def peek(self, start: int) -> dict[Ident, T] | None:
+        return self._by_start.get(start)
+
+    def first(self) -> int | None:
+        return self._starts[0] if self._starts else None
+
+    def take_first(self) -> tuple[int, dict[Ident, T]]:
+        start = heapq.heappop(self._starts)
+        return start, self._by_start.pop(start)
+
+    def windows(self) -> Iterator[tuple[int, dict[Ident, T]]]:
+        return iter(self._by_start.items())
+
+
+class MemoryStores:
+    """Stores that are dicts of this process."""
+
+    def windowed(self, name: str, form: Form[Any] | None = None) -> MemoryWindowStore[Any]:
+        return MemoryWindowStore()
+
+    def keyed(self, name: str, form: Form[Any] | None = None) -> dict[Ident, Any]:
+        return {}
+
+    def ordered(self, name: str, form: Form[T]) -> MemoryOrderedStore[T]:
+        return MemoryOrderedStore()
+
+    def rows(self, name: str) -> MemoryRowStore:
+        return MemoryRowStore()
+
+
+class LayoutOfStores(MemoryStores):
+    """Finds out which stores a task has whose entries lie on disk by time, then key."""
+
+    def __init__(self) -> None:
+        self.time_first: set[str] = set()
+
+    def windowed(self, name: str, form: Form[Any] | None = None) -> MemoryWindowStore[Any]:
+        if form is not None and form.on_demand:
+            self.time_first.add(name)
+        return super().windowed(name, form)

@@ -1,0 +1,112 @@
+"""The aggregation of several streams into one table.
+
+Owner: TopologyTask. `TagRows` marks each row with its stream, so that one aggregation adds each by its own function: one
+store and one stream time for all. Kafka mode over windows has a stream time for each stream but one store, which hides what
+is older than its retention by what all streams put: `share_store` makes such aggregations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from streamactors.windows.definitions.aggregator import Aggregator
+from streamactors.windows.operators.aggregate import AggregateSpec
+from streamactors.windows.operators.operator import NO_TIME, Ident, Operator, TaskEnvironment
+from streamactors.windows.operators.session_windows import SessionOperator
+from streamactors.windows.operators.sliding_windows import SlidingOperator
+from streamactors.windows.operators.time_updates import TimeUpdates
+from streamactors.windows.operators.time_windows import Opened
+from streamactors.windows.record import Record
+from streamactors.windows.state.stores import Stores
+
+SEGMENT_MS: Final = 60_000
+"""The shortest segment of Kafka Streams' stores."""
+
+
+class TagRows(Operator):
+    """The value of each row as (number of its stream, value). `needs_value`: rows without value are dropped and counted."""
+
+    def __init__(self, node: str, env: TaskEnvironment, number: int, needs_value: bool) -> None:
+        super().__init__(node, env)
+        self._number = number
+        self._needs_value = needs_value
+
+    def process(self, rows: Sequence[Record], out: list[Any]) -> None:
+        number = self._number
+        for row in rows:
+            if row.value is None and self._needs_value:
+                self.env.metrics.dropped_null += 1
+            else:
+                out.append(Record(row.key, (number, row.value), row.timestamp, row.context))
+
+
+def tagged(init: Callable[[], Any], adds: Sequence[Callable[[Any, Any], Any]], merge: Any) -> Aggregator:
+    """Return the aggregation of tagged rows."""
+
+    def add(aggregate: Any, row: tuple[int, Any]) -> Any:
+        return adds[row[0]](aggregate, row[1])
+
+    return Aggregator("cogroup", init, add, merge)
+
+
+class StoreTime:
+    """The newest entry that any stream put into a shared store."""
+
+    def __init__(self) -> None:
+        self.newest = NO_TIME
+
+
+class _Shared:
+    """Reads and writes the newest time of the shared store in the place of an operator's own."""
+
+    store_time: StoreTime
+
+    @property
+    def _newest(self) -> int:
+        return self.store_time.newest
+
+    @_newest.setter
+    def _newest(self, time: int) -> None:
+        self.store_time.newest = max(time, self.store_time.newest)
+
+
+class SharedTimeUpdates(_Shared, TimeUpdates):
+    """Tumbling and hopping windows in a shared store. Kafka Streams' store on disk refuses and counts what belongs to a dead segment."""
+
+    def _folded(self, opened: Opened, ident: Ident, record: Record) -> list[Any]:
+        updates = super()._folded(opened, ident, record)
+        segment = max(self._retention // 2, SEGMENT_MS)
+        first_live = max(0, self._newest - self._retention) // segment
+        self.env.metrics.dropped_late += sum(update[0] // segment < first_live for update in updates)
+        return updates
+
+
+class SharedSessions(_Shared, SessionOperator):
+    """Sessions in a shared store."""
+
+
+class SharedSliding(_Shared, SlidingOperator):
+    """Sliding windows in a shared store."""
+
+
+SHARED: dict[str, type[Any]] = {
+    "TimeWindows": SharedTimeUpdates,
+    "UnlimitedWindows": SharedTimeUpdates,
+    "SessionWindows": SharedSessions,
+    "SlidingWindows": SharedSliding,
+}
+_STORE_FIELDS = ("_cells", "_sessions", "_keys", "_log")
+
+
+def share_store(
+    spec: AggregateSpec[Any], env: TaskEnvironment, stores: Stores, time: StoreTime, first: Operator | None
+) -> Operator:
+    """Return the aggregation of one stream; all but the first one use the store of the `first`."""
+    kind = SHARED[type(spec.windows).__name__]
+    operator: Operator = type(kind.__name__, (kind,), {"store_time": time})(spec, env, stores)
+    if first is not None:
+        for name in _STORE_FIELDS:
+            if hasattr(first, name):
+                setattr(operator, name, getattr(first, name))
+        operator.store = None
+    return operator

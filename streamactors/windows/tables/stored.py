@@ -1,0 +1,70 @@
+"""The store of a derived table: the entries of a filter, a map_values or a join that has a name.
+
+Owner: the operator that writes it. The key may be a window of a key, as in the table that it derives from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping
+from typing import Any
+
+from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment
+from streamactors.windows.operators.table_aggregate import Entry
+from streamactors.windows.state.serdes import key_bytes
+from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
+from streamactors.windows.state.stores import Stores
+
+
+class StoredTable:
+    """Entries by key, or by key and window."""
+
+    def __init__(self, store: str, node: str, env: TaskEnvironment, stores: Stores) -> None:
+        self.store: str | None = store
+        self._env = env
+        self._entries: MutableMapping[Ident, Entry] = stores.keyed(store)
+        self._log = StoreLog(store, node, "derived table", env.track_changes)
+
+    def get(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
+        """Return (value, timestamp) of an entry, or None."""
+        entry = self._entries.get(_where(ident, start, end))
+        return None if entry is None else (entry.value, entry.timestamp)
+
+    def put(self, ident: Ident, key: Any, start: int | None, end: int | None, value: Any, timestamp: int) -> None:
+        """Write, replace or (None) delete an entry."""
+        where = _where(ident, start, end)
+        entry = self._entries.get(where)
+        if value is None:
+            if entry is not None:
+                del self._entries[where]
+                self._log.leave(key_bytes(where), entry)
+            return
+        if entry is None:
+            entry = self._entries[where] = Entry((key, start, end), value, timestamp)
+            self._log.touch(where, entry)
+        else:
+            entry.value, entry.timestamp = value, timestamp
+            if not entry.dirty:
+                self._log.touch(where, entry)
+
+    def items(self) -> Iterator[tuple[Any, Any, int]]:
+        """Return ((key, start, end), value, timestamp) of each entry."""
+        return ((entry.key, entry.value, entry.timestamp) for entry in self._entries.values())
+
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        """Return the changelog entries since the last call."""
+        touched = (
+            (key_bytes(where), [*entry.key, entry.value, entry.timestamp]) for where, entry in self._log.touched()
+        )
+        return self._log.changes(identity, {}, touched)
+
+    def restore(self, reader: StoreReader) -> None:
+        """Take back the entries of the changelog."""
+        if reader.state(self._log) is not None:
+            for key, start, end, value, timestamp in reader.entries():
+                where = _where(self._env.identity.of(key), start, end)
+                self._entries[where] = as_restored(Entry((key, start, end), value, timestamp))
+
+
+def _where(ident: Ident, start: int | None, end: int | None) -> Ident:
+    if start is None or end is None:
+        return ident
+    return key_bytes(ident) + start.to_bytes(8, "big") + end.to_bytes(8, "big")

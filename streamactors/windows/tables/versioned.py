@@ -1,0 +1,131 @@
+"""A versioned table: each key has its newest value and the values that were valid before, as far back as `history`.
+
+Owner: TopologyTask. A row is a version that is valid from its own time until the next version of its key. A row older than
+stream time - history is refused and counted. Updates that are not the newest version carry `final` of None, so that joins and
+aggregations of tables can skip them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, MutableMapping
+from operator import itemgetter
+from typing import Any, Final
+
+from streamactors.windows.operators.aggregate import Accepted, AggregateOperator
+from streamactors.windows.operators.late_rows import refuse_row
+from streamactors.windows.operators.operator import NO_TIME, Found, Ident, TaskEnvironment
+from streamactors.windows.state.serdes import key_bytes
+from streamactors.windows.state.store_log import as_restored
+from streamactors.windows.state.stores import Stores
+
+_time_of: Final = itemgetter(0)
+
+
+class Versions:
+    """The versions of one key: (valid from, value), ascending; the value None: deleted."""
+
+    __slots__ = ("dirty", "key", "logged", "versions")
+
+    def __init__(self, key: Any, versions: list[tuple[int, Any]]) -> None:
+        self.key = key
+        self.versions = versions
+        self.dirty = True
+        self.logged = False
+
+    def put(self, time: int, value: Any) -> int | None:
+        """Add or replace the version of `time`; return its end, None if it is the newest."""
+        versions = self.versions
+        at = bisect_right(versions, time, key=_time_of)
+        if at and versions[at - 1][0] == time:
+            versions[at - 1] = (time, value)
+        else:
+            versions.insert(at, (time, value))
+            at += 1
+        return versions[at][0] if at < len(versions) else None
+
+    def as_of(self, time: int) -> tuple[int, Any] | None:
+        """Return the version valid at `time`."""
+        at = bisect_right(self.versions, time, key=_time_of)
+        return self.versions[at - 1] if at else None
+
+    def prune(self, before: int) -> None:
+        """Forget the versions that ended before a time."""
+        versions = self.versions
+        if len(versions) > 1 and versions[1][0] < before:
+            at = bisect_right(versions, before - 1, key=_time_of)
+            del versions[: at - 1]
+
+
+class VersionedTable(AggregateOperator):
+    """The table of a topic or a stream, with its history."""
+
+    def __init__(
+        self, node: str, store: str, env: TaskEnvironment, stores: Stores, history_ms: int, *, sends_old: bool
+    ) -> None:
+        super().__init__(node, store, f"versions of {history_ms} ms", env)
+        self._table: MutableMapping[Ident, Versions] = stores.keyed(store)
+        self._history = history_ms
+        self._sends_old = sends_old
+
+    def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
+        table, sends_old = self._table, self._sends_old
+        for ident, record, timestamp in rows:
+            expired = self.stream_time - self._history
+            if timestamp < expired:
+                refuse_row(self.node, self.env, record, timestamp, timestamp, self.stream_time, self._history)
+                continue
+            entry = table.get(ident)
+            old = None
+            if entry is None:
+                self.env.identity.check(ident)
+                entry = table[ident] = Versions(record.key, [(timestamp, record.value)])
+                end = None
+                self._log.touch(ident, entry)
+            else:
+                old = entry.versions[-1][1] if sends_old else None
+                newest, last = entry.versions[0]
+                alone = len(entry.versions) == 1
+                # as in Kafka Streams, a deletion in the place of the only version leaves no trace
+                gone = record.value is None and alone and newest == timestamp and last is not None
+                end = entry.put(timestamp, record.value)
+                entry.prune(expired)
+                if gone:
+                    del table[ident]
+                    self._log.leave(key_bytes(ident), entry)
+                elif not entry.dirty:
+                    self._log.touch(ident, entry)
+            final = False if end is None else None
+            out.append((ident, record.key, None, None, record.value, old, timestamp, record.context, final))
+
+    def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
+        entry = self._table.get(ident)
+        if entry is None:
+            return None
+        time, value = entry.versions[-1]
+        return None if value is None else (value, time)
+
+    def read_as_of(self, ident: Ident, time_ms: int) -> Found | None:
+        entry = self._table.get(ident)
+        if entry is None:
+            return None
+        newest = entry.versions[-1]
+        if newest[0] > time_ms:
+            if time_ms < self.stream_time - self._history:
+                return None
+            found = entry.as_of(time_ms)
+            if found is None:
+                return None
+            newest = found
+        time, value = newest
+        return None if value is None else (value, time)
+
+    def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:
+        for ident, entry in self._log.touched():
+            yield key_bytes(ident), [entry.key, [list(version) for version in entry.versions]]
+
+    def _restore_entry(self, *fields: Any) -> None:
+        key, versions = fields
+        self._table[self.env.identity.of(key)] = as_restored(Versions(key, [(at, value) for at, value in versions]))
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        self.stream_time = max(NO_TIME, state["stream_time"])

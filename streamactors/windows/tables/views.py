@@ -1,0 +1,62 @@
+"""Views of a table with a store of their own: filter and map_values that have a name.
+
+Owner: TopologyTask. Without a name the view is computed when it is read (`operators/table_steps.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment, Update
+from streamactors.windows.operators.table_steps import TableFilter, TableMapValues, TableStep
+from streamactors.windows.tables.stored import StoredTable
+
+
+class FilterNot(TableFilter):
+    """The table of the values for which `fn(value)` is false."""
+
+    def _value_of(self, value: Any) -> Any:
+        return None if self._fn(value) else value
+
+
+class VersionedFilter(TableFilter):
+    """A filter of a versioned table: forwards every update, because an older version may be valid again."""
+
+    def _forwards(self, new: Any, old: Any) -> bool:
+        return True
+
+
+class StoredView(Operator):
+    """A view that keeps what it forwards. The old value of an update is what the store has."""
+
+    def __init__(
+        self, view: TableStep, stored: StoredTable, env: TaskEnvironment, *, sends_old: bool, skips_empty: bool
+    ) -> None:
+        """`skips_empty`: an update from nothing to nothing is not forwarded."""
+        super().__init__(view.node, env)
+        self.stored = stored
+        self._view = view
+        self._sends_old = sends_old
+        self._skips_empty = skips_empty and sends_old
+
+    def process(self, rows: Sequence[Update], out: list[Any]) -> None:
+        mapped: list[Update] = []
+        self._view.process(rows, mapped)
+        stored = self.stored
+        for ident, key, start, end, new, _, timestamp, context, final in mapped:
+            found = stored.get(ident, start, end) if self._sends_old else None
+            old = None if found is None else found[0]
+            if new is None and old is None and self._skips_empty:
+                continue
+            stored.put(ident, key, start, end, new, timestamp)
+            out.append((ident, key, start, end, new, old, timestamp, context, final))
+
+    def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
+        return self.stored.get(ident, start, end)
+
+
+VIEWS: dict[str, Callable[..., TableStep]] = {
+    "filter": TableFilter,
+    "filter-not": FilterNot,
+    "map-values": TableMapValues,
+}

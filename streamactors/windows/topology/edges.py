@@ -1,0 +1,110 @@
+"""The edges of a task: where rows enter it, leave it, and go round by a repartition topic.
+
+Owner: TopologyTask. Rows leave into the `Outbox` that the operators of a task share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from streamactors.windows.operators.operator import Operator, TaskEnvironment
+from streamactors.windows.operators.record_steps import as_record
+from streamactors.windows.processors.task_time import TaskTime
+from streamactors.windows.record import Record, WindowedRecord
+from streamactors.windows.topology.queues import InternalQueues
+
+_RECORDS: Final = {Record}
+
+
+class Output(NamedTuple):
+    """A row that leaves the topology."""
+
+    topic: str
+    record: Record | WindowedRecord
+
+
+class Outbox:
+    """The Outputs of a task since its caller took them.
+
+    With `queues` the repartition topics are in memory; without, their rows leave as Outputs, too, and come back as rows of
+    the topic."""
+
+    def __init__(self, queues: InternalQueues | None) -> None:
+        self.rows: list[Any] = []
+        self.queues = queues
+
+
+class Entrance(Operator):
+    """The first operator behind a topic: drops and counts rows with negative timestamps, and moves the task's stream time."""
+
+    def __init__(self, node: str, env: TaskEnvironment, checks_types: bool, time: TaskTime | None = None) -> None:
+        super().__init__(node, env)
+        self._checks_types = checks_types
+        self.time = time
+
+    def process(self, rows: Sequence[Any], out: list[Any]) -> None:
+        if len(rows) == 1 and type(rows[0]) is Record:
+            [row] = rows
+            if row.timestamp >= 0:
+                self._advance(row.timestamp)
+                out.append(row)
+                return
+        if self._checks_types and not set(map(type, rows)) <= _RECORDS:
+            rows = [as_record(self.node, row) for row in rows]
+        env = self.env
+        times = [row.timestamp for row in rows]
+        if min(times) < 0:
+            kept = [row for row in rows if row.timestamp >= 0]
+            env.metrics.dropped_negative += len(rows) - len(kept)
+            rows = kept
+        self._advance(max(times))
+        out.extend(rows)
+
+    def _advance(self, to_ms: int) -> None:
+        """Move the time of the task's operators and that of its processors; neither goes back."""
+        if to_ms > self.env.task_time_ms:
+            self.env.task_time_ms = to_ms
+        if self.time is not None and to_ms > self.time.stream_ms:
+            self.time.stream_ms = to_ms
+
+
+class Exit(Operator):
+    """The last operator before a topic."""
+
+    def __init__(self, node: str, env: TaskEnvironment, topic: str, outbox: Outbox, *, comes_back: bool) -> None:
+        super().__init__(node, env)
+        self._topic = topic
+        self._outbox = outbox
+        self._comes_back = comes_back  # the topic is an input of the same topology
+
+    def process(self, rows: Sequence[Any], out: list[Any]) -> None:
+        topic, outbox = self._topic, self._outbox
+        outbox.rows.extend([Output(topic, row) for row in rows])
+        if self._comes_back and outbox.queues is not None:
+            outbox.queues.add(topic, rows)
+
+
+class ToInternalTopic(Operator):
+    """The last operator before a repartition topic. `needs_key`: rows whose key is None are dropped; `counted`: and counted."""
+
+    def __init__(
+        self, node: str, env: TaskEnvironment, topic: str, outbox: Outbox, *, needs_key: bool, counted: bool
+    ) -> None:
+        super().__init__(node, env)
+        self._topic = topic
+        self._outbox = outbox
+        self._needs_key = needs_key
+        self._counted = counted
+
+    def process(self, rows: Sequence[Any], out: list[Any]) -> None:
+        if self._needs_key:
+            kept = [row for row in rows if row.key is not None]
+            if self._counted:
+                self.env.metrics.dropped_null += len(rows) - len(kept)
+            rows = kept
+        queues = self._outbox.queues
+        if queues is not None:
+            queues.add(self._topic, rows)
+        else:
+            topic = self._topic
+            self._outbox.rows.extend([Output(topic, row) for row in rows])

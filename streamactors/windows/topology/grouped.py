@@ -1,0 +1,211 @@
+"""The fluent API of grouped streams: windowed_by, count, reduce, aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+from streamactors.errors import BuildError
+from streamactors.windows.definitions.aggregator import Aggregator, aggregating, counting, reducing
+from streamactors.windows.definitions.blueprint import Semantics, WindowingStep, windowing
+from streamactors.windows.definitions.count_windows import CountWindows
+from streamactors.windows.definitions.duration import Duration
+from streamactors.windows.definitions.windows import SessionWindows, SlidingWindows, Windows
+from streamactors.windows.tables.cogroup import tagged
+from streamactors.windows.tables.grouping import TableAggregator
+from streamactors.windows.topology.aggregate_nodes import AggregateNode
+from streamactors.windows.topology.group_nodes import CogroupNode, CogroupPartNode, GroupedTableNode, TagNode
+from streamactors.windows.topology.joining import callable_or_error, co_partition, round_trip, same_topology
+from streamactors.windows.topology.model import Node, Topology
+from streamactors.windows.topology.ready import CountedStream, ReadyAggregations
+from streamactors.windows.topology.stream import TopologyStream
+from streamactors.windows.topology.table import TopologyTable
+from streamactors.windows.topology.table_nodes import NO_WINDOWS
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedStream(ReadyAggregations):
+    """Records of a stream, grouped by key, and by windows behind `windowed_by`."""
+
+    _stream: TopologyStream
+    _windowing: WindowingStep = NO_WINDOWS
+
+    @overload
+    def windowed_by(self, windows: CountWindows, semantics: Semantics | None = None) -> CountedStream: ...
+
+    @overload
+    def windowed_by(
+        self,
+        windows: Windows,
+        semantics: Semantics | None = None,
+        *,
+        retention: Duration | None = None,
+        late: Any = None,
+    ) -> GroupedStream: ...
+
+    def windowed_by(
+        self,
+        windows: Any,
+        semantics: Semantics | None = None,
+        *,
+        retention: Duration | None = None,
+        late: Any = None,
+    ) -> Any:
+        """Aggregate per window. `semantics`: default that of the topology. The other parameters as in windows without a topology.
+
+        CountWindows give a stream of one result for each full window; the other windows give a table."""
+        if isinstance(windows, CountWindows):
+            return CountedStream(self._stream, windows.size)
+        self._stream.topology.late_to(late)
+        chosen = self._stream.topology.semantics if semantics is None else semantics
+        return replace(self, _windowing=windowing(windows, chosen, retention, late))
+
+    def count(self, *, name: str | None = None) -> TopologyTable:
+        """Count rows per key (and window)."""
+        return self._table(counting(), name)
+
+    def reduce(self, fn: Callable[[Any, Any], Any], *, name: str | None = None) -> TopologyTable:
+        """`fn(old, new)` over the values of a key (in a window); the first value is the first aggregate."""
+        return self._table(reducing(fn), name)
+
+    def aggregate(
+        self,
+        init: Callable[[], Any],
+        add: Callable[[Any, Any], Any],
+        merge: Callable[[Any, Any], Any] | None = None,
+        *,
+        name: str | None = None,
+    ) -> TopologyTable:
+        """`add(aggregate, value)` onto `init()`; `merge(a, b)` joins the aggregates of two sessions. None deletes."""
+        return self._table(aggregating(init, add, merge), name)
+
+    def cogroup(self, add: Callable[[Any, Any], Any]) -> CogroupedStream:
+        """Aggregate several grouped streams into one table; `add(aggregate, value)` for the rows of this one."""
+        callable_or_error("cogroup", add)
+        return CogroupedStream(((self._stream, add),))
+
+    def _table(self, aggregator: Aggregator, name: str | None) -> TopologyTable:
+        if aggregator.merge is None and isinstance(self._windowing.windows, SessionWindows):
+            raise BuildError(
+                "aggregate: a row that bridges two sessions merges them, so their aggregates must be merged, too; "
+                "give merge(a, b)"
+            )
+        topology = self._stream.topology
+        node_name = topology.named(name, aggregator.kind)
+        stream = self._stream.ready_for(node_name, needs_key=True)
+        kafka = (self._windowing.semantics if self._windowing.windows is not None else topology.semantics) == "kafka"
+        node = AggregateNode(node_name, node_name, aggregator, self._windowing, kafka=kafka)
+        return TopologyTable(topology, topology.add(node, stream.node))
+
+
+@dataclass(frozen=True, slots=True)
+class CogroupedStream:
+    """Several grouped streams, each with its own adder."""
+
+    _parts: tuple[tuple[TopologyStream, Callable[[Any, Any], Any]], ...]
+    _windowing: WindowingStep = NO_WINDOWS
+
+    def cogroup(self, grouped: GroupedStream, add: Callable[[Any, Any], Any]) -> CogroupedStream:
+        """Add another stream; `add(aggregate, value)` for its rows."""
+        callable_or_error("cogroup", add)
+        if not isinstance(grouped, GroupedStream):
+            raise BuildError(f"cogroup: {grouped!r} is not grouped; give stream.group_by_key() or stream.group_by(…)")
+        same_topology("cogroup", self._parts[0][0].topology, grouped._stream)
+        return replace(self, _parts=(*self._parts, (grouped._stream, add)))
+
+    def windowed_by(
+        self,
+        windows: Windows,
+        semantics: Semantics | None = None,
+        *,
+        retention: Duration | None = None,
+        late: Any = None,
+    ) -> CogroupedStream:
+        """Aggregate per window. In strict mode all streams share one time; in Kafka mode each has its own, and a row of a slower
+        stream may start a window anew that the store hides (docs/tables.md)."""
+        topology = self._parts[0][0].topology
+        topology.late_to(late)
+        chosen = topology.semantics if semantics is None else semantics
+        return replace(self, _windowing=windowing(windows, chosen, retention, None))
+
+    def aggregate(
+        self, init: Callable[[], Any], merge: Callable[[Any, Any], Any] | None = None, *, name: str | None = None
+    ) -> TopologyTable:
+        """The table of the aggregates, which begin with `init()`. Sessions need `merge(a, b)`."""
+        windows = self._windowing.windows
+        if merge is None and isinstance(windows, SessionWindows):
+            raise BuildError("cogroup: sessions merge, so their aggregates must be merged, too; give merge(a, b)")
+        topology = self._parts[0][0].topology
+        base = topology.named(name, "cogroup")
+        streams = [
+            stream.ready_for(f"{base}-{number}" if number else base, needs_key=True)
+            for number, (stream, _) in enumerate(self._parts)
+        ]
+        co_partition(topology, base, *[stream.node for stream in streams])
+        adds = [add for _, add in self._parts]
+        kafka = (self._windowing.semantics if windows is not None else topology.semantics) == "kafka"
+        if kafka and windows is not None:
+            return self._in_kafka_mode(base, streams, init, adds, merge)
+        needs_value = windows is None or isinstance(windows, SlidingWindows)
+        tags = [
+            topology.add(TagNode(f"{base}-input-{number}", number, needs_value=needs_value), stream.node)
+            for number, stream in enumerate(streams)
+        ]
+        node = AggregateNode(base, base, tagged(init, adds, merge), self._windowing, kafka=kafka)
+        return TopologyTable(topology, topology.add(node, *tags))
+
+    def _in_kafka_mode(
+        self, base: str, streams: list[TopologyStream], init: Any, adds: list[Any], merge: Any
+    ) -> TopologyTable:
+        topology = streams[0].topology
+        parts: list[CogroupPartNode] = []
+        for number, (stream, add) in enumerate(zip(streams, adds, strict=True)):
+            aggregator = Aggregator("cogroup", init, add, merge)
+            part = CogroupPartNode(f"{base}-agg-{number}", base, number, aggregator, self._windowing)
+            parts.append(topology.add(part, stream.node))
+            part.first = parts[0]
+        return TopologyTable(topology, topology.add(CogroupNode(base, parts), *parts))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedTable:
+    """The entries of a table, grouped by another key."""
+
+    _topology: Topology
+    _node: Node
+
+    def count(self, *, name: str | None = None) -> TopologyTable:
+        """The number of entries of each group."""
+        return self._table(TableAggregator("count", _zero, lambda n, _: n + 1, lambda n, _: n - 1), name)
+
+    def reduce(
+        self, add: Callable[[Any, Any], Any], subtract: Callable[[Any, Any], Any], *, name: str | None = None
+    ) -> TopologyTable:
+        """`add(old, value)` for an entry that joins its group, `subtract(old, value)` for one that leaves; the first is the result."""
+        callable_or_error("reduce", add)
+        callable_or_error("reduce: subtract", subtract)
+        return self._table(TableAggregator("reduce", None, add, subtract), name)
+
+    def aggregate(
+        self,
+        init: Callable[[], Any],
+        add: Callable[[Any, Any], Any],
+        subtract: Callable[[Any, Any], Any],
+        *,
+        name: str | None = None,
+    ) -> TopologyTable:
+        """`add(aggregate, value)` onto `init()`, and `subtract(aggregate, value)` of what an entry was before. None deletes."""
+        for what, fn in (("init", init), ("add", add), ("subtract", subtract)):
+            callable_or_error(f"aggregate: {what}", fn)
+        return self._table(TableAggregator("aggregate", init, add, subtract), name)
+
+    def _table(self, aggregator: TableAggregator, name: str | None) -> TopologyTable:
+        topology = self._topology
+        node_name = topology.named(name, f"group-{aggregator.kind}")
+        source = round_trip(topology, f"{node_name}-repartition", self._node, needs_key=False, counted=False)
+        return TopologyTable(topology, topology.add(GroupedTableNode(node_name, aggregator), source))
+
+
+def _zero() -> int:
+    return 0

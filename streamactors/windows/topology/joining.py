@@ -1,0 +1,157 @@
+"""How joins are put together from nodes, for the fluent classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from streamactors.errors import BuildError
+from streamactors.windows.definitions.join_windows import JoinWindows
+from streamactors.windows.joins.stream_stream import JoinSpec
+from streamactors.windows.joins.table_table import How, TableJoin
+from streamactors.windows.topology.foreign_nodes import (
+    ForeignResultNode,
+    ResolveNode,
+    SubscribeNode,
+    SubscriptionsNode,
+    TellNode,
+)
+from streamactors.windows.topology.join_nodes import StreamJoinNode
+from streamactors.windows.topology.model import Node, SourceNode, Topology, above
+from streamactors.windows.topology.record_nodes import MergeNode, RepartitionNode
+from streamactors.windows.topology.table_join_nodes import (
+    SelfTableJoinNode,
+    TableJoinNode,
+    TableJoinSideNode,
+    base_of,
+)
+from streamactors.windows.topology.table_nodes import TableNode, TableSourceNode
+
+Fn = Callable[[Any, Any], Any]
+
+
+def callable_or_error(where: str, fn: object) -> None:
+    """Raise BuildError if `fn` cannot be called."""
+    if not callable(fn):
+        raise BuildError(f"{where}: {fn!r} is not callable; give a function")
+
+
+def choice(where: str, how: object, choices: tuple[str, ...]) -> str:
+    """Check the parameter `how`."""
+    if how not in choices:
+        raise BuildError(f"{where}: how is {how!r}; choose one of {', '.join(map(repr, choices))}")
+    return str(how)
+
+
+def same_topology(where: str, topology: Topology, other: object) -> None:
+    """Raise BuildError if a stream or table belongs to another topology."""
+    if getattr(other, "topology", None) is not topology:
+        raise BuildError(f"{where}: {other!r} is no part of the same topology; make both from one Topics")
+
+
+def co_partition(topology: Topology, name: str, *nodes: Node) -> None:
+    """Note that the topics above these nodes must have equal numbers of partitions."""
+    topics = frozenset(
+        each.topic for node in nodes for each in above(node) if isinstance(each, SourceNode) and each.partitioned
+    )
+    topology.co_partitioned.append((name, topics))
+
+
+def round_trip(topology: Topology, topic: str, node: Node, *, needs_key: bool, counted: bool) -> SourceNode:
+    """Send the rows of a node through an internal topic, and return the source of what comes back."""
+    topic = topology.prefix + topic
+    entry = RepartitionNode(topology.named(f"{topic}-sink", "sink"), topic, needs_key=needs_key, counted=counted)
+    topology.add(entry, node)
+    source = SourceNode(topology.named(f"{topic}-source", "source"), topic, internal=True)
+    topology.sources[topic] = topology.add(source)
+    return source
+
+
+def keep_rows_without_key(topology: Topology, source: Node) -> None:
+    """Let the way into the internal topic of a source keep rows whose key is None."""
+    for node in topology.nodes:
+        if isinstance(node, RepartitionNode) and isinstance(source, SourceNode) and node.topic == source.topic:
+            node.needs_key = False
+
+
+def join_streams(
+    topology: Topology, name: str, left: Node, right: Node, fn: Fn, windows: object, how: str, *, kafka: bool
+) -> Node:
+    """Add a stream-stream join."""
+    if not isinstance(windows, JoinWindows):
+        raise BuildError(f"join: {windows!r} is no join window; give JoinWindows.of(…).with_grace(…)")
+    if windows.grace_ms is None:
+        raise BuildError(
+            'join: the windows have no grace period: say how late a row may come with .with_grace("30s"), or '
+            ".with_no_grace()"
+        )
+    spec = JoinSpec(windows, fn, left_nulls=how != "inner", right_nulls=how == "outer")
+    co_partition(topology, name, left, right)
+    one = topology.add(StreamJoinNode(name, "left", spec, kafka=kafka), left)
+    two = topology.add(StreamJoinNode(name, "right", spec, kafka=kafka), right)
+    for store in ("left", "right", *(["waiting"] if spec.left_nulls else [])):
+        topology.keep(f"{name}-{store}", one)
+    return topology.add(MergeNode(f"{name}-merge"), one, two)
+
+
+def join_tables(
+    topology: Topology,
+    name: str,
+    store: str | None,
+    left: TableNode,
+    right: TableNode,
+    fn: Fn,
+    how: str,
+    *,
+    kafka: bool,
+) -> TableNode:
+    """Add a table-table join."""
+    join = TableJoin(fn, cast("How", how))
+    co_partition(topology, name, left, right)
+    if how != "inner" or not kafka:
+        left.enable_old(True)
+    if how == "outer" or not kafka:
+        right.enable_old(True)
+    left.materialize()
+    right.materialize()
+    (base, left_views), (other_base, right_views) = base_of(left), base_of(right)
+    if base is other_base and not kafka:
+        base.enable_old(True)
+        alone = topology.add(SelfTableJoinNode(f"{name}-self", join, left_views, right_views), base)
+        return topology.add(TableJoinNode(name, store, join, left, right, ()), alone)
+    one = TableJoinSideNode(f"{name}-join-this", join, left, right, is_left=True, kafka=kafka)
+    two = TableJoinSideNode(f"{name}-join-other", join, right, left, is_left=False, kafka=kafka)
+    topology.add(one, left)
+    topology.add(two, right)
+    return topology.add(TableJoinNode(name, store, join, left, right, (one, two)), one, two)
+
+
+def join_by_foreign_key(
+    topology: Topology,
+    name: str,
+    store: str | None,
+    left: TableNode,
+    right: TableNode,
+    foreign_key: Fn,
+    fn: Fn,
+    how: str,
+    *,
+    kafka: bool,
+) -> TableSourceNode:
+    """Add a join by foreign key. Answers go back to the partition of the left row."""
+    is_left = how == "left"
+    right.enable_old(True)
+    left.enable_old(True)
+    subscribe = topology.add(SubscribeNode(f"{name}-subscribe", left, foreign_key, left=is_left), left)
+    asked = round_trip(topology, f"{name}-subscription-registration-topic", subscribe, needs_key=False, counted=False)
+    right.materialize()
+    subscriptions = topology.add(SubscriptionsNode(f"{name}-subscriptions", f"{name}-subscription-store", right), asked)
+    tell = topology.add(TellNode(f"{name}-tell", right, subscriptions, kafka=kafka), right)
+    co_partition(topology, name, asked, right)
+    answers = topology.add(MergeNode(f"{name}-answers"), subscriptions, tell)
+    answered = round_trip(topology, f"{name}-subscription-response-topic", answers, needs_key=False, counted=False)
+    co_partition(topology, name, answered, left)
+    left.materialize()
+    resolve = topology.add(ResolveNode(f"{name}-resolve", left, fn, left=is_left, kafka=kafka), answered)
+    result = ForeignResultNode(name, name if store is None else store, store is not None, [left, right], kafka=kafka)
+    return topology.add(result, resolve)

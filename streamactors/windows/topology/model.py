@@ -1,0 +1,257 @@
+"""The model of a topology: nodes in the order in which they were built, and the names they took.
+
+Owner: the fluent classes, while a topology is built. A node is a definition and has no state; `operator` makes its operator
+for one task. The children of a node receive its rows in the order in which they were added."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+from streamactors.errors import BuildError
+from streamactors.windows.definitions.blueprint import Semantics
+from streamactors.windows.operators.buffered import Buffered
+from streamactors.windows.operators.operator import Operator, TaskEnvironment
+from streamactors.windows.processors.task_time import TaskTime
+from streamactors.windows.state.store_log import Change, StoreReader, TaskIdentity
+from streamactors.windows.state.stores import Stores
+from streamactors.windows.topology.edges import Entrance, Outbox
+
+SEMANTICS: Final = ("strict", "kafka")
+
+
+class Node(ABC):
+    """One step of a topology. `name` is unique in it; `store`: the name of its store, None if it has none.
+
+    `reads`: the tables whose state its operator reads while it processes a row. `by_row`: its operator must see a row only
+    when the row before has passed the whole topology. `keeps_time`: its operator needs the time of the task, after each row of any
+    of the task's topics. `goes_round`: its rows come back by a repartition topic."""
+
+    store: str | None = None
+    by_row: bool = False
+    keeps_time: bool = False
+    goes_round: bool = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.children: list[Node] = []
+        self.parents: list[Node] = []
+        self.reads: list[Node] = []
+
+    @abstractmethod
+    def operator(self, build: Build) -> Operator:
+        """Return the operator of this node for the task that `build` makes."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+N = TypeVar("N", bound=Node)
+
+
+class SourceNode(Node):
+    """A topic whose rows enter the topology. `internal`: a repartition topic of this topology.
+
+    `key`, `value`, `timestamp`: how the topic's bytes become rows, as in Consumer.records; the operators do not see them."""
+
+    def __init__(
+        self,
+        name: str,
+        topic: str,
+        *,
+        internal: bool = False,
+        key: Any = None,
+        value: Any = None,
+        timestamp: Any = None,
+    ) -> None:
+        super().__init__(name)
+        self.topic = topic
+        self.internal = internal
+        self.partitioned = True
+        self.key = key
+        self.value = value
+        self.timestamp = timestamp
+
+    def operator(self, build: Build) -> Operator:
+        time = build.time_of(self) if build.keeps_time else None
+        return Entrance(self.name, build.env, checks_types=not self.internal, time=time)
+
+
+class Topology:
+    """The nodes of one topology. `semantics`: that of the steps that are not given one."""
+
+    def __init__(self, semantics: Semantics = "strict") -> None:
+        self.semantics: Semantics = semantics_of("semantics", semantics)
+        self.nodes: list[Node] = []
+        self.sources: dict[str, SourceNode] = {}
+        self.stores: dict[str, Node] = {}
+        self.co_partitioned: list[tuple[str, frozenset[str]]] = []
+        """(name of a join, the topics that must have equal numbers of partitions)."""
+        self.prefix = ""
+        """Begins the names of the repartition topics."""
+        self.late: Any = None
+        """The sink given as `late=`, or None."""
+        self._names: set[str] = set()
+        self._numbers = 0
+
+    def add(self, node: N, *parents: Node) -> N:
+        """Add a node behind its parents; a node with two equal parents receives each row twice."""
+        self.nodes.append(node)
+        for parent in parents:
+            parent.children.append(node)
+            node.parents.append(parent)
+        if node.store is not None:
+            self.keep(node.store, node)
+        return node
+
+    def keep(self, store: str, node: Node) -> None:
+        """Register a store of a node. Raises BuildError if the name is taken."""
+        if store in self.stores:
+            raise BuildError(f"the name {store!r} is used by two stores of a topology; give one of them another name")
+        self.stores[store] = node
+
+    def named(self, name: str | None, kind: str) -> str:
+        """Return a name for a node: `name`, or a generated one of its kind with a running number.
+
+        A new step shifts all later numbers, so a step whose state must survive such a change needs a name."""
+        if name is None:
+            name = f"{kind}-{self._numbers:010d}"
+            self._numbers += 1
+        elif not isinstance(name, str) or not name:
+            raise BuildError(f"{kind}: name is {name!r}; give a text that is not empty")
+        if name in self._names:
+            raise BuildError(f"{kind}: the name {name!r} is used by another step; names must differ")
+        self._names.add(name)
+        return name
+
+    def late_to(self, sink: Any) -> None:
+        """Send late rows to a sink, of all steps together. Raises BuildError if another one was given."""
+        if sink is not None:
+            if self.late not in (None, sink):
+                raise BuildError(
+                    "late: this topology sends late rows to another sink already; give all steps the same one"
+                )
+            self.late = sink
+
+    def is_kafka(self, where: str, semantics: Semantics | None) -> bool:
+        """True if a step follows Kafka Streams to the letter: `semantics`, or the topology's."""
+        return (self.semantics if semantics is None else semantics_of(where, semantics)) == "kafka"
+
+
+class Stateful(Protocol):
+    """What a task keeps in changelogs: operators with a store, and stores that several operators share."""
+
+    store: str | None
+
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        """Return the changelog entries of the state that changed since the last call."""
+
+    def restore(self, reader: StoreReader) -> None:
+        """Rebuild the state from the changelog entries of the store."""
+
+
+class Build:
+    """Makes the operators of one task; `of` returns the operator of a node, the same at each call."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        env: TaskEnvironment,
+        stores: Stores,
+        outbox: Outbox,
+        detailed: bool = False,
+        *,
+        partition: int = 0,
+        now_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`now_ms`: the wall clock."""
+        self.topology = topology
+        self.globals: Mapping[str, Operator] = {}
+        """The global tables that somebody else fills, by topic."""
+        self.env = env
+        self.stores = stores
+        self.outbox = outbox
+        self.partition = partition
+        self.detailed = detailed
+        self.stateful: list[Stateful] = []
+        self.buffers: list[Callable[[], Buffered]] = []
+        self.partition = partition
+        self.times: list[TaskTime] = []
+        self._now_ms = now_ms
+        self._time_numbers: dict[Node, int] | None = None
+        self._operators: dict[Node, Operator] = {}
+        self._shared: dict[Any, Any] = {}
+
+    def of(self, node: Node) -> Operator:
+        """Return the operator of a node."""
+        operator = self._operators.get(node)
+        if operator is None:
+            operator = self._operators[node] = node.operator(self)
+            if operator.store is not None:
+                self.stateful.append(operator)
+        return operator
+
+    def shared(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what several operators share, made by the first that asks for it."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
+
+    @property
+    def keeps_time(self) -> bool:
+        """True if a step needs the time of the task."""
+        return any(node.keeps_time for node in self.topology.nodes)
+
+    def time_of(self, node: Node) -> TaskTime:
+        """Return the time of the nodes that are connected with `node` without a repartition topic."""
+        if self._time_numbers is None:
+            self._time_numbers = connected(self.topology)
+            self.times = [TaskTime(self._now_ms) for _ in set(self._time_numbers.values())]
+        return self.times[self._time_numbers[node]]
+
+    def keep(self, stateful: Stateful) -> None:
+        """Register a store that is not an operator's own."""
+        self.stateful.append(stateful)
+
+
+def connected(topology: Topology) -> dict[Node, int]:
+    """Return a number for each node, equal for nodes that are connected without a repartition topic, or by a state that they share."""
+    beside: dict[Node, list[Node]] = {node: [*node.children, *node.parents, *node.reads] for node in topology.nodes}
+    for node in topology.nodes:
+        for read in node.reads:
+            beside[read].append(node)
+    numbers: dict[Node, int] = {}
+    count = 0
+    for first in topology.nodes:
+        if first in numbers:
+            continue
+        waiting = [first]
+        while waiting:
+            node = waiting.pop()
+            if node not in numbers:
+                numbers[node] = count
+                waiting += beside[node]
+        count += 1
+    return numbers
+
+
+def semantics_of(where: str, semantics: object) -> Semantics:
+    """Check the parameter `semantics`."""
+    if semantics == "kafka":
+        return "kafka"
+    if semantics != "strict":
+        raise BuildError(f'{where}: semantics is {semantics!r}; choose "strict" or "kafka"')
+    return "strict"
+
+
+def above(node: Node) -> Iterator[Node]:
+    """Yield a node and everything from which rows reach it, each once."""
+    seen: set[Node] = set()
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if each not in seen:
+            seen.add(each)
+            yield each
+            waiting.extend(each.parents)

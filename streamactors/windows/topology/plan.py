@@ -1,0 +1,123 @@
+"""The plan of a task: the operators of a topology, wired for one task.
+
+Owner: TopologyTask. A row goes depth first: through everything behind an operator before the next row. Where that cannot be
+seen, a list of rows goes as a whole. It can be seen behind a topic whose rows reach a node by two ways, meet a state that
+they changed themselves, or go round by a repartition topic in memory: there each row goes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from streamactors.windows.operators.operator import Operator
+from streamactors.windows.processors.operator import ProcessorOperator
+from streamactors.windows.topology.model import Build, Node
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One operator of a task and the steps that take its results.
+
+    `whole`: all results go to each of `targets` at once; else each result goes to all targets before the next one does."""
+
+    operator: Operator
+    targets: list[Step] = field(default_factory=list)
+    whole: bool = True
+    process: Callable[[list[Any], list[Any]], None] = field(init=False)
+    waits: bool = field(init=False)
+    """The operator wants to hear when everything behind it has processed its results."""
+
+    def __post_init__(self) -> None:
+        self.process = self.operator.process
+        self.waits = type(self.operator).forwarded is not Operator.forwarded
+
+
+class Plan:
+    """The steps of one task. `entrances`: topic -> (first step, whether each row goes alone)."""
+
+    def __init__(self, build: Build) -> None:
+        topology = build.topology
+        self.steps = {node: Step(build.of(node)) for node in topology.nodes}
+        for node, step in self.steps.items():
+            step.targets = [self.steps[child] for child in node.children]
+            if isinstance(step.operator, ProcessorOperator):
+                step.operator.bind(
+                    partial(_pass_on, step),
+                    {child.name: partial(_pass_to, self.steps[child]) for child in node.children},
+                )
+        in_memory = build.outbox.queues is not None
+        self.entrances: dict[str, tuple[Step, bool]] = {}
+        for topic, source in topology.sources.items():
+            alone, crossed = _goes_alone(source, in_memory, build.keeps_time)
+            for node in crossed:
+                self.steps[node].whole = False
+            self.entrances[topic] = (self.steps[source], alone)
+
+
+def _goes_alone(source: Node, in_memory: bool, keeps_time: bool) -> tuple[bool, list[Node]]:
+    """Return whether the rows of a source go one by one, and the nodes whose results go to each of their children in turn."""
+    ways: dict[Node, int] = {}
+    order: list[Node] = []
+
+    def walk(node: Node) -> None:
+        ways[node] = ways.get(node, 0) + 1
+        if ways[node] == 1:
+            order.append(node)
+            for child in node.children:
+                walk(child)
+
+    walk(source)
+    reached = set(order)
+    alone = keeps_time or any(
+        ways[node] > 1 or node.by_row or (in_memory and node.goes_round) or not reached.isdisjoint(node.reads)
+        for node in order
+    )
+    return alone, [node for node in order if alone and len(node.children) > 1]
+
+
+def _pass_on(step: Step, record: Any) -> None:
+    """Pass a record that a processor forwards to all steps behind it."""
+    for target in step.targets:
+        run(target, [record])
+
+
+def _pass_to(target: Step, record: Any) -> None:
+    run(target, [record])
+
+
+def run(step: Step, rows: list[Any]) -> None:
+    """Pass rows through an operator and everything behind it.
+
+    When an operator raises, the results of the rows before still go on; an error that they meet came first, so it counts."""
+    while True:
+        out: list[Any] = []
+        try:
+            step.process(rows, out)
+        except Exception:
+            if out:
+                forward(step, out)
+            raise
+        if not out:
+            if step.waits:
+                step.operator.forwarded()
+            return
+        targets = step.targets
+        if len(targets) != 1 or step.waits:
+            forward(step, out)
+            step.operator.forwarded()
+            return
+        step, rows = targets[0], out  # a chain needs no deeper call
+
+
+def forward(step: Step, rows: list[Any]) -> None:
+    """Pass results of an operator to the operators behind it."""
+    targets = step.targets
+    if step.whole or len(targets) < 2:
+        for target in targets:
+            run(target, rows)
+    else:
+        for row in rows:
+            for target in targets:
+                run(target, [row])

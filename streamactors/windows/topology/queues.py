@@ -1,0 +1,71 @@
+"""Rows on their way through repartition topics that are in memory: the topic whose first row has the smallest timestamp is next.
+
+Owner: one TopologyTask. Among topics with equal first timestamps the order is that of Kafka Streams: its queues stand in a
+binary heap (Java's PriorityQueue), which a topic enters when its first row comes and again after each row taken. The order
+of a heap among equals depends on its moves, so the moves are made here in the same way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+
+class InternalQueues:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, deque[Any]] = {}
+        self._heap: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def add(self, topic: str, rows: Iterable[Any]) -> None:
+        """Add rows behind those of a topic."""
+        queue = self._rows.setdefault(topic, deque())
+        was_empty = not queue
+        queue.extend(rows)
+        if was_empty and queue:
+            self._offer(topic)
+
+    def take(self) -> tuple[str, Any]:
+        """Remove and return (topic, row) of the next row. Raises IndexError if there is none."""
+        topic = self._poll()
+        queue = self._rows[topic]
+        row = queue.popleft()
+        if queue:
+            self._offer(topic)
+        return topic, row
+
+    def _time(self, topic: str) -> int:
+        return int(self._rows[topic][0].timestamp)
+
+    def _offer(self, topic: str) -> None:
+        heap, time = self._heap, self._time(topic)
+        heap.append(topic)
+        at = len(heap) - 1
+        while at > 0:
+            parent = (at - 1) // 2
+            if time >= self._time(heap[parent]):
+                break
+            heap[at] = heap[parent]
+            at = parent
+        heap[at] = topic
+
+    def _poll(self) -> str:
+        heap = self._heap
+        first = heap[0]
+        moved = heap.pop()
+        if heap:
+            at, size, time = 0, len(heap), self._time(moved)
+            while at < size // 2:
+                child = 2 * at + 1
+                if child + 1 < size and self._time(heap[child]) > self._time(heap[child + 1]):
+                    child += 1
+                if time <= self._time(heap[child]):
+                    break
+                heap[at] = heap[child]
+                at = child
+            heap[at] = moved
+        return first

@@ -1,0 +1,355 @@
+"""The fluent API of a stream in a topology: map, filter, merge, select_key, group_by_key, joins, to_table, to.
+
+Every call adds a node to the topology and returns what lies behind it. A stream whose key may have changed passes through a
+repartition topic at the next step that needs equal keys together; several changes cost one topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from streamactors.errors import BuildError
+from streamactors.windows.definitions.blueprint import Semantics
+from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.definitions.join_windows import JoinWindows
+from streamactors.windows.processors.definitions import Processor, keyed_definition, processor_definition
+from streamactors.windows.processors.store_definitions import StoreDefinition
+from streamactors.windows.record import Record
+from streamactors.windows.topology.join_nodes import StreamTableNode
+from streamactors.windows.topology.joining import (
+    callable_or_error,
+    choice,
+    co_partition,
+    join_streams,
+    keep_rows_without_key,
+    round_trip,
+    same_topology,
+)
+from streamactors.windows.topology.model import Node, Topology
+from streamactors.windows.topology.processor_nodes import ProcessorNode
+from streamactors.windows.topology.record_nodes import AsRecordsNode, MergeNode, RecordNode, SinkNode
+from streamactors.windows.topology.table_nodes import table_source
+
+if TYPE_CHECKING:
+    from streamactors.windows.topology.grouped import GroupedStream
+    from streamactors.windows.topology.table import GlobalTable, TopologyTable
+
+
+class TopologyStream:
+    """A stream of Records in a topology. Functions see every row, also rows whose key or value is None."""
+
+    def __init__(self, topology: Topology, node: Node, *, key_changed: bool = False, windowed: bool = False) -> None:
+        """`windowed`: the rows are WindowedRecords."""
+        self.topology = topology
+        self.node = node
+        self.key_changed = key_changed
+        self._windowed = windowed
+        self._together: TopologyStream | None = None  # behind the repartition topic that unnamed joins share
+
+    # ── without state ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def map(self, fn: Callable[[Any], Record], *, name: str | None = None) -> TopologyStream:
+        """`fn(record)` for each record; the key may change."""
+        return self._records("map", fn, name, changes_key=True)
+
+    def flat_map(self, fn: Callable[[Any], Iterable[Record]], *, name: str | None = None) -> TopologyStream:
+        """Every Record of `fn(record)`; the key may change."""
+        return self._records("flat-map", fn, name, changes_key=True)
+
+    def map_values(self, fn: Callable[[Any], Any], *, name: str | None = None) -> TopologyStream:
+        """`fn(value)` in the place of each value, also of None."""
+        return self._records("map-values", fn, name)
+
+    def flat_map_values(self, fn: Callable[[Any], Iterable[Any]], *, name: str | None = None) -> TopologyStream:
+        """A record with the same key, time and context for each element of `fn(value)`."""
+        return self._records("flat-map-values", fn, name)
+
+    def filter(self, predicate: Callable[[Any], Any], *, name: str | None = None) -> TopologyStream:
+        """The records for which `predicate(record)` is true."""
+        return self._records("filter", predicate, name)
+
+    def filter_not(self, predicate: Callable[[Any], Any], *, name: str | None = None) -> TopologyStream:
+        """The records for which `predicate(record)` is false."""
+        return self._records("filter-not", predicate, name)
+
+    def select_key(self, fn: Callable[[Any], Any], *, name: str | None = None) -> TopologyStream:
+        """Each record with the key `fn(record)`."""
+        return self._records("select-key", fn, name, changes_key=True)
+
+    def peek(self, fn: Callable[[Any], object], *, name: str | None = None) -> TopologyStream:
+        """The same records, after `fn(record)` has seen each."""
+        return self._records("peek", fn, name)
+
+    def merge(self, *others: TopologyStream, name: str | None = None) -> TopologyStream:
+        """The records of this stream and of `others`, in the order in which the task processes them; nothing is dropped."""
+        streams = [self, *others]
+        for stream in streams:
+            same_topology("merge", self.topology, stream)
+        nodes = [stream.node for stream in streams]
+        if self.topology.semantics == "kafka":
+            nodes = list(dict.fromkeys(nodes))  # Kafka Streams takes a stream that is merged with itself once
+        node = self.topology.add(MergeNode(self.topology.named(name, "merge")), *nodes)
+        changed = any(stream.key_changed for stream in streams)
+        return TopologyStream(self.topology, node, key_changed=changed, windowed=any(s._windowed for s in streams))
+
+    def repartition(self, *, name: str | None = None) -> TopologyStream:
+        """The same records by way of a topic, so that rows of equal keys are in one task. Records whose key is None are dropped."""
+        return self.with_equal_keys_together(self.topology.named(name, "repartition"))
+
+    # ── with state ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def group_by_key(self) -> GroupedStream:
+        """Aggregate records by the key they have. Records whose key is None are dropped and counted."""
+        from streamactors.windows.topology.grouped import GroupedStream
+
+        return GroupedStream(self._as_records())
+
+    def group_by(self, fn: Callable[[Any], Any], *, name: str | None = None) -> GroupedStream:
+        """Aggregate records by the key `fn(record)`; the rows pass through a repartition topic."""
+        return self.select_key(fn, name=name).group_by_key()
+
+    def key_by(self, fn: Callable[[Any], Any], *, name: str | None = None) -> GroupedStream:
+        """As `group_by`."""
+        return self.group_by(fn, name=name)
+
+    def to_table(self, *, name: str | None = None, history: Duration | None = None) -> TopologyTable:
+        """The latest value of each key; None deletes. Records whose key is None are dropped and counted.
+
+        `name`: of its store; without a name the table has a store only if a step reads it. `history` as in topics.table."""
+        from streamactors.windows.topology.table import TopologyTable
+
+        node = table_source(self.topology, "to-table", name, history)
+        stream = self._as_records().ready_for(node.name, needs_key=True)
+        return TopologyTable(self.topology, self.topology.add(node, stream.node))
+
+    def join_table(
+        self,
+        table: TopologyTable,
+        fn: Callable[[Any, Any], Any],
+        *,
+        how: Literal["inner", "left"] = "inner",
+        grace: Duration | None = None,
+        late: Any = None,
+        semantics: Semantics | None = None,
+        name: str | None = None,
+    ) -> TopologyStream:
+        """`fn(value, table's value)` of each record whose key the table has; with how="left" fn(value, None) for the others.
+
+        A result has the record's key, time and headers. The table counts as it is when the record is processed; rows of
+        several topics are processed in the order of their timestamps. Of a table with history the version valid at the
+        record's time counts. Records without value are dropped and counted; records without key too, but a left join gives
+        fn(value, None).
+
+        `grace` (tables with history only): records wait until the stream's own time has passed theirs by so much. A record
+        that is late already is dropped, counted and sent to the sink `late`; with semantics="kafka" it is joined at once."""
+        callable_or_error("join_table", fn)
+        left = choice("join_table", how, ("inner", "left")) == "left"
+        topology = self.topology
+        from streamactors.windows.topology.table import TopologyTable
+
+        if not isinstance(table, TopologyTable):
+            raise BuildError(
+                f"join_table: a {type(table).__name__} is no table of this kind; make one with topics.table(…) or .to_table(), join two "
+                "streams with join(…, JoinWindows.of(…)), a global table with join_global"
+            )
+        same_topology("join_table", topology, table)
+        grace_ms = None if grace is None else to_ms(grace, "join_table: grace")
+        if grace_ms is not None and not table.node.versioned:
+            raise BuildError("join_table: grace needs a table with history; make it with topics.table(…, history=…)")
+        kept_ms = table.node.history_ms
+        if grace_ms is not None and kept_ms is not None and kept_ms < grace_ms:
+            raise BuildError(
+                f"join_table: grace is {grace_ms} ms, but the table's history is {kept_ms} ms: the version of a row that "
+                "waits would be gone; make the history at least as long"
+            )
+        kafka = topology.is_kafka("join_table", semantics)
+        topology.late_to(late)
+        node_name = topology.named(name, "join-table")
+        stream = self._as_records().ready_for_join(node_name, name, needs_key=not left)
+        co_partition(topology, node_name, stream.node, table.node)
+        join = StreamTableNode(node_name, table.node, fn, left=left, grace_ms=grace_ms, kafka=kafka)
+        return TopologyStream(topology, topology.add(join, stream.node))
+
+    def join_asof(
+        self,
+        other: TopologyStream,
+        fn: Callable[[Any, Any], Any],
+        *,
+        how: Literal["inner", "left"] = "inner",
+        history: Duration = "7d",
+        grace: Duration | None = None,
+        late: Any = None,
+        name: str | None = None,
+    ) -> TopologyStream:
+        """`fn(value, other's value)` with the newest row of `other` at or before each record's time.
+
+        `history` (ms, a timedelta or a text): rows of `other` are kept so long. Otherwise as join_table with `grace` (ms, a
+        timedelta or a text) and `late`."""
+        same_topology("join_asof", self.topology, other)
+        table = other.to_table(name=None if name is None else f"{name}-history", history=history)
+        return self.join_table(table, fn, how=how, grace=grace, late=late, name=name)
+
+    def join_global(
+        self,
+        table: GlobalTable,
+        fn: Callable[[Any, Any], Any],
+        *,
+        key: Callable[[Any], Any] | None = None,
+        how: Literal["inner", "left"] = "inner",
+        name: str | None = None,
+    ) -> TopologyStream:
+        """`fn(value, table's value)` with the entry of a global table; `key(record)` names the entry, default the record's key.
+
+        No repartition. Otherwise as join_table; the record's own key may be None."""
+        callable_or_error("join_global", fn)
+        if key is not None:
+            callable_or_error("join_global: key", key)
+        left = choice("join_global", how, ("inner", "left")) == "left"
+        same_topology("join_global", self.topology, table)
+        if not getattr(table, "is_global", False):
+            raise BuildError(f"join_global: {table!r} is no global table; use join_table, or topics.global_table(…)")
+        name = self.topology.named(name, "join-global")
+        join = StreamTableNode(name, table.node, fn, left=left, key=key)
+        node = self.topology.add(join, self._as_records().node)
+        return TopologyStream(self.topology, node, key_changed=self.key_changed)
+
+    def join(
+        self,
+        other: TopologyStream,
+        fn: Callable[[Any, Any], Any],
+        windows: JoinWindows,
+        *,
+        how: Literal["inner", "left", "outer"] = "inner",
+        semantics: Semantics | None = None,
+        late: Any = None,
+        name: str | None = None,
+    ) -> TopologyStream:
+        """`fn(value, other's value)` of each two records of equal key whose times lie in one window.
+
+        A result has the later of both times, and the headers of the record that came last. left and outer: a record without
+        match gives fn(value, None) (right ones fn(None, value)) when its window has closed. Late records are dropped, counted
+        and sent to the sink `late`. Records without value or key are dropped and counted; in a left or outer join a record
+        without key gives its result at once. semantics="kafka": Kafka Streams' results row for row (docs/joins.md)."""
+        callable_or_error("join", fn)
+        choice("join", how, ("inner", "left", "outer"))
+        topology = self.topology
+        if not isinstance(other, TopologyStream):
+            raise BuildError(
+                f"join: a stream joins a stream within windows, got a {type(other).__name__}; a table: join_table"
+            )
+        same_topology("join", topology, other)
+        kafka = topology.is_kafka("join", semantics)
+        topology.late_to(late)
+        base = topology.named(name, "join")
+        left = self._as_records().ready_for_join(f"{base}-left", name, needs_key=how == "inner")
+        right = other._as_records().ready_for_join(f"{base}-right", name, needs_key=how == "inner")
+        node = join_streams(topology, base, left.node, right.node, fn, windows, how, kafka=kafka)
+        return TopologyStream(topology, node)
+
+    def process(
+        self,
+        make: Callable[[], Processor],
+        *,
+        stores: Sequence[StoreDefinition | str] = (),
+        name: str | None = None,
+        semantics: Semantics | None = None,
+    ) -> TopologyStream:
+        """Every record goes to a Processor, one at a time; the stream of what it forwards.
+
+        `make`: the class, or a function that returns a processor; each task has its own. `stores`: definitions, and names of stores and
+        tables of other steps. The key may change."""
+        return self._process("process", make, stores, name, semantics, keeps_key=False)
+
+    def process_values(
+        self,
+        make: Callable[[], Processor],
+        *,
+        stores: Sequence[StoreDefinition | str] = (),
+        name: str | None = None,
+        semantics: Semantics | None = None,
+    ) -> TopologyStream:
+        """As `process`, for a processor that keeps the key of each record, so that nothing is repartitioned behind it."""
+        return self._process("process_values", make, stores, name, semantics, keeps_key=True)
+
+    def keyed(
+        self,
+        fn: Callable[[Any, Record], tuple[Any, Iterable[Any]]],
+        *,
+        initial: Any = None,
+        ttl: Duration | None = None,
+        name: str | None = None,
+    ) -> TopologyStream:
+        """`fn(state, record)` returns (state, results) for each record; each key has a state of its own, which lasts.
+
+        `initial`: the first state of a key, or a function that returns it. A state of None deletes. A state that was not written for `ttl`
+        of stream time is forgotten. A result that is no Record gets key, time and context of the record. Records whose key is None are
+        dropped and counted."""
+        node_name = self.topology.named(name, "keyed")
+        definition = keyed_definition(node_name, node_name, fn, initial, ttl)
+        stream = self._as_records().ready_for(node_name, needs_key=True)
+        node = self.topology.add(ProcessorNode(definition, self.topology), stream.node)
+        return TopologyStream(self.topology, node, key_changed=True)
+
+    def _process(
+        self,
+        where: str,
+        make: object,
+        stores: Sequence[StoreDefinition | str],
+        name: str | None,
+        semantics: Semantics | None,
+        *,
+        keeps_key: bool,
+    ) -> TopologyStream:
+        node_name = self.topology.named(name, where.replace("_", "-"))
+        kind = "kafka" if self.topology.is_kafka(where, semantics) else "strict"
+        definition = processor_definition(where, node_name, make, stores, keeps_key=keeps_key, semantics=kind)
+        stream = self._as_records()
+        node = self.topology.add(ProcessorNode(definition, self.topology), stream.node)
+        return TopologyStream(self.topology, node, key_changed=stream.key_changed or not keeps_key)
+
+    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def to(self, topic: str, *, key: Any = None, value: Any = None) -> None:
+        """Write the records to a topic. `key`, `value`: a Serde or its name, as for Transactional.sink."""
+        if not isinstance(topic, str) or not topic:
+            raise BuildError(f"to: the topic is {topic!r}; give a name that is not empty")
+        self.topology.add(SinkNode(self.topology.named(None, "sink"), topic, key, value), self.node)
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def ready_for(self, base: str, *, needs_key: bool) -> TopologyStream:
+        """Return the stream with equal keys together, by way of the topic `<base>-repartition` if its key may have changed."""
+        return self.with_equal_keys_together(base, needs_key=needs_key) if self.key_changed else self
+
+    def ready_for_join(self, base: str, name: str | None, *, needs_key: bool) -> TopologyStream:
+        """As `ready_for`; joins without a name share one topic, which keeps rows without key if one of them needs those."""
+        if not self.key_changed or name is not None:
+            return self.ready_for(base, needs_key=needs_key)
+        if self._together is None:
+            self._together = self.with_equal_keys_together(base, needs_key=needs_key)
+        elif not needs_key:
+            keep_rows_without_key(self.topology, self._together.node)
+        return self._together
+
+    def with_equal_keys_together(self, base: str, *, needs_key: bool = True) -> TopologyStream:
+        """Return the stream behind the repartition topic `<base>-repartition`."""
+        topology = self.topology
+        counted = topology.semantics == "strict"
+        node = self._as_records().node
+        return TopologyStream(
+            topology, round_trip(topology, f"{base}-repartition", node, needs_key=needs_key, counted=counted)
+        )
+
+    def _records(
+        self, kind: str, fn: Callable[[Any], Any], name: str | None, *, changes_key: bool = False
+    ) -> TopologyStream:
+        callable_or_error(kind.replace("-", "_"), fn)
+        node = self.topology.add(RecordNode(self.topology.named(name, kind), kind, fn), self.node)
+        keeps_windows = self._windowed and not changes_key
+        return TopologyStream(self.topology, node, key_changed=self.key_changed or changes_key, windowed=keeps_windows)
+
+    def _as_records(self) -> TopologyStream:
+        if not self._windowed:
+            return self
+        node = self.topology.add(AsRecordsNode(self.topology.named(None, "as-records")), self.node)
+        return TopologyStream(self.topology, node, key_changed=self.key_changed)

@@ -1,0 +1,174 @@
+"""The fluent API of a table in a topology: filter, map_values, suppress, to_stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from streamactors.errors import BuildError
+from streamactors.windows.definitions.blueprint import Semantics
+from streamactors.windows.definitions.suppressed import Suppressed
+from streamactors.windows.definitions.windows import UnlimitedWindows
+from streamactors.windows.topology.aggregate_nodes import AggregateNode
+from streamactors.windows.topology.group_nodes import RegroupNode
+from streamactors.windows.topology.joining import (
+    callable_or_error,
+    choice,
+    join_by_foreign_key,
+    join_tables,
+    same_topology,
+)
+from streamactors.windows.topology.model import Topology
+from streamactors.windows.topology.stream import TopologyStream
+from streamactors.windows.topology.table_nodes import SuppressNode, TableNode, ToStreamNode, ViewNode
+
+if TYPE_CHECKING:
+    from streamactors.windows.topology.grouped import GroupedTable
+
+
+class GlobalTable:
+    """A table of which every task has all partitions; streams join it by any key."""
+
+    is_global = True
+
+    def __init__(self, topology: Topology, node: TableNode) -> None:
+        self.topology = topology
+        self.node = node
+
+
+class TopologyTable:
+    """A table in a topology: its entries, and the updates that change them."""
+
+    def __init__(self, topology: Topology, node: TableNode) -> None:
+        self.topology = topology
+        self.node = node
+
+    def filter(self, predicate: Callable[[Any], Any], *, name: str | None = None) -> TopologyTable:
+        """Keep the entries for which `predicate(value)` is true; other entries are deleted downstream.
+
+        `predicate` never sees None. `name`: keep the result in a store of that name."""
+        return self._view("filter", predicate, name)
+
+    def filter_not(self, predicate: Callable[[Any], Any], *, name: str | None = None) -> TopologyTable:
+        """Keep the entries for which `predicate(value)` is false; otherwise as filter."""
+        return self._view("filter-not", predicate, name)
+
+    def map_values(self, fn: Callable[[Any], Any], *, name: str | None = None) -> TopologyTable:
+        """`fn(value)` of each entry; None deletes the entry. `name`: keep the result in a store of that name."""
+        return self._view("map-values", fn, name)
+
+    def suppress(self, suppressed: Suppressed) -> TopologyTable:
+        """Hold back updates until the windows of all tables above close, or for a limit of stream time.
+
+        Stream time is that of the updates. Raises BuildError for until_window_closes where a way up has no windows, and for
+        a versioned table."""
+        if not isinstance(suppressed, Suppressed):
+            raise BuildError(
+                f"suppress: {suppressed!r} does not say when; give Suppressed.until_window_closes(…) or "
+                "Suppressed.until_time_limit(…)"
+            )
+        if self.node.versioned:
+            raise BuildError("suppress: a versioned table cannot be suppressed; read the topic without history=")
+        closing = self.node.closing
+        if suppressed.final and (closing is None or self.node.windowing.windows is None):
+            raise BuildError(
+                "suppress: until_window_closes needs windows in every branch above, and one has none; "
+                "put windowed_by(…) in front of each aggregation, or use until_time_limit(…)"
+            )
+        name = self.topology.named(suppressed.name, "suppress")
+        node = SuppressNode(name, f"{name}-store", suppressed, self.node, closing or [])
+        return TopologyTable(self.topology, self.topology.add(node, self.node))
+
+    def emit_on_window_close(self) -> TopologyTable:
+        """Emit final results only, from the store of the aggregation. Must stand directly behind the aggregation."""
+        node = self.node
+        if not isinstance(node, AggregateNode) or node.windowing.windows is None or node.children:
+            raise BuildError(
+                "emit_on_window_close reads the store of a windowed aggregation: put it directly behind count, reduce or "
+                "aggregate, before any other step"
+            )
+        if isinstance(node.windowing.windows, UnlimitedWindows):
+            raise BuildError("emit_on_window_close: an unlimited window never closes; use time or sliding windows")
+        node.emits_on_close = True
+        return self
+
+    def join(
+        self,
+        other: TopologyTable,
+        fn: Callable[[Any, Any], Any],
+        *,
+        how: Literal["inner", "left", "outer"] = "inner",
+        semantics: Semantics | None = None,
+        name: str | None = None,
+    ) -> TopologyTable:
+        """The table of `fn(value, other's value)` by key; left and outer: with None where the other (a) side has no entry.
+
+        The time of a result is the later one of both entries. `name`: keep the result in a store of that name.
+        semantics="kafka" also forwards deletions of results that never were (docs/joins.md)."""
+        callable_or_error("join", fn)
+        choice("join", how, ("inner", "left", "outer"))
+        topology = self.topology
+        _a_table("join", other)
+        same_topology("join", topology, other)
+        kafka = topology.is_kafka("join", semantics)
+        node_name = topology.named(name, "join-tables")
+        return TopologyTable(
+            topology, join_tables(topology, node_name, name, self.node, other.node, fn, how, kafka=kafka)
+        )
+
+    def join_foreign_key(
+        self,
+        other: TopologyTable,
+        foreign_key: Callable[[Any, Any], Any],
+        fn: Callable[[Any, Any], Any],
+        *,
+        how: Literal["inner", "left"] = "inner",
+        semantics: Semantics | None = None,
+        name: str | None = None,
+    ) -> TopologyTable:
+        """The table of `fn(value, other's value)`, where `foreign_key(key, value)` names the entry of the other table.
+
+        The key stays that of this table. A changed entry of the other table changes the results of all entries that name it.
+        A foreign key of None gives no result, in a left join fn(value, None). The rows pass through two internal topics."""
+        callable_or_error("join_foreign_key", foreign_key)
+        callable_or_error("join_foreign_key", fn)
+        choice("join_foreign_key", how, ("inner", "left"))
+        topology = self.topology
+        _a_table("join_foreign_key", other)
+        same_topology("join_foreign_key", topology, other)
+        kafka = topology.is_kafka("join_foreign_key", semantics)
+        base = topology.named(name, "join-foreign-key")
+        node = join_by_foreign_key(topology, base, name, self.node, other.node, foreign_key, fn, how, kafka=kafka)
+        return TopologyTable(topology, node)
+
+    def group_by(self, fn: Callable[[Any, Any], tuple[Any, Any]], *, name: str | None = None) -> GroupedTable:
+        """Aggregate the entries by another key: `fn(key, value)` returns (new key, new value). A None of the two leaves it out."""
+        from streamactors.windows.topology.grouped import GroupedTable
+
+        callable_or_error("group_by", fn)
+        node = RegroupNode(self.topology.named(name, "group-table"), fn, self.node)
+        return GroupedTable(self.topology, self.topology.add(node, self.node))
+
+    def to_stream(self, *, name: str | None = None) -> TopologyStream:
+        """Every update as a record; the value None is a deletion. The results of windows are WindowedRecords."""
+        node = ToStreamNode(self.topology.named(name, "to-stream"), self.node)
+        windowed = self.node.windowing.windows is not None
+        return TopologyStream(self.topology, self.topology.add(node, self.node), windowed=windowed)
+
+    def to(self, topic: str, *, key: Any = None, value: Any = None) -> None:
+        """Write every update to a topic; as `to_stream().to(…)`."""
+        self.to_stream().to(topic, key=key, value=value)
+
+    def _view(self, kind: str, fn: Callable[[Any], Any], name: str | None) -> TopologyTable:
+        callable_or_error(kind.replace("-", "_"), fn)
+        node = ViewNode(self.topology.named(name, f"table-{kind}"), kind, fn, self.node, name)
+        return TopologyTable(self.topology, self.topology.add(node, self.node))
+
+
+def _a_table(where: str, other: Any) -> None:
+    """Raise BuildError unless `other` is a table."""
+    if not isinstance(other, TopologyTable):
+        raise BuildError(
+            f"{where}: a table joins a table, got a {type(other).__name__}; make a table of a stream with to_table(), or join from the "
+            "stream's side with join_table"
+        )

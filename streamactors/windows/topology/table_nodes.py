@@ -1,0 +1,211 @@
+"""The nodes of tables: sources, views, suppression, and the way back to a stream.
+
+A table sends old values only if a step behind it needs them (`enable_old`), and a source has a store only if a step reads it
+(`materialize`). Both are decided while the topology is built, in the order of its steps, as in Kafka Streams: it decides
+which deletions a filter forwards."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.windows.definitions.blueprint import WindowingStep
+from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.definitions.suppressed import Suppressed
+from streamactors.windows.metrics import SuppressMetrics
+from streamactors.windows.operators.chain import suppress_buffer
+from streamactors.windows.operators.operator import Operator
+from streamactors.windows.operators.table_steps import TableFilter, ToStream
+from streamactors.windows.tables.source import TableSource, UnstoredTableSource
+from streamactors.windows.tables.stored import StoredTable
+from streamactors.windows.tables.versioned import VersionedTable
+from streamactors.windows.tables.views import VIEWS, StoredView, VersionedFilter
+from streamactors.windows.topology.model import Build, Node, Topology
+
+NO_WINDOWS = WindowingStep()
+
+
+class TableNode(Node):
+    """A node whose rows are updates of a table. `windowing`: the windows of its keys; `closing`: those of all tables above,
+    as far as each way up leads to windows (None: one does not). `versioned`: its updates tell which version is the newest."""
+
+    windowing: WindowingStep = NO_WINDOWS
+    versioned: bool = False
+    history_ms: int | None = None
+    _sends_old: bool = False
+
+    @property
+    def closing(self) -> list[WindowingStep] | None:
+        """The windows above, for until_window_closes; None if a way up has none."""
+        if self.windowing.windows is not None and not self._derives:
+            return [self.windowing]
+        found: list[WindowingStep] = []
+        for table in self.derives_from():
+            above = table.closing
+            if above is None:
+                return None
+            found += above
+        return found or None
+
+    _derives = True
+
+    def derives_from(self) -> list[TableNode]:
+        """The tables that this one is made of."""
+        return []
+
+    def enable_old(self, force: bool) -> bool:
+        """Have updates carry old values. Without `force` only where this needs no new store. Return whether they do."""
+        if not self._sends_old:
+            self._sends_old = self._enable_old(force)
+        return self._sends_old
+
+    @abstractmethod
+    def _enable_old(self, force: bool) -> bool: ...
+
+    def materialize(self) -> None:
+        """A step reads this table."""
+        for table in self.derives_from():
+            table.materialize()
+
+
+class TableSourceNode(TableNode):
+    """A topic or a stream as a table. `named`: it has a store in any case."""
+
+    def __init__(self, name: str, store: str, named: bool, history_ms: int | None = None) -> None:
+        super().__init__(name)
+        self._store = store
+        self._materialized = named or history_ms is not None
+        self.history_ms = history_ms
+        self.topic: str | None = None  # of a global table
+        self.versioned = history_ms is not None
+        self._carries_old = False
+
+    @property
+    def store(self) -> str | None:  # type: ignore[override]
+        return self._store if self._materialized else None
+
+    @property
+    def closing(self) -> list[WindowingStep] | None:
+        return None
+
+    def materialize(self) -> None:
+        self._materialized = True
+
+    def _enable_old(self, force: bool) -> bool:
+        if not force and not self._materialized:
+            return False
+        self._materialized = self._carries_old = True
+        return True
+
+    def operator(self, build: Build) -> Operator:
+        filled = build.globals.get(self.topic) if self.topic is not None else None
+        if filled is not None:
+            return filled
+        if self.history_ms is not None:
+            return VersionedTable(
+                self.name, self._store, build.env, build.stores, self.history_ms, sends_old=self._carries_old
+            )
+        if not self._materialized:
+            return UnstoredTableSource(self.name, build.env, build.stores)
+        return TableSource(self.name, self._store, build.env, build.stores, sends_old=self._carries_old)
+
+
+def table_source(topology: Topology, kind: str, name: str | None, history: Duration | None) -> TableSourceNode:
+    """Return the node of a table of records. `history`: it keeps older versions for so long."""
+    history_ms = None if history is None else to_ms(history, f"{kind}: history", minimum=1)
+    node_name = topology.named(name, kind)
+    return TableSourceNode(node_name, node_name, name is not None, history_ms)
+
+
+class ViewNode(TableNode):
+    """filter, filter_not or map_values (`kind`). `store`: the name of its own store, None without."""
+
+    def __init__(self, name: str, kind: str, fn: Callable[[Any], Any], parent: TableNode, store: str | None) -> None:
+        super().__init__(name)
+        self.kind = kind
+        self.fn = fn
+        self.parent = parent
+        self.store = store
+        self.windowing = parent.windowing
+        self.versioned = parent.versioned and store is None
+        self.history_ms = parent.history_ms if self.versioned else None
+        self._carries_old = False
+        if kind != "map-values":
+            self._carries_old = parent.enable_old(False)
+
+    def derives_from(self) -> list[TableNode]:
+        return [self.parent]
+
+    def materialize(self) -> None:
+        if self.store is None:
+            self.parent.materialize()
+
+    def _enable_old(self, force: bool) -> bool:
+        if self.store is not None:
+            self._carries_old = True
+            return True
+        if self.parent.enable_old(force):
+            self._carries_old = True
+        return self._carries_old
+
+    def operator(self, build: Build) -> Operator:
+        parent = build.of(self.parent)
+        make = VIEWS[self.kind]
+        if self.parent.versioned and make is TableFilter:
+            make = VersionedFilter
+        if self.store is None:
+            return make(self.name, build.env, self.fn, self._carries_old, parent)
+        stored = StoredTable(self.store, self.name, build.env, build.stores)
+        build.keep(stored)
+        view = make(self.name, build.env, self.fn, False, parent)
+        skips = self.kind != "map-values" and not self.parent.versioned
+        return StoredView(view, stored, build.env, sends_old=self._carries_old, skips_empty=skips)
+
+
+class SuppressNode(TableNode):
+    """Holds back updates. `above`: the windows that until_window_closes waits for."""
+
+    def __init__(
+        self, name: str, store: str, suppressed: Suppressed, parent: TableNode, above: list[WindowingStep]
+    ) -> None:
+        super().__init__(name)
+        self.store = store
+        self.suppressed = suppressed
+        self.parent = parent
+        self.above = above
+        self.windowing = parent.windowing
+        parent.enable_old(True)
+
+    def derives_from(self) -> list[TableNode]:
+        return [self.parent]
+
+    def _enable_old(self, force: bool) -> bool:
+        return self.parent.enable_old(force)
+
+    def operator(self, build: Build) -> Operator:
+        report = SuppressMetrics(self.name, str(self.store), build.detailed)
+        build.env.metrics.suppressed.append(report)
+        operator = suppress_buffer(
+            self.name,
+            str(self.store),
+            build.env,
+            self.suppressed,
+            self.above or [self.windowing],
+            build.of(self.parent),
+            report,
+        )
+        operator.leaves_when_forwarded = build.topology.semantics == "kafka"
+        build.buffers.append(operator.buffered)
+        return operator
+
+
+class ToStreamNode(Node):
+    """The updates of a table as rows of a stream."""
+
+    def __init__(self, name: str, parent: TableNode) -> None:
+        super().__init__(name)
+        self.parent = parent
+
+    def operator(self, build: Build) -> Operator:
+        return ToStream(build.env, self.parent.windowing.windows is not None, build.of(self.parent))

@@ -1,0 +1,231 @@
+"""A task of a topology: the partitions of one number of all its topics.
+
+Owner: the caller that feeds the task; one thread at a time. It is a WindowTask to the stage that runs it: rows in, Outputs out, changelog entries, silence and the end of the input. The caller decides the order of rows of several
+topics. An error ends a task; later calls raise TaskDead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from streamactors.windows.errors import InvalidRecord, RestoreError
+from streamactors.windows.operators.operator import Operator, TaskEnvironment
+from streamactors.windows.operators.task import WindowTask
+from streamactors.windows.processors.state_store import StateStore
+from streamactors.windows.state.disk.disk_stores import DiskStores
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
+from streamactors.windows.state.store_log import Change, StoreReader, TaskIdentity
+from streamactors.windows.topology.edges import Entrance, Outbox
+from streamactors.windows.topology.model import Build, Node, Stateful
+from streamactors.windows.topology.plan import Plan, Step, forward, run
+
+
+class TopologyTask(WindowTask):
+    """Made by a TopologyFactory."""
+
+    def __init__(
+        self,
+        build: Build,
+        env: TaskEnvironment,
+        outbox: Outbox,
+        identity: TaskIdentity,
+        idle_after_ms: int | None,
+        disk: DiskStores | None = None,
+    ) -> None:
+        """`disk`: the stores, if they are on disk."""
+        self._plan = Plan(build)
+        operators = [step.operator for step in self._plan.steps.values()]
+        super().__init__(operators, env, identity, idle_after_ms, build.buffers, disk)
+        self._stateful = {each.store: each for each in build.stateful if each.store is not None}
+        self._times = build.times
+        self._outbox = outbox
+        self._started = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The names of its stores. Each entry of `changes` carries one of them."""
+        return tuple(self._stateful)
+
+    @property
+    def stream_time_ms(self) -> int:
+        """The largest timestamp of any row of any topic; -1 before the first row."""
+        return self._env.task_time_ms
+
+    def operator(self, node: Node) -> Operator:
+        """Return the operator of a node, for reading."""
+        return self._plan.steps[node].operator
+
+    # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def process_into(self, rows: Sequence[Any], out: list[Any]) -> None:
+        """As process_chunk, but append the Outputs to `out`. When it raises, the Outputs of the rows before are in `out`."""
+        for step in self._plan.steps.values():
+            step.operator.new_input()
+        if not self._started:
+            out += self.start()
+        self._guarded(lambda: self._process(rows), out)
+        if self.disk is not None:
+            self.disk.rest()
+
+    def _process(self, rows: Sequence[Any]) -> None:
+        for topic, group in groupby(rows, key=_topic_of):
+            of_topic = list(group)
+            entrance = self._plan.entrances.get(topic)
+            if entrance is None:
+                raise InvalidRecord(
+                    f"{of_topic[0]!r} comes from the topic {topic!r}; this topology reads {sorted(self._plan.entrances)}"
+                )
+            step, alone = entrance
+            if alone:
+                for row in of_topic:
+                    self._run_row(step, row)
+                    self._go_round()
+            else:
+                run(step, of_topic)
+                self._go_round()
+
+    def _go_round(self) -> None:
+        """Process what lies in repartition topics in memory, until nothing is left."""
+        queues = self._outbox.queues
+        while queues:
+            topic, row = queues.take()
+            self._run_row(self._plan.entrances[topic][0], row)
+
+    def _run_row(self, step: Step, row: Any) -> None:
+        """Pass one row through the task; then call what is due."""
+        run(step, [row])
+        time = step.operator.time if isinstance(step.operator, Entrance) else None
+        if time is not None:
+            time.after_row()
+
+    def start(self) -> list[Any]:
+        """Start the processors, when the state is restored; return what they forward. Idempotent."""
+        out: list[Any] = []
+
+        def start_all() -> None:
+            for time in self._times:
+                time.start()
+            self._go_round()
+
+        if not self._started:
+            self._started = True
+            self._guarded(start_all, out)
+        return out
+
+    def wall_due_ms(self) -> int | None:
+        """The wall clock at which a scheduled function is due next; None if there is none."""
+        return min((at for time in self._times if (at := time.by_wall.next_ms()) is not None), default=None)
+
+    def wall_clock(self, now_ms: int) -> list[Any]:
+        """The wall clock stands at `now_ms`: call the scheduled functions that are due; return the Outputs."""
+        out: list[Any] = []
+
+        def call() -> None:
+            for time in self._times:
+                time.by_wall.run(now_ms)
+            self._go_round()
+
+        self._guarded(call, out)
+        return out
+
+    def close(self) -> None:
+        """The task ends: close its processors."""
+        for time in self._times:
+            time.close()
+
+    def stateful(self, store: str) -> Stateful | None:
+        """Return what keeps a store, or None."""
+        return self._stateful.get(store)
+
+    # ── time without rows ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def idle(self, silent_ms: int) -> list[Any]:
+        """The input has been silent for `silent_ms` of wall clock; return the results that this closes."""
+        if self._idle_after_ms is None or silent_ms <= self._idle_after_ms:
+            return []
+        beyond = silent_ms - self._idle_after_ms
+        return self._at_each(lambda operator, out: operator.idle(beyond, out))
+
+    def end_of_input(self) -> list[Any]:
+        """The input has ended by itself; return everything that is held. Rows that come after this are late."""
+        return self._at_each(lambda operator, out: operator.end(out))
+
+    def _at_each(self, call: Callable[[Operator, list[Any]], None]) -> list[Any]:
+        """Call each operator, those before others first, and pass on what it emits."""
+        out: list[Any] = []
+
+        def at_each() -> None:
+            for step in self._plan.steps.values():
+                emitted: list[Any] = []
+                call(step.operator, emitted)
+                if emitted:
+                    forward(step, emitted)
+                self._go_round()
+
+        self._guarded(at_each, out)
+        return out
+
+    def _guarded(self, work: Callable[[], None], out: list[Any]) -> None:
+        self._check_alive()
+        self._outbox.rows = out
+        try:
+            work()
+        except Exception as error:
+            self._dead = error
+            raise
+        finally:
+            self._outbox.rows = []
+
+    @property
+    def readable(self) -> frozenset[str]:
+        """The names under which readers from outside find stores: those of the stores and of tables."""
+        tables = [node.name for node, step in self._plan.steps.items() if step.operator.store is not None]
+        return frozenset([*tables, *self._stateful])
+
+    def entries(self, store: str, request: StoreRequest) -> Iterable[StoreEntry]:
+        """Return what a store, or the table of that name, has for a reader. Raises UnknownStore."""
+        kept = self._stateful.get(store)
+        if isinstance(kept, StateStore | Operator):
+            return kept.entries(request)
+        for node, step in self._plan.steps.items():
+            if node.name == store:
+                return step.operator.entries(request)
+        return ()
+
+    # ── changelog ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def changes(self) -> list[Change]:
+        """Return the changelog entries of everything that changed since the last call."""
+        self._check_alive()
+        changes = [change for each in self._stateful.values() for change in each.changes(self._identity)]
+        if self.disk is not None:
+            self.disk.take(changes)
+        return changes
+
+    def restore(self, changes: Iterable[Change]) -> None:
+        """Rebuild the state from changelog entries, oldest first, or from disk. Call it before the first row.
+
+        Raises RestoreError if the entries belong to another task."""
+        reader_of = StoreReader if self.disk is None else self.disk.reader
+        readers = {store: reader_of(store, self._identity) for store in self._stateful}
+        for change in changes:
+            reader = readers.get(change.store)
+            if reader is None:
+                raise RestoreError(
+                    f"the changelog has entries of the store {change.store!r}; this task has {sorted(readers)}: "
+                    "it belongs to another topology, begin with an empty changelog"
+                )
+            reader.add(change.key, change.value)
+        for store, each in self._stateful.items():
+            try:
+                each.restore(readers[store])
+            except (TypeError, ValueError, KeyError, AttributeError) as error:
+                raise RestoreError(f"changelog of {store} has an entry of another shape: {error}") from error
+
+
+def _topic_of(row: Any) -> str:
+    context = getattr(row, "context", None)
+    if context is None:
+        raise InvalidRecord(f"{row!r} has no context, so no topic can be told; rows of a topology carry their origin")
+    return str(context.topic)

@@ -1,0 +1,69 @@
+"""What happens to streams that still run when the process ends: a warning, a wait, or exit code 1."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from streamactors import ActorSystem
+from streamactors.errors import ActorError
+
+BOUNDED = """
+import threading
+from streamactors import ActorSystem, Sink, Source
+system = ActorSystem({arguments})
+Source.range(3).throttle(1, "400ms", burst=1).to(Sink.foreach(lambda x: print(x, flush=True))).run(system)
+"""
+ENDLESS = """
+from streamactors import ActorSystem, Sink, Source
+Source.tick("1h", "1h", 1).to(Sink.ignore()).run(ActorSystem({arguments}))
+"""
+FINISHED = """
+from streamactors import Sink, Source
+print(Source.range(10_000).async_boundary().run_with(Sink.count()).result(10))
+"""
+
+
+def script(text, arguments=""):
+    done = subprocess.run(
+        [sys.executable, "-c", text.format(arguments=arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout.split(), done.stderr
+
+
+def test_a_script_that_ends_while_a_stream_runs_is_warned():
+    code, _, said = script(BOUNDED)
+    assert code == 0
+    assert "1 stream was still running" in said
+    assert "wait with .result()" in said
+
+
+def test_at_exit_wait_lets_a_stream_finish():
+    assert script(BOUNDED, "at_exit='wait'") == (0, ["0", "1", "2"], "")
+
+
+def test_at_exit_fail_ends_the_process_with_exit_code_1():
+    code, _, said = script(BOUNDED, "at_exit='fail'")
+    assert code == 1
+    assert "1 stream was still running" in said
+
+
+def test_at_exit_wait_does_not_wait_for_an_endless_stream():
+    code, _, said = script(ENDLESS, "at_exit='wait'")
+    assert code == 0
+    assert "1 stream was still running" in said
+
+
+def test_a_script_that_has_its_result_hears_nothing():
+    assert script(FINISHED) == (0, ["10000"], "")
+
+
+def test_another_at_exit_is_refused():
+    with pytest.raises(ActorError, match="at_exit must be 'warn', 'wait' or 'fail', not 'hang'"):
+        ActorSystem(at_exit="hang")

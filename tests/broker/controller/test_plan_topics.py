@@ -1,0 +1,264 @@
+"""Creating, growing and deleting topics: the codes and texts are answers of Apache Kafka 4.1.1 to the same requests."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.controller.command import (
+    AutoCreate,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    Facts,
+    MorePartitions,
+    NewTopic,
+    Outcome,
+    Plan,
+    TopicCreated,
+)
+from streamactors.broker.controller.placement import place
+from streamactors.broker.controller.plan import auto_create
+from streamactors.broker.controller.plan_topics import create_partitions, create_topics, delete_topics
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.delta import apply_records
+from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.metadata_record import (
+    BrokerRegistration,
+    BrokerRegistrationChange,
+    PartitionRecord,
+    TopicRecord,
+)
+
+
+def facts(*, brokers: int = 1, existing: tuple[str, ...] = (), **settings: str | int | bool) -> Facts:
+    ids = (uuid.UUID(int=number) for number in count(1))
+    config = BrokerConfig.of({name.replace("_", "."): value for name, value in settings.items()})
+    image = apply_records(
+        MetadataImage(), [BrokerRegistration(b, uuid.UUID(int=b), 1) for b in range(1, brokers + 1)], 0
+    ).image
+    made = Facts(image, config, broker_id=1, broker_epoch=1, new_topic_id=lambda: next(ids), placement_start=0)
+    return after(made, create_topics(made, CreateTopics(tuple(NewTopic(name, 2, 1) for name in existing))))
+
+
+def after(before: Facts, plan: Plan) -> Facts:
+    return before._replace(image=apply_records(before.image, plan.records, 99).image)
+
+
+def create(given: Facts, *topics: NewTopic, validate_only: bool = False) -> dict[str, TopicCreated]:
+    answer: dict[str, TopicCreated] = create_topics(given, CreateTopics(topics, validate_only)).answer
+    return answer
+
+
+def outcome(given: Facts, topic: NewTopic) -> tuple[int, str | None]:
+    code, message = create(given, topic)[topic.name].outcome
+    return code, message
+
+
+X250 = "x" * 250
+
+
+@pytest.mark.parametrize(
+    ("topic", "code", "message"),
+    [
+        (NewTopic(""), 17, "Topic name is invalid: the empty string is not allowed"),
+        (NewTopic("a b"), 17, "Topic name is invalid: 'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+        (NewTopic("ä"), 17, "Topic name is invalid: 'ä' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+        (NewTopic("a\n"), 17, "Topic name is invalid: 'a\n' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+        (NewTopic("."), 17, "Topic name is invalid: '.' is not allowed"),
+        (NewTopic(".."), 17, "Topic name is invalid: '..' is not allowed"),
+        (NewTopic(X250), 17, f"Topic name is invalid: the length of '{X250}' is longer than the max allowed length 249"),
+        (NewTopic("__cluster_metadata"), 42, "Creation of internal topic __cluster_metadata is prohibited."),
+        (NewTopic("there"), 36, "Topic 'there' already exists."),
+        (NewTopic("t_u"), 17, "Topic 't_u' collides with existing topic: t.u"),
+        (NewTopic("t", 0), 37, "Number of partitions was set to an invalid non-positive value."),
+        (NewTopic("t", -2), 37, "Number of partitions was set to an invalid non-positive value."),
+        (NewTopic("t", 10_001), 44, "Excessively large number of partitions per request."),
+        (NewTopic("t", 1, 0), 38, "Replication factor must be larger than 0, or -1 to use the default value."),
+        (NewTopic("t", 1, -2), 38, "Replication factor must be larger than 0, or -1 to use the default value."),
+        (NewTopic("t", 1, 2), 38, "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because only 1 broker(s) are registered."),
+        (NewTopic("t", 2, 1, ((0, (1,)),)), 42, "A manual partition assignment was specified, but replication factor was not set to -1."),
+        (NewTopic("t", 1, -1, ((0, (1,)),)), 42, "A manual partition assignment was specified, but numPartitions was not set to -1."),
+        (NewTopic("t", -1, -1, ((1, (1,)),)), 39, "partitions should be a consecutive 0-based integer sequence"),
+        (NewTopic("t", -1, -1, ((0, (1,)), (0, (1,)))), 39, "Found multiple manual partition assignments for partition 0"),
+        (NewTopic("t", -1, -1, ((0, (1, 1)),)), 39, "The manual partition assignment includes the broker 1 more than once."),
+        (NewTopic("t", -1, -1, ((0, (2,)),)), 39, "The manual partition assignment includes broker 2, but no such broker is registered."),
+        (NewTopic("t", -1, -1, ((0, ()),)), 39, "The manual partition assignment includes an empty replica list."),
+        (NewTopic("t", configs=(("retention.ms", None),)), 40, "Null value not supported for topic configs: retention.ms"),
+        (NewTopic("t", configs=(("foo", "bar"),)), 40, "Unknown topic config name: foo"),
+        (NewTopic("t", configs=(("retention.ms", "x"),)), 40, "Invalid value x for configuration retention.ms: Not a number of type LONG"),
+        (NewTopic("t", configs=(("min.compaction.lag.ms", "9"), ("max.compaction.lag.ms", "5"))), 40, "conflict topic config setting min.compaction.lag.ms (9) > max.compaction.lag.ms (5)"),
+    ],
+)  # fmt: skip
+def test_a_topic_that_cannot_be_is_refused_in_kafkas_words(topic: NewTopic, code: int, message: str) -> None:
+    assert outcome(facts(existing=("there", "t.u")), topic) == (code, message)
+
+
+def test_defaults_are_the_brokers() -> None:
+    created = create(facts(brokers=3, num_partitions=5, default_replication_factor=2), NewTopic("t"))["t"]
+    assert (created.partitions, created.replication_factor, created.outcome.code) == (5, 2, 0)
+
+
+def test_one_refused_topic_leaves_the_others_alone() -> None:
+    plan = create_topics(facts(), CreateTopics((NewTopic("a"), NewTopic("b", 0), NewTopic("c"))))
+    assert [r.name for r in plan.records if isinstance(r, TopicRecord)] == ["a", "c"]
+    assert [plan.answer[name].outcome.code for name in "abc"] == [0, 37, 0]
+
+
+def test_a_name_asked_twice_is_refused_once_and_the_other_topics_are_created() -> None:
+    answer = create(facts(), NewTopic("d"), NewTopic("d"), NewTopic("e"))
+    assert answer["d"].outcome == Outcome(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    assert answer["e"].outcome.code == 0
+
+
+def test_two_new_topics_that_collide_in_metrics_do_not_both_come_true() -> None:
+    answer = create(facts(), NewTopic("a.b"), NewTopic("a_b"))
+    assert [answer["a.b"].outcome.code, answer["a_b"].outcome.code] == [0, 17]
+
+
+def test_validate_only_answers_alike_and_changes_nothing() -> None:
+    given = facts()
+    topics = (NewTopic("a", 3), NewTopic("b", 0))
+    really, only = create_topics(given, CreateTopics(topics)), create_topics(given, CreateTopics(topics, True))
+    assert only.records == []
+    assert [o.outcome for o in only.answer.values()] == [o.outcome for o in really.answer.values()]
+    assert only.answer["a"].partitions == 3
+
+
+def test_a_manual_assignment_is_kept_whatever_its_order() -> None:
+    given = facts(brokers=3)
+    plan = create_topics(given, CreateTopics((NewTopic("t", -1, -1, ((1, (3, 1)), (0, (2, 3)))),)))
+    assert [p.replicas for p in after(given, plan).image.topics["t"].partitions] == [(2, 3), (3, 1)]
+    assert [p.leader for p in after(given, plan).image.topics["t"].partitions] == [2, 3]
+
+
+@given(st.integers(1, 7), st.integers(1, 40), st.data())
+def test_placement_uses_each_broker_once_per_partition_and_spreads_leaders(
+    n: int, partitions: int, data: st.DataObject
+) -> None:
+    replicas = data.draw(st.integers(1, n))
+    placed = place(range(1, n + 1), partitions, replicas, data.draw(st.integers(0, n)))
+    assert all(len(set(p)) == replicas and set(p) <= set(range(1, n + 1)) for p in placed)
+    leads = [sum(p[0] == broker for p in placed) for broker in range(1, n + 1)]
+    assert max(leads) - min(leads) <= 1
+
+
+# --- growing ---
+
+
+@pytest.mark.parametrize(
+    ("topic", "code", "message"),
+    [
+        (MorePartitions("t", 3), 0, None),
+        (MorePartitions("t", 2), 37, "Topic already has 2 partition(s)."),
+        (MorePartitions("t", 1), 37, "The topic t currently has 2 partition(s); 1 would not be an increase."),
+        (MorePartitions("t", -1), 37, "The topic t currently has 2 partition(s); -1 would not be an increase."),
+        (MorePartitions("t", 10_003), 44, "Excessively large number of partitions per request."),
+        (MorePartitions("none", 3), 3, None),
+        (MorePartitions("t", 4, ((1,),)), 39, "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified."),
+        (MorePartitions("t", 3, ((2,),)), 39, "The manual partition assignment includes broker 2, but no such broker is registered."),
+        (MorePartitions("t", 3, ((1, 1),)), 39, "The manual partition assignment includes the broker 1 more than once."),
+        (MorePartitions("t", 3, ((),)), 39, "The manual partition assignment includes an empty replica list."),
+    ],
+)  # fmt: skip
+def test_growing_answers_as_kafka_does(topic: MorePartitions, code: int, message: str | None) -> None:
+    plan = create_partitions(facts(existing=("t",)), CreatePartitions((topic,)))
+    assert tuple(plan.answer[topic.name]) == (code, message)
+    assert bool(plan.records) == (code == 0)
+
+
+def test_growing_keeps_the_partitions_that_are_there() -> None:
+    given = facts(existing=("t",))
+    grown = after(given, create_partitions(given, CreatePartitions((MorePartitions("t", 5),))))
+    assert grown.image.topics["t"].partitions[:2] == given.image.topics["t"].partitions
+    assert len(grown.image.topics["t"].partitions) == 5
+
+
+# --- deleting ---
+
+
+def test_topics_are_deleted_by_name_and_by_id() -> None:
+    given = facts(existing=("a", "b", "c"))
+    plan = delete_topics(given, DeleteTopics(("a", given.image.topics["b"].topic_id)))
+    assert [(d.name, d.topic_id, d.outcome.code) for d in plan.answer] == [
+        ("a", given.image.topics["a"].topic_id, 0),
+        ("b", given.image.topics["b"].topic_id, 0),
+    ]
+    assert set(after(given, plan).image.topics) == {"c"}
+
+
+def test_a_missing_topic_cannot_be_deleted() -> None:
+    unknown = uuid.UUID(int=77)
+    by_name, by_id = delete_topics(facts(), DeleteTopics(("no", unknown))).answer
+    assert (by_name.name, by_name.outcome) == (
+        "no",
+        Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."),
+    )
+    assert (by_id.topic_id, by_id.outcome) == (
+        unknown,
+        Outcome(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."),
+    )
+
+
+def test_the_same_topic_twice_is_refused_and_kept() -> None:
+    given = facts(existing=("a",))
+    plan = delete_topics(given, DeleteTopics(("a", given.image.topics["a"].topic_id)))
+    assert [d.outcome.code for d in plan.answer] == [42, 42]
+    assert plan.records == []
+
+
+def test_deletion_can_be_disabled() -> None:
+    given = facts(existing=("a",), delete_topic_enable=False)
+    (answer,) = delete_topics(given, DeleteTopics(("a",))).answer
+    assert answer.outcome.code == ErrorCode.TOPIC_DELETION_DISABLED
+
+
+# --- topics that come by themselves ---
+
+
+def test_internal_topics_take_as_many_replicas_as_brokers_are_alive() -> None:
+    for brokers, replicas in ((1, 1), (2, 2), (5, 3)):
+        plan = auto_create(facts(brokers=brokers), AutoCreate(("__consumer_offsets", "__transaction_state")))
+        for name in ("__consumer_offsets", "__transaction_state"):
+            created = plan.answer[name]
+            assert (created.outcome.code, created.partitions, created.replication_factor) == (0, 50, replicas)
+            assert created.configs["cleanup.policy"] == "compact"
+        assert plan.answer["__transaction_state"].configs["min.insync.replicas"] == str(min(2, replicas))
+
+
+def test_an_ordinary_topic_is_not_created_with_fewer_replicas_than_configured() -> None:
+    created = auto_create(facts(default_replication_factor=3), AutoCreate(("t",))).answer["t"]
+    assert created.outcome.code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_asking_for_a_topic_that_is_there_is_no_error() -> None:
+    given = facts(existing=("a",))
+    plan = auto_create(given, AutoCreate(("a", "b", "b")))
+    assert plan.answer["a"].outcome.code == 0
+    assert [r.name for r in plan.records if isinstance(r, TopicRecord)] == ["b"]
+    assert sum(isinstance(r, PartitionRecord) for r in plan.records) == 1
+
+
+def test_an_illegal_name_is_not_created_by_itself_either() -> None:
+    assert auto_create(facts(), AutoCreate(("a b",))).answer["a b"].outcome.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("fenced", [1, 2])
+def test_a_topic_does_not_grow_while_fewer_brokers_are_alive_than_its_replication_factor(fenced: int) -> None:
+    # Placement divided by zero with one broker alive, and named a broker twice with two.
+    given = facts(brokers=3)
+    given = after(given, create_topics(given, CreateTopics((NewTopic("t", 1, 3),))))
+    for broker in range(3, 3 - fenced, -1):
+        fence = BrokerRegistrationChange(broker, 1, fenced=1)
+        given = given._replace(image=apply_records(given.image, [fence], 100).image)
+    plan = create_partitions(given, CreatePartitions((MorePartitions("t", 4),)))
+    code, message = plan.answer["t"]
+    assert code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert message is not None
+    assert f"only {3 - fenced} broker(s) are registered" in message
+    assert plan.records == []

@@ -1,0 +1,200 @@
+"""The life of a broker in a cluster: registration, heartbeats, fencing and the departure, with no clock and no socket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.membership.lifecycle_state import (
+    Applied,
+    CaughtUp,
+    Effect,
+    Event,
+    Fail,
+    FencingChanged,
+    HeartbeatAnswered,
+    Life,
+    MayStop,
+    Phase,
+    Ready,
+    Registered,
+    SendHeartbeat,
+    SendRegistration,
+    StopAsked,
+    Tick,
+    Times,
+    Unreachable,
+    step,
+)
+
+NONE = ErrorCode.NONE
+
+
+@dataclass
+class Driver:
+    """Feeds events to a life, and keeps what it wants done."""
+
+    life: Life = field(default_factory=Life)
+    now_ms: float = 1_000.0
+
+    def __call__(self, event: Event, *, after_ms: float = 0.0) -> list[Effect]:
+        self.now_ms += after_ms
+        self.life, effects = step(self.life, event, self.now_ms)
+        return effects
+
+    def wait(self) -> list[Effect]:
+        """Let the time pass until the next request is due."""
+        assert self.life.due_ms is not None
+        return self(Tick(), after_ms=max(self.life.due_ms - self.now_ms, 0))
+
+
+def registered() -> Driver:
+    driver = Driver()
+    assert driver(CaughtUp()) == [SendRegistration()]
+    assert driver(Registered(NONE, 70)) == [SendHeartbeat(70, -1, want_fence=True, want_shut_down=False)]
+    return driver
+
+
+def unfenced() -> Driver:
+    driver = registered()
+    driver(HeartbeatAnswered(NONE, is_fenced=True))
+    driver(Ready())
+    assert driver(Applied(75, 72)) == [SendHeartbeat(70, 75, want_fence=False, want_shut_down=False)]
+    assert driver(HeartbeatAnswered(NONE, is_fenced=False)) == [FencingChanged(fenced=False)]
+    return driver
+
+
+def test_a_broker_asks_to_serve_only_when_it_has_applied_its_own_registration_and_is_ready() -> None:
+    driver = registered()
+    driver(HeartbeatAnswered(NONE, is_fenced=True))
+    assert driver(Ready()) == []
+    assert driver(Applied(71)) == []  # the epoch is 70, but the record itself comes later
+    (heartbeat,) = driver.wait()
+    assert isinstance(heartbeat, SendHeartbeat)
+    assert heartbeat.want_fence
+    driver(HeartbeatAnswered(NONE, is_fenced=True))
+    assert driver(Applied(72, 72)) == [SendHeartbeat(70, 72, want_fence=False, want_shut_down=False)]
+
+
+def test_an_unfenced_broker_sends_a_heartbeat_per_interval_with_the_newest_offset() -> None:
+    driver = unfenced()
+    start_ms = driver.now_ms
+    for beat in range(3):
+        driver(Applied(80 + beat))
+        assert driver.wait() == [SendHeartbeat(70, 80 + beat, want_fence=False, want_shut_down=False)]
+        assert driver(HeartbeatAnswered(NONE, is_fenced=False)) == []
+    assert driver.now_ms - start_ms == 3 * driver.life.times.heartbeat_ms
+
+
+def test_a_fenced_broker_is_unfenced_by_one_heartbeat_without_a_new_registration() -> None:
+    driver = unfenced()
+    driver.wait()
+    assert driver(HeartbeatAnswered(NONE, is_fenced=True)) == [FencingChanged(fenced=True)]
+    assert driver.wait() == [SendHeartbeat(70, 75, want_fence=False, want_shut_down=False)]
+    assert driver(HeartbeatAnswered(NONE, is_fenced=False)) == [FencingChanged(fenced=False)]
+
+
+def test_a_stale_epoch_leads_to_a_new_registration_which_must_be_applied_again() -> None:
+    driver = unfenced()
+    driver.wait()
+    assert driver(HeartbeatAnswered(ErrorCode.STALE_BROKER_EPOCH)) == [FencingChanged(fenced=True), SendRegistration()]
+    (heartbeat,) = driver(Registered(NONE, 90))
+    assert heartbeat == SendHeartbeat(90, 75, want_fence=True, want_shut_down=False)
+    driver(HeartbeatAnswered(NONE, is_fenced=True))
+    assert driver(Applied(91, 91)) == [SendHeartbeat(90, 91, want_fence=False, want_shut_down=False)]
+
+
+def test_the_session_of_an_earlier_process_is_waited_for() -> None:
+    driver = Driver()
+    driver(CaughtUp())
+    for _ in range(40):  # 8 s of a session of 9 s
+        assert driver(Registered(ErrorCode.DUPLICATE_BROKER_REGISTRATION)) == []
+        assert driver.wait() == [SendRegistration()]
+    driver(Registered(NONE, 5))
+    assert driver.life.phase is Phase.FENCED
+
+
+@pytest.mark.parametrize("error", [ErrorCode.DUPLICATE_BROKER_REGISTRATION, None])
+def test_a_registration_that_never_succeeds_ends_with_its_reason(error: ErrorCode | None) -> None:
+    driver = Driver()
+    effects = driver(CaughtUp())
+    while effects == [SendRegistration()]:
+        effects = driver(Unreachable() if error is None else Registered(error)) or driver.wait()
+    assert effects == [Fail(error or ErrorCode.BROKER_NOT_AVAILABLE)]
+    assert driver.now_ms - 1_000 >= driver.life.times.registration_timeout_ms
+
+
+def test_a_refusal_for_good_ends_at_once() -> None:
+    driver = Driver()
+    driver(CaughtUp())
+    assert driver(Registered(ErrorCode.UNSUPPORTED_VERSION)) == [Fail(ErrorCode.UNSUPPORTED_VERSION)]
+    assert driver(Tick(), after_ms=10_000) == []
+
+
+def test_a_departure_waits_until_the_controller_has_moved_the_leaderships() -> None:
+    driver = unfenced()
+    assert driver(StopAsked()) == [SendHeartbeat(70, 75, want_fence=False, want_shut_down=True)]
+    assert driver(HeartbeatAnswered(NONE, is_fenced=False)) == []
+    assert driver.wait() == [SendHeartbeat(70, 75, want_fence=False, want_shut_down=True)]
+    assert driver(HeartbeatAnswered(NONE, is_fenced=True, should_shut_down=True)) == [MayStop(granted=True)]
+    assert driver(Tick(), after_ms=60_000) == []
+
+
+def test_a_departure_that_no_controller_answers_ends_after_its_time() -> None:
+    driver = unfenced()
+    driver.life, _ = step(driver.life, StopAsked(), driver.now_ms)
+    effects: list[Effect] = []
+    while effects != [MayStop(granted=False)]:
+        effects = driver(Unreachable()) or driver.wait()
+    assert driver.now_ms >= driver.life.times.leaving_timeout_ms
+
+
+def test_a_broker_that_is_not_registered_may_stop_at_once() -> None:
+    driver = Driver()
+    driver(CaughtUp())
+    assert driver(StopAsked()) == [MayStop(granted=False)]
+
+
+answers = st.one_of(
+    st.builds(Registered, st.sampled_from([NONE, ErrorCode.DUPLICATE_BROKER_REGISTRATION]), st.integers(1, 99)),
+    st.builds(
+        HeartbeatAnswered,
+        st.sampled_from([NONE, NONE, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER]),
+        st.booleans(),
+        st.booleans(),
+    ),
+    st.builds(Unreachable),
+)
+others = st.one_of(
+    st.builds(Applied, st.integers(0, 200), st.integers(-1, 200)),
+    st.builds(Ready),
+    st.builds(CaughtUp),
+    st.builds(Tick),
+    st.builds(StopAsked),
+)
+
+
+@given(st.lists(st.tuples(st.booleans(), answers, others, st.integers(0, 3_000)), max_size=60))
+def test_whatever_happens_one_request_is_under_way_and_the_next_one_is_due(
+    script: list[tuple[bool, Event, Event, int]],
+) -> None:
+    driver = Driver(Life(Times(registration_timeout_ms=10_000, leaving_timeout_ms=10_000)))
+    under_way: Effect | None = None
+    for answered, answer, other, after_ms in script:
+        matching = {SendRegistration: (Registered, Unreachable), SendHeartbeat: (HeartbeatAnswered, Unreachable)}
+        event = other
+        if answered and under_way is not None and isinstance(answer, matching[type(under_way)]):
+            event, under_way = answer, None
+        for effect in driver(event, after_ms=after_ms):
+            if isinstance(effect, SendRegistration | SendHeartbeat):
+                assert under_way is None
+                under_way = effect
+            if isinstance(effect, SendHeartbeat):
+                assert effect.broker_epoch == driver.life.broker_epoch >= 1
+                assert effect.want_fence or effect.want_shut_down or driver.life.registered_at <= effect.offset
+        sleeping = driver.life.phase in (Phase.CATCHING_UP, Phase.ENDED)
+        assert sleeping or (under_way is None) == (driver.life.due_ms is not None)

@@ -1,0 +1,151 @@
+"""Replication between two whole brokers: records, high watermark, ISR, leader changes and divergence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.metadata_record import BrokerRegistrationChange
+from tests.broker.live_broker import batch
+from tests.broker.replication.two_brokers import EPOCHS, TOPIC, Pair
+
+PRODUCE = (0, 9)
+FETCH = (1, 12)
+
+
+def produce(pair: Pair, broker: int, *values: bytes, acks: int = -1, timeout_ms: int = 10_000) -> ErrorCode:
+    body = {
+        "acks": acks,
+        "timeout_ms": timeout_ms,
+        "topic_data": [{"name": TOPIC, "partition_data": [{"index": 0, "records": batch(*values)}]}],
+    }
+    with pair.brokers[broker].client() as client:
+        answer: Any = client.call(*PRODUCE, body)
+    return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+
+def test_acks_all_is_answered_when_the_follower_has_the_record_and_the_logs_are_equal(tmp_path: Path) -> None:
+    with Pair(tmp_path) as pair:
+        for number in range(20):
+            assert produce(pair, 1, f"v{number}".encode()) is ErrorCode.NONE
+        assert pair.ends(1) == (20, 20)
+        pair.until(lambda: pair.ends(2) == (20, 20))  # the follower learns the high watermark with the next answer
+        assert pair.content(1) == pair.content(2)
+        assert produce(pair, 2, b"x") is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_that_is_gone_leaves_the_isr_and_the_write_that_waited_succeeds(tmp_path: Path) -> None:
+    with Pair(tmp_path) as pair:
+        produce(pair, 1, b"both")
+        live = pair.brokers[2]
+        live.on_data_plane(live.replicas.stop)  # type: ignore[attr-defined]
+        assert produce(pair, 1, b"alone") is ErrorCode.NONE
+        assert pair.committed.isr == (1,)
+        assert pair.ends(1) == (2, 2)
+
+
+def test_a_follower_comes_back_into_the_isr_and_an_answer_that_was_lost_does_no_harm(tmp_path: Path) -> None:
+    with Pair(tmp_path) as pair:
+        pair.refusals = [ErrorCode.NOT_CONTROLLER, ErrorCode.INELIGIBLE_REPLICA]  # asked again, proposed again
+        pair.elect(1, (1,))
+        pair.until(lambda: pair.committed.isr == (1, 2))
+        assert pair.refusals == []
+        assert produce(pair, 1, b"both") is ErrorCode.NONE
+        pair.until(lambda: pair.ends(2) == (1, 1))
+
+
+def test_a_fenced_follower_is_not_taken_into_the_isr(tmp_path: Path) -> None:
+    with Pair(tmp_path) as pair:
+        pair.write(BrokerRegistrationChange(2, EPOCHS[2], fenced=1))
+        pair.elect(1, (1,))
+        assert produce(pair, 1, b"one") is ErrorCode.NONE
+        pair.until(lambda: pair.ends(2)[1] == 1)
+        assert pair.committed.isr == (1,)
+        pair.write(BrokerRegistrationChange(2, EPOCHS[2], fenced=-1))
+        pair.until(lambda: pair.committed.isr == (1, 2))
+
+
+def test_a_write_fails_at_once_when_another_broker_is_elected(tmp_path: Path) -> None:
+    with Pair(tmp_path) as pair:
+        live = pair.brokers[2]
+        live.on_data_plane(live.replicas.stop)  # type: ignore[attr-defined]
+        with pair.brokers[1].client() as client:
+            body = {
+                "acks": -1,
+                "timeout_ms": 60_000,
+                "topic_data": [{"name": TOPIC, "partition_data": [{"index": 0, "records": batch(b"waits")}]}],
+            }
+            client.send(*PRODUCE, body)
+            pair.until(lambda: pair.ends(1)[1] == 1)
+            pair.elect(2, (1, 2))
+            answer: Any = client.receive()[1]
+            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_records_that_the_new_leader_never_had_are_truncated(tmp_path: Path) -> None:
+    with Pair(tmp_path) as pair:
+        produce(pair, 1, b"kept")
+        live = pair.brokers[2]
+        live.on_data_plane(live.replicas.stop)  # type: ignore[attr-defined]
+        for value in (b"lost", b"lost too"):
+            assert produce(pair, 1, value, acks=1) is ErrorCode.NONE
+        pair.elect(2, (2,))
+        assert produce(pair, 2, b"new") is ErrorCode.NONE
+        pair.until(lambda: pair.ends(1) == (2, 2))
+        assert pair.content(1) == pair.content(2)
+        assert b"lost" not in pair.content(1)
+        assert pair.partition(1).log.epochs.encode() == pair.partition(2).log.epochs.encode()
+
+
+def test_a_follower_of_another_epoch_or_registration_is_refused(tmp_path: Path) -> None:
+    with Pair(tmp_path) as pair:
+        live = pair.brokers[2]
+        live.on_data_plane(live.replicas.stop)  # type: ignore[attr-defined]
+        produce(pair, 1, b"one", acks=1)
+        pair.elect(1, (1,))  # the same leader, in epoch 1
+        for leader_epoch, broker_epoch, expected in (
+            (0, EPOCHS[2], ErrorCode.FENCED_LEADER_EPOCH),
+            (2, EPOCHS[2], ErrorCode.UNKNOWN_LEADER_EPOCH),
+            (1, EPOCHS[2] - 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            (1, EPOCHS[2], ErrorCode.NONE),
+        ):
+            asked = {
+                "partition": 0,
+                "current_leader_epoch": leader_epoch,
+                "fetch_offset": 0,
+                "last_fetched_epoch": -1,
+                "partition_max_bytes": 1 << 20,
+            }
+            body = {
+                "replica_state": {"replica_id": 2, "replica_epoch": broker_epoch},
+                "max_wait_ms": 0,
+                "min_bytes": 1,
+                "max_bytes": 1 << 20,
+                "session_epoch": -1,
+                "topics": [{"topic_id": pair.partition(1).topic_id, "partitions": [asked]}],
+            }
+            with pair.brokers[1].client() as client:
+                answer: Any = client.call(1, 17, body)
+            (got,) = answer.responses[0].partitions
+            assert got.error_code == expected, expected
+            assert (got.current_leader.leader_id == 1) == bool(expected) or expected is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_log_outside_the_range_of_the_leader_begins_where_the_leader_does(tmp_path: Path) -> None:
+    with Pair(tmp_path) as pair:
+        live = pair.brokers[2]
+        live.on_data_plane(live.replicas.stop)  # type: ignore[attr-defined]
+        pair.elect(1, (1,))
+        for number in range(5):
+            produce(pair, 1, f"v{number}".encode())
+        leader = pair.partition(1).log
+        leader.roll(0)
+        leader.trim.advance_log_start(4, 0)
+        pair.brokers[1].on_data_plane(lambda: None)
+        follower = live.replicas.__class__(live.node, live.node.partitions, live.replicas._controllers)  # type: ignore[attr-defined]
+        live.node.replication = live.replicas = follower  # type: ignore[attr-defined]
+        live.on_data_plane(follower.start)
+        pair.elect(1, (1,))
+        pair.until(lambda: pair.ends(2) == (5, 5))
+        assert pair.partition(2).log_start_offset == 4

@@ -1,0 +1,126 @@
+"""Commands at a broker with doors: client properties by `-X` and `--config`, users, entries, and what is said when a door stays closed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamactors.broker import Acl, Cluster
+from streamactors.cli import bootstrap as client
+from streamactors.cli.client_properties import properties_of
+from tests.cli.ran import Run
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Cluster]:
+    everything = [Acl("boss", "ALL", kind, "*") for kind in ("TOPIC", "GROUP", "TRANSACTIONAL_ID")]
+    with Cluster(
+        users={"boss": "b", "ann": "a"}, tls=True, acls=[*everything, Acl("boss", "ALL", "CLUSTER")]
+    ) as running:
+        running.create_topic("orders")
+        yield running
+
+
+@pytest.fixture
+def boss(broker: Cluster, tmp_path: Path) -> str:
+    """A file as Kafka's own tools read it."""
+    file = tmp_path / "boss.properties"
+    authority = broker.client_properties("boss")["ssl.ca.location"]
+    file.write_text(
+        "# the boss\nsecurity.protocol=SASL_SSL\nsasl.mechanism = SCRAM-SHA-256\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        '    username="boss" password="b";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.location={authority}\n"
+    )
+    return str(file)
+
+
+def test_users_and_entries_by_command(streamactors: Run, broker: Cluster, boss: str) -> None:
+    ran = streamactors("users", "set", "eve", "--config", boss, stdin=b"pw\n")
+    assert (ran.code, ran.out) == (0, "eve logs in by SCRAM-SHA-512\n")
+    users = streamactors("users", "list", "--config", boss, "--json").json
+    assert {"user": "eve", "mechanism": "SCRAM-SHA-512", "iterations": 4096} in users
+    eve = ("--config", boss, "-X", "sasl.username=eve", "-X", "sasl.password=pw", "-X", "sasl.mechanism=SCRAM-SHA-512")
+    ran = streamactors("produce", "orders", *eve, stdin=b"x\n")
+    assert ran.code == 1
+    for operation in ("read", "write"):
+        assert streamactors("acls", "add", "eve", operation, "topic", "ord", "--prefix", "--config", boss).code == 0
+    shown = streamactors("acls", "list", "--config", boss, "--json").json
+    assert [each["operation"] for each in shown if each["principal"] == "User:eve"] == ["READ", "WRITE"]
+    assert streamactors("produce", "orders", *eve, stdin=b"x\n").code == 0
+    ran = streamactors("consume", "orders", *eve, "--count", "1", "--json")
+    assert json.loads(ran.out)["value"] == "x", ran
+    for operation in ("read", "write"):
+        assert (
+            streamactors("acls", "remove", "eve", operation, "topic", "ord", "--prefix", "--config", boss).out
+            == "1 removed\n"
+        )
+    again = streamactors("acls", "remove", "eve", "read", "topic", "ord", "--prefix", "--config", boss)
+    assert (again.code, "there is no such entry" in again.err) == (1, True)
+    assert streamactors("users", "remove", "eve", "--config", boss).code == 0
+    assert "eve" not in json.dumps(streamactors("users", "list", "--config", boss, "--json").json)
+
+
+def test_transactions_are_listed_behind_the_door(streamactors: Run, boss: str) -> None:
+    ran = streamactors("transactions", "list", "--config", boss)
+    assert (ran.code, "no transactions" in ran.out) == (0, True)
+    wrong = streamactors("transactions", "list", "--config", boss, "-X", "sasl.password=x")
+    assert (wrong.code, "the login at" in wrong.err, "failed" in wrong.err) == (1, True, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            ("-X", "sasl.password=x"),
+            "the broker refuses the login; check sasl.username, sasl.password and sasl.mechanism",
+        ),
+        (("-X", "ssl.ca.location="), "the broker's certificate is not trusted; give its authority by ssl.ca.location"),
+        (("-X", "security.protocol=PLAINTEXT"), "its listener may want TLS or a login, see security.protocol"),
+        (("-X", "security.protocol=SSL"), "its listener may want TLS or a login, see security.protocol"),
+    ],
+)
+def test_a_closed_door_is_one_sentence_with_the_way_out(
+    streamactors: Run, boss: str, changes: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "CONNECT_TIMEOUT_MS", 1_000)
+    ran = streamactors("topics", "list", "--config", boss, *changes)
+    assert ran.code == 1
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nonsense", "property 1: its form is NAME=VALUE"),
+        ("sasl.jaas.config=Module required;", "sasl.jaas.config has no username and password"),
+        ("ssl.truststore.location=/no/such/file", "ssl.truststore.location=/no/such/file: cannot read it"),
+    ],
+)
+def test_a_file_that_cannot_be(streamactors: Run, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "bad").write_text(text)
+    ran = streamactors("topics", "list", "--config", str(tmp_path / "bad"))
+    assert (ran.code, said in ran.err) == (2, True)
+
+
+def test_a_java_store_is_named(streamactors: Run, tmp_path: Path) -> None:
+    (tmp_path / "store.jks").write_bytes(b"\xfe\xed\xfe\xed")
+    (tmp_path / "bad").write_text(f"ssl.truststore.location={tmp_path / 'store.jks'}")
+    assert "export it as PEM" in streamactors("topics", "list", "--config", str(tmp_path / "bad")).err
+
+
+def test_librdkafkas_names_stay_and_a_password_keeps_its_signs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("sasl.password=a=b#c\n! comment\nlinger.ms=5\nkey.serializer=x\n")
+    assert properties_of(tmp_path / "file") == {"sasl.password": "a=b#c", "linger.ms": "5"}
+
+
+def test_certificates(streamactors: Run, tmp_path: Path) -> None:
+    ran = streamactors("certificates", str(tmp_path / "tls"))
+    assert (ran.code, (tmp_path / "tls" / "ca.pem").exists()) == (0, True)
+    assert (tmp_path / "tls" / "server.pem").stat().st_mode & 0o077 == 0
+    again = streamactors("certificates", str(tmp_path / "tls"))
+    assert (again.code, "exists; name another folder" in again.err) == (1, True)

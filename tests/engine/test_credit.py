@@ -1,0 +1,87 @@
+"""Laws of the credit window: it never grants more than its size, never lets the sender starve for good, and follows the receiver."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamactors.engine.island import credit
+from streamactors.engine.island.credit import LARGEST_WINDOW, CreditWindow
+
+
+class Machine:
+    """A sender with credits and a receiver with a buffer; `now_s` is the clock of both."""
+
+    def __init__(self, fixed: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        monkeypatch.setattr(credit, "perf_counter", lambda: self.now_s)
+        self.window = CreditWindow(fixed)
+        self.credits = self.window.size
+        self.held = 0
+
+    def send(self, n: int) -> None:
+        n = min(n, self.credits)
+        self.credits -= n
+        self.held += n
+
+    def take(self, n: int, each_s: float = 0.0) -> None:
+        n = min(n, self.held)
+        self.held -= n
+        self.now_s += n * each_s
+        self.credits += self.window.taken(n, not self.held)
+
+
+_STEPS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=60)
+
+
+@given(fixed=st.one_of(st.none(), st.integers(1, 33)), steps=_STEPS)
+def test_what_is_on_its_way_and_held_never_exceeds_the_window_and_half_of_it_is_always_granted(fixed, steps):
+    with pytest.MonkeyPatch.context() as patch:
+        machine = Machine(fixed, patch)
+        for sent, taken in steps:
+            machine.send(sent)
+            before = machine.window.size
+            machine.take(taken, each_s=0.001)
+            outstanding = machine.credits + machine.held
+            assert machine.window.outstanding == outstanding
+            assert outstanding <= max(before, machine.window.size)
+            assert outstanding * 2 > machine.window.size
+            assert fixed is None or machine.window.size == fixed
+
+
+def test_a_fixed_window_grants_half_when_half_was_taken(monkeypatch):
+    machine = Machine(16, monkeypatch)
+    machine.send(16)
+    machine.take(7)
+    assert machine.credits == 0
+    machine.take(1)
+    assert machine.credits == 8
+
+
+def test_the_window_of_a_quick_receiver_grows_to_the_largest(monkeypatch):
+    machine = Machine(None, monkeypatch)
+    for _ in range(40):
+        machine.send(LARGEST_WINDOW)
+        machine.take(LARGEST_WINDOW)
+    assert machine.window.size == LARGEST_WINDOW
+
+
+def test_a_slow_receiver_has_about_half_a_second_of_its_work_ahead(monkeypatch):
+    machine = Machine(None, monkeypatch)
+    for _ in range(400):
+        machine.send(LARGEST_WINDOW)
+        machine.take(1, each_s=0.01)
+        assert machine.window.size <= 64
+    assert 25 <= machine.window.size <= 100
+
+
+def test_the_window_shrinks_when_the_receiver_turns_slow(monkeypatch):
+    machine = Machine(None, monkeypatch)
+    for _ in range(20):
+        machine.send(LARGEST_WINDOW)
+        machine.take(LARGEST_WINDOW)
+    for _ in range(3 * LARGEST_WINDOW):
+        machine.send(LARGEST_WINDOW)
+        machine.take(1, each_s=0.01)
+    assert machine.window.size <= 100

@@ -1,0 +1,71 @@
+"""How a consumer ends: what it waits for before it leaves its group."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamactors.actors.futures import StreamFuture
+from streamactors.kafka.reading.consumer_state import ConsumerState
+from streamactors.kafka.reading.ending import Ending
+from streamactors.kafka.reading.messages import Commits, StageEnded
+from streamactors.kafka.reading.offset_tracker import OffsetTracker
+from streamactors.kafka.reading.pausing import Limits
+from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.settings import ConsumerSettings
+
+
+class NothingToCommit:
+    """The commits of a consumer whose positions are all committed."""
+
+    def commit(self, offsets):
+        assert not offsets
+        return True
+
+
+class Timer:
+    def cancel(self):
+        pass
+
+
+class Consumer:
+    """An Ending whose time stands still until the test moves it."""
+
+    def __init__(self, commits):
+        self.now_ms = 0.0
+        self.closed = []
+        self.looks = []
+        settings = ConsumerSettings("localhost:1", group_id="g", close_timeout_ms=1_000)
+        shared = Shared(
+            settings=settings,
+            commits=commits,
+            source=None,
+            tracker=OffsetTracker(),
+            state=ConsumerState(Limits(100, 10, 1_000, 0), 10),
+            call_later=lambda ms, call: Timer(),
+            now_ms=lambda: self.now_ms,
+            tell=lambda message: None,
+            until_end=False,
+            apart=False,
+        )
+        self.ending = Ending(shared, NothingToCommit(), StreamFuture(), self.closed.append, self.looks.append)
+        self.ending.begin(StageEnded(None, False), without_deadline=False)
+
+
+def test_a_consumer_with_nothing_in_flight_closes_at_once():
+    assert Consumer(Commits.MARKS).closed == [None]
+
+
+def test_the_membership_outlives_the_last_commit_of_a_transaction_though_nothing_is_in_flight():
+    consumer = Consumer(Commits.TRANSACTION)
+    assert consumer.closed == []
+    assert consumer.looks, "rebalances are served while it waits"
+    consumer.ending.on_run_ended()
+    assert consumer.closed == [None]
+
+
+@pytest.mark.parametrize("commits", list(Commits))
+def test_no_consumer_waits_beyond_its_deadline(commits):
+    consumer = Consumer(commits)
+    consumer.now_ms = 1_001
+    consumer.ending.try_to_stop()
+    assert None in consumer.closed

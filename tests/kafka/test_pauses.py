@@ -1,0 +1,48 @@
+"""Pauses and assignments, with librdkafka: a pause belongs to one assignment, though librdkafka keeps it for the next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streamactors import Keep
+from streamactors.kafka import Consumer, Subscriptions, TopicPartition
+from streamactors.testing import TestSink
+
+RECORDS = 100
+KEY = TopicPartition("paused", 0)
+
+
+@pytest.fixture
+def small(settings: Any) -> Any:
+    quick = {"heartbeat.interval.ms": 100, "partition.assignment.strategy": "range"}
+    return replace(settings.with_properties(quick), high_bytes=300_000, low_bytes=100_000)
+
+
+def test_a_partition_that_was_paused_and_is_assigned_again_goes_on(
+    small: Any, system: Any, topic_with: Any, wait_for: Any
+) -> None:
+    """Without the resume the member got its partition back and never another record of it."""
+    topic_with(KEY.topic, [b"%d" % n + bytes(10_000) for n in range(RECORDS)])
+    source = Consumer.source(small, Subscriptions.topics(KEY.topic)).map(lambda record: record.offset)
+    control, probe = source.to_mat(TestSink.probe("30s"), Keep.both).run(system)
+    probe.request(1)
+    assert probe.expect_next() == 0
+    name = str(KEY)
+
+    def partition() -> dict[str, Any]:
+        return control.snapshot()["partitions"].get(name, {})  # type: ignore[no-any-return]
+
+    wait_for(lambda: partition().get("paused"))
+    first = partition()["epoch"]
+    other, _ = source.to_mat(TestSink.probe("30s"), Keep.both).run(system)  # asks for nothing
+    wait_for(lambda: partition().get("epoch") != first)
+    other.shutdown().result(30)
+    wait_for(lambda: partition().get("epoch", first) != first)
+    probe.request(3 * RECORDS)
+    while probe.expect_next() != RECORDS - 1:
+        pass
+    control.shutdown()
+    probe.expect_complete()

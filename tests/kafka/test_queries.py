@@ -1,0 +1,220 @@
+"""Reading stores of a running graph: by its control, over HTTP, from another instance of the group, and on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+from click.testing import CliRunner
+
+from streamactors import ActorSystem, Keep, Sink
+from streamactors.cli.main import LazyGroup
+from streamactors.errors import BuildError
+from streamactors.kafka import Consumer, Subscriptions, Transactional
+from streamactors.kafka.between.query_peers import PeerFailed, ask
+from streamactors.kafka.between.query_wire import pack_request
+from streamactors.windows import State, UnknownStore
+from streamactors.windows.state.disk.errors import StateError
+from streamactors.windows.state.reads import StoreRequest
+from tests.kafka._windows import (  # noqa: F401  # fixtures
+    SECOND,
+    produce,
+    to_records,
+    windows_producer,
+    windows_settings,
+)
+
+TOKEN = "a-token"
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def counts(settings, topic, until=None):
+    source = Consumer.records(settings, Subscriptions.topics(topic), key="string", until=until)
+    return source.group_by_key().count(name="counts").to_stream()
+
+
+GIVEN = [(0, "a", 5_000), (1, "b", 5_500), (0, "a", 9_000), (1, "bb", 9_100)]
+
+
+@pytest.fixture
+def running(cluster, settings, system, wait_for, tmp_path, request):
+    """A run that has processed GIVEN, with its settings."""
+    topic = f"queries-{request.node.name}".translate({ord("["): "-", ord("]"): None})
+    produce(cluster, topic, GIVEN, 2)
+    place = {"memory": State.in_memory(), "disk": State.on_disk(tmp_path, cache="16MB")}[
+        getattr(request, "param", "memory")
+    ]
+    seen = []
+    control, done = counts(settings.with_state(place), topic).to_mat(Sink.foreach(seen.append), Keep.both).run(system)
+    wait_for(lambda: len(seen) == len(GIVEN))
+    yield control
+    control.shutdown().result(30)
+    done.result(30)
+
+
+@pytest.mark.parametrize("running", ["memory", "disk"], indirect=True)
+def test_a_store_is_read_by_key_range_and_prefix_across_its_partitions(running):
+    store = running.store("counts")
+
+    async def read():
+        return await store.get("a"), await store.get("nobody")
+
+    assert asyncio.run(read()) == (2, None)
+    assert [(e.key, e.value, e.timestamp) for e in store.items().result(10)] == [
+        ("a", 2, 9_000),
+        ("b", 1, 5_500),
+        ("bb", 1, 9_100),
+    ]
+    assert [e.key for e in store.range("b", "bb").result(10)] == ["b", "bb"]
+    assert [e.key for e in store.range(last="b").result(10)] == ["a", "b"]
+    assert [e.key for e in store.prefix("b").result(10)] == ["b", "bb"]
+    assert store.lag == 0
+    assert running.store("counts-store").get("b").result(10) == 1
+
+
+def test_a_store_that_is_not_there_is_refused_with_those_there_are(running):
+    with pytest.raises(UnknownStore, match=r"no store 'people' in this run; there are \['counts', 'counts-store'\]"):
+        running.store("people")
+
+
+def test_windows_of_a_key_are_read(cluster, settings, system, wait_for):
+    produce(cluster, "query-windows", GIVEN, 2)
+    seen = []
+    source = Consumer.records(settings, Subscriptions.topics("query-windows"), key="string")
+    table = source.group_by_key().windowed_by(SECOND).count(name="seconds").to_stream()
+    control, done = table.to_mat(Sink.foreach(seen.append), Keep.both).run(system)
+    wait_for(lambda: len(seen) == len(GIVEN))
+    store = control.store("seconds")
+    assert [(e.start, e.end, e.value) for e in store.windows("a").result(10)] == [(9_000, 10_000, 1)]
+    assert [e.start for e in store.windows("bb", 9_000, 9_000).result(10)] == [9_000]
+    assert store.windows("bb", 9_001).result(10) == []
+    control.shutdown().result(30)
+    done.result(30)
+    with pytest.raises(UnknownStore, match="its run has ended"):
+        store.get("a").result(10)
+
+
+def test_a_committed_read_waits_for_the_commit_and_a_dirty_one_does_not(
+    cluster, settings, transactional, system, wait_for
+):
+    produce(cluster, "query-dirty", GIVEN[:1], 1)
+    cluster.create_topic("query-dirty-out")
+    passed, go = threading.Event(), threading.Event()
+
+    def hold(row):
+        passed.set()
+        go.wait(30)
+        return to_records("query-dirty-out")(row._replace() if hasattr(row, "_replace") else row)
+
+    source = Consumer.records(settings, Subscriptions.topics("query-dirty"), key="string")
+    table = source.group_by_key().windowed_by(SECOND).count(name="seconds").to_stream()
+    control, done = table.async_boundary().map(hold).to_mat(Transactional.sink(transactional), Keep.both).run(system)
+    assert passed.wait(30)
+    store = control.store("seconds")
+    committed = store.windows("a")
+    assert [e.value for e in store.windows("a", dirty=True).result(10)] == [1]
+    assert not committed.done(), "the transaction cannot commit while a result is on its way"
+    go.set()
+    assert [e.value for e in committed.result(30)] == [1]
+    control.shutdown().result(30)
+    done.result(30)
+
+
+@pytest.fixture
+def two_instances(cluster, settings, wait_for, tmp_path):
+    """Two members of one group with a partition each: [(control, address)]."""
+    produce(cluster, "query-two", GIVEN, 2)
+    found, seen, dones, systems = [], [], [], []
+    for n in range(2):
+        address = f"127.0.0.1:{free_port()}"
+        system = ActorSystem(f"instance-{n}")
+        systems.append(system)
+        place = settings.with_state(State.in_memory(advertise=address, token=TOKEN))
+        control, done = counts(place, "query-two").to_mat(Sink.foreach(seen.append), Keep.both).run(system)
+        found.append((control, address))
+        dones.append(done)
+
+    def split():
+        return all(len(control.snapshot()["partitions"]) == 1 for control, _ in found)
+
+    wait_for(split)
+    wait_for(lambda: {(row.key, row.value) for row in seen} >= {("a", 2), ("b", 1), ("bb", 1)})
+    yield found
+    for (control, _), done in zip(found, dones, strict=True):
+        control.shutdown().result(30)
+        done.result(30)
+    for system in systems:
+        system.shutdown()
+
+
+def test_an_instance_asks_the_other_for_what_it_does_not_have(two_instances):
+    for control, address in two_instances:
+        store = control.store("counts")
+        assert [store.get(key).result(20) for key in ("a", "b", "bb", "none")] == [2, 1, 1, None]
+        assert [e.key for e in store.items().result(20)] == ["a", "b", "bb"]
+        assert [
+            e.key for e in ask(address, TOKEN, "counts", StoreRequest("prefix", "b"), dirty=False, local=False)
+        ] == ["b", "bb"]
+        here = ask(address, TOKEN, "counts", StoreRequest("range"), dirty=False, local=True)
+        assert {e.key for e in here} in ({"a"}, {"b", "bb"})
+    _, address = two_instances[0]
+    command = ["query", "counts", "b", "--at", address, "--token", TOKEN, "--json"]
+    answer = CliRunner().invoke(LazyGroup("streamactors"), command)
+    assert json.loads(answer.output) == {"key": "b", "value": 1, "timestamp": 5_500}
+    assert http(address, "/stores/counts?prefix=b")[1] == [
+        {"key": "b", "value": 1, "timestamp": 5_500},
+        {"key": "bb", "value": 1, "timestamp": 9_100},
+    ]
+    assert http(address, "/stores")[1] == ["counts", "counts-store"]
+    assert http(address, "/stores/counts?key=a", token="wrong")[0] == 401
+    assert http(address, "/stores/people?key=a")[0] == 404
+    assert http(address, "/stores/counts?keys=a")[0] == 400
+    assert http(address, "/other")[0] == 404
+    assert http(address, "/stores/counts", body=b"\xc1")[0] == 400
+    assert http(address, "/stores/counts", body=b"x" * 100_000)[0] == 400
+    assert http(address, "/stores/counts", body=pack_request(StoreRequest("drop"), dirty=False, local=True))[0] == 400
+
+
+def http(address, path, *, token=TOKEN, body=None):
+    request = urllib.request.Request(f"http://{address}{path}", body, {"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except ConnectionError:  # a body that is too long is not read to its end
+        return 400, ""
+
+
+def test_an_address_that_nobody_answers_at_and_one_that_is_taken_are_named(cluster, settings, system):
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(PeerFailed, match=rf"nothing answers at {address}"):
+        ask(address, TOKEN, "counts", StoreRequest("range"), dirty=False, local=True)
+    produce(cluster, "taken", [(0, "a", 5_000)], 1)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        place = settings.with_state(State.in_memory(advertise=f"127.0.0.1:{port}", token=TOKEN))
+        with pytest.raises(StateError, match="give an address of this machine that is free"):
+            counts(place, "taken", "end").run_with(Sink.ignore(), system).result(30)
+
+
+def test_an_address_without_a_token_is_refused(monkeypatch):
+    monkeypatch.delenv("STREAMACTORS_QUERY_TOKEN", raising=False)
+    with pytest.raises(BuildError, match="give token=…, or set STREAMACTORS_QUERY_TOKEN"):
+        State.in_memory(advertise="127.0.0.1:8080")
+    monkeypatch.setenv("STREAMACTORS_QUERY_TOKEN", TOKEN)
+    state = State.in_memory(advertise="127.0.0.1:8080")
+    assert state.token == TOKEN
+    assert TOKEN not in repr(state)

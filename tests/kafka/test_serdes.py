@@ -1,0 +1,263 @@
+"""Serdes by class, by name and of confluent-kafka, on both sides of a topic."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Literal
+
+import msgspec
+import pydantic
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import Deserializer, MessageField, SerializationError, Serializer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamactors import Keep, Sink, Source
+from streamactors.errors import BuildError
+from streamactors.kafka import (
+    Consumer,
+    Producer,
+    ProducerMessage,
+    ProducerRecord,
+    SendProducer,
+    Subscriptions,
+    Transactional,
+)
+from streamactors.kafka.errors import RecordError
+from streamactors.kafka.serdes import Serde, reading_serde, serde_of
+from streamactors.kafka.typed_records import Misfit
+
+
+class Kind(Enum):
+    IN = "in"
+    OUT = "out"
+
+
+@dataclass
+class Leg:
+    origin: str
+    minutes: float | None = None
+
+
+@dataclass
+class Flight:
+    number: int
+    legs: list[Leg]
+    when: datetime
+    price: Decimal = Decimal(0)
+    kind: Kind = Kind.IN
+    tags: dict[str, int] = field(default_factory=dict)
+    cabin: Literal["a", "b"] = "a"
+    pair: tuple[int, str] = (0, "")
+    after: Flight | None = None
+
+
+class Struct(msgspec.Struct):
+    number: int
+
+
+class Model(pydantic.BaseModel):
+    number: int
+
+
+@pydantic.dataclasses.dataclass
+class ModelDataclass:
+    number: int
+
+
+@dataclass
+class Plain:
+    number: int
+
+
+KINDS = [Plain, Struct, Model, ModelDataclass]
+
+
+@given(
+    st.builds(
+        Flight,
+        legs=st.lists(st.builds(Leg, minutes=st.none() | st.floats(allow_nan=False, allow_infinity=False))),
+        when=st.datetimes(timezones=st.just(UTC)),
+        price=st.decimals(allow_nan=False, allow_infinity=False),
+        after=st.none(),
+    )
+)
+def test_a_dataclass_comes_back_from_json_as_it_was(flight):
+    serde = serde_of("value", Flight)
+    assert serde.deserialize(serde.serialize(flight)) == flight
+    nested = dataclasses.replace(flight, after=flight)
+    assert serde.deserialize(serde.serialize(nested)) == nested
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"number": "7"}, "Flight.number: expected int, got str '7'"),
+        ({"number": True}, "Flight.number: expected int, got bool True"),
+        ({"legs": [{}]}, "Leg.origin is missing"),
+        ({"legs": [{"origin": "a", "minutes": "x"}]}, "Leg.minutes: expected float | None, got str 'x'"),
+        ({"when": "yesterday"}, "Flight.when: 'yesterday' is no datetime"),
+        ({"kind": "up"}, "Flight.kind: 'up' is no Kind"),
+        ({"cabin": "c"}, "Flight.cabin: expected one of 'a', 'b', got 'c'"),
+        ({"pair": [1]}, "Flight.pair: expected 2 elements, got 1"),
+        ({"tags": []}, "Flight.tags: expected dict, got list"),
+    ],
+)
+def test_a_value_that_does_not_fit_names_the_field(change, sentence):
+    serde = serde_of("value", Flight)
+    given = {"number": 1, "legs": [], "when": "2026-01-01", "unknown": 1}
+    assert serde.deserialize(json.dumps(given).encode()).number == 1
+    with pytest.raises(Misfit) as raised:
+        serde.deserialize(json.dumps(given | change).encode())
+    assert sentence in str(raised.value)
+
+
+def test_a_field_that_json_does_not_tell_is_refused_when_the_graph_is_built():
+    @dataclass
+    class Odd:
+        what: complex
+
+    with pytest.raises(BuildError, match=r"Odd\.what: a <class 'complex'> cannot be read from JSON"):
+        reading_serde("value", Odd)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_records_of_a_class_go_through_a_topic_and_misfits_become_dead_letters(
+    cluster, settings, producer_settings, system, read_all, kind
+):
+    topic, dead = f"typed-{kind.__name__}", f"typed-{kind.__name__}-dead"
+    cluster.create_topic(topic, 1)
+    cluster.create_topic(dead, 1)
+    records = [ProducerRecord(topic, kind(number=n), str(n)) for n in range(3)]
+    Source.from_iterable(records).run_with(
+        Producer.plain_sink(producer_settings, key="string", value=kind), system
+    ).result(30)
+    misfit = ProducerRecord(topic, b'{"number": "many"}')
+    Source.single(misfit).run_with(Producer.plain_sink(producer_settings), system).result(30)
+    source = Consumer.records(
+        settings, Subscriptions.topics(topic), key="string", value=kind, dead_letters=dead, until="end"
+    )
+    control, done = source.to_mat(Sink.to_list(), Keep.both).run(system)
+    assert [(r.key, r.value) for r in done.result(30)] == [(str(n), kind(number=n)) for n in range(3)]
+    control.is_shutdown.result(30)
+    (letter,) = read_all(dead)
+    assert letter.value() == b'{"number": "many"}'
+
+
+def test_a_plain_class_stays_a_function_from_bytes():
+    assert reading_serde("value", int).deserialize(b"42") == 42
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_object_of_another_class_is_not_written(producer_settings, system, kind):
+    sink = Producer.plain_sink(producer_settings, value=kind)
+    with pytest.raises(RecordError, match=f"topic t: the value cannot be serialised as {kind.__name__}: expected"):
+        Source.single(ProducerRecord("t", {"number": 1})).run_with(sink, system).result(30)
+
+
+def test_every_writer_takes_serdes(cluster, producer_settings, system, read_all):
+    cluster.create_topic("written", 1)
+    record = ProducerRecord("written", {"a": 1}, 7)
+    given = {"key": "integer", "value": "json"}
+    message, several = ProducerMessage.message(record, "passed"), ProducerMessage.multi([record, record])
+    flow = Producer.flexi_flow(producer_settings, **given)
+    envelopes = [message, several, ProducerMessage.pass_through("through")]
+    results = Source.from_iterable(envelopes).via(flow).run_with(Sink.to_list(), system).result(30)
+    assert [each.pass_through for each in results] == ["passed", None, "through"]
+    pairs = Producer.flow_with_context(producer_settings, **given)
+    Source.from_iterable([(message, "context")]).via(pairs.as_flow()).run_with(Sink.ignore(), system).result(30)
+    transactional = producer_settings.with_transactional_id("serdes")
+    Source.single(record).run_with(Transactional.sink(transactional, **given), system).result(30)
+    Source.single(message).via(Transactional.flow(transactional, **given)).run_with(Sink.ignore(), system).result(30)
+    sender = SendProducer(producer_settings, **given)
+    sender.send(record).result(30)
+    sender.close()
+    found = [(m.key(), m.value()) for m in read_all("written")]
+    assert found == [((7).to_bytes(8, "big"), b'{"a": 1}')] * 7
+
+
+@pytest.mark.parametrize("given", ["jsn", 5, int])
+def test_what_is_no_serde_is_refused_by_a_writer(producer_settings, given):
+    with pytest.raises(BuildError, match=r"Producer.plain_sink: value must be a Serde, one of bytes, integer, json"):
+        Producer.plain_sink(producer_settings, value=given)
+
+
+class SchemaSerializer(Serializer):
+    def __call__(self, obj, ctx=None):
+        return f"{ctx.topic}-{ctx.field}:{obj}".encode()
+
+
+class SchemaDeserializer(Deserializer):
+    def __call__(self, value, ctx=None):
+        subject, text = value.decode().split(":")
+        assert subject == ctx.topic + "-" + ctx.field
+        assert ctx.field == MessageField.VALUE
+        return text
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_serdes_of_confluent_kafka_are_called_with_topic_and_field(
+    cluster, settings, producer_settings, system, direct
+):
+    # AvroSerializer looks up the schema's subject by ctx.topic and ctx.field: called with the value alone it raised
+    topic = f"schemas-{direct}"
+    cluster.create_topic(topic, 1)
+    serializer, deserializer = SchemaSerializer(), SchemaDeserializer()
+    both = Serde.of(serializer, deserializer)
+    sink = Producer.plain_sink(producer_settings, value=serializer if direct else both)
+    Source.single(ProducerRecord(topic, "text")).run_with(sink, system).result(30)
+    source = Consumer.records(
+        settings, Subscriptions.topics(topic), value=deserializer if direct else both, until="end"
+    )
+    (record,) = source.run_with(Sink.to_list(), system).result(30)
+    assert record.value == "text"
+
+
+FLIGHT = """{"type": "record", "name": "Flight", "fields": [
+    {"name": "number", "type": "int"}, {"name": "origin", "type": ["null", "string"], "default": null}]}"""
+
+
+def test_avro_of_confluent_kafka_as_the_page_says(cluster, settings, producer_settings, system):
+    registry = SchemaRegistryClient.new_client({"url": "mock://flights"})
+    avro = Serde.of(AvroSerializer(registry, FLIGHT), AvroDeserializer(registry))
+    cluster.create_topic("avro", 1)
+    flights = [{"number": 1545, "origin": "EWR"}, {"number": 461, "origin": None}]
+    records = Source.from_iterable(flights).map(lambda flight: ProducerRecord("avro", flight))
+    records.run_with(Producer.plain_sink(producer_settings, value=avro), system).result(30)
+    assert registry.get_subjects() == ["avro-value"]
+    topic = Subscriptions.topics("avro")
+    (raw, *_) = Consumer.source(settings, topic, until="end").run_with(Sink.to_list(), system).result(30)
+    assert raw.value[:1] == b"\0", "the wire format of schema registries: a zero, and the id of the schema in 4 bytes"
+    read = Consumer.records(settings.with_group_id("avro"), topic, value=avro, until="end")
+    assert [record.value for record in read.run_with(Sink.to_list(), system).result(30)] == flights
+
+
+def test_a_value_that_its_avro_schema_refuses_fails_the_writer_and_bytes_that_are_no_avro_the_reader(
+    cluster, settings, producer_settings, system
+):
+    registry = SchemaRegistryClient.new_client({"url": "mock://refused"})
+    avro = Serde.of(AvroSerializer(registry, FLIGHT), AvroDeserializer(registry))
+    cluster.create_topic("refused", 1)
+    wrong = Source.single(ProducerRecord("refused", {"number": "many"}))
+    with pytest.raises(RecordError, match=r"topic refused: the value cannot be serialised.*(number|many)"):
+        wrong.run_with(Producer.plain_sink(producer_settings, value=avro), system).result(30)
+    plain = Source.single(ProducerRecord("refused", b"no avro"))
+    plain.run_with(Producer.plain_sink(producer_settings), system).result(30)
+    read = Consumer.records(settings, Subscriptions.topics("refused"), value=avro, until="end")
+    with pytest.raises(SerializationError) as raised:
+        read.run_with(Sink.to_list(), system).result(30)
+    assert "ConsumerRecord(refused-0@0" in raised.value.__notes__[0]
+
+
+def test_half_a_serde_says_which_half_is_missing():
+    with pytest.raises(TypeError, match=r"the serde 'avro' has no serialize"):
+        Serde.of(deserialize=SchemaDeserializer(), name="avro").serialize(1)
+    with pytest.raises(BuildError, match=r"Serde\.of: serialize must be a function, got str"):
+        Serde.of("json")

@@ -1,0 +1,138 @@
+"""Consumer.topics: joins and tables over Kafka, through repartition topics, changelogs and a restart."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer as BareProducer
+
+from streamactors import ActorSystem, Keep, Sink
+from streamactors.errors import BuildError
+from streamactors.kafka import Consumer
+from streamactors.kafka.errors import TopicError
+from streamactors.windows import JoinWindows
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def write(cluster):
+    """write(topic, [(key, value, timestamp)])"""
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "partitioner": "murmur2_random"})
+
+    def write(topic, rows):
+        for key, value, timestamp in rows:
+            data = None if value is None else json.dumps(value).encode()
+            producer.produce(topic, key=key, value=data, timestamp=timestamp)
+        producer.flush()
+
+    return write
+
+
+def running(system, source, results, enough, then=lambda: None):
+    """Run a source until it gave `enough` results and `then` has returned."""
+    seen = threading.Event()
+
+    def take(record):
+        results.append(record)
+        if len(results) >= enough:
+            seen.set()
+
+    control, done = source.to_mat(Sink.foreach(take), Keep.both).run(system)
+    try:
+        assert seen.wait(60), f"{len(results)} of {enough} results"
+        then()
+    finally:
+        control.drain_and_shutdown(done, timeout=30)
+
+
+def latest(results):
+    return {record.key: record.value for record in results}
+
+
+def joined(settings):
+    topics = Consumer.topics(settings)
+    orders = topics.stream("orders", value="json")
+    people = topics.table("people", value="json", name="people")
+    countries = topics.global_table("countries", value="json")
+    known = orders.join_table(people, lambda order, person: order | (person or {}), how="left")
+    known = known.join_global(countries, lambda row, country: row | country, key=lambda r: r.value["c"])
+    known.select_key(lambda record: record.value["c"]).group_by_key().count(name="by-country").to(
+        "counts", value="json"
+    )
+    return topics.source(known)
+
+
+def test_rows_meet_tables_and_global_tables_and_a_restart_finds_both(
+    cluster, settings, system, write, read_all, wait_for
+) -> None:
+    for topic in ("orders", "people", "counts"):
+        cluster.create_topic(topic, partitions=PARTITIONS)
+    cluster.create_topic("countries", partitions=2)
+    write("countries", [(f"c{i}", {"land": i}, 1) for i in range(3)])
+    write("people", [(f"p{i}", {"name": f"n{i}"}, 1_000 + i) for i in range(6)])
+    write("orders", [(f"p{i % 7}", {"o": i, "c": f"c{i % 3}"}, 2_000 + i) for i in range(21)])
+    first: list[Any] = []
+    running(system, joined(settings), first, 21)
+    assert latest(first)["p3"] == {"o": 17, "c": "c2", "name": "n3", "land": 2}
+    assert latest(first)["p6"] == {"o": 20, "c": "c2", "land": 2}
+    write("orders", [(f"p{i % 7}", {"o": i, "c": f"c{i % 3}"}, 3_000 + i) for i in range(21, 42)])
+    second: list[Any] = []
+    with ActorSystem("again") as again:
+        all_counted = lambda: wait_for(lambda: len(read_all("counts", PARTITIONS)) >= 42)  # noqa: E731
+        running(again, joined(settings), second, 21, all_counted)
+    assert sorted(record.value["o"] for record in second) == list(range(21, 42))
+    assert latest(second)["p3"]["name"] == "n3"
+    counts = read_all("counts", PARTITIONS)
+    newest = {}
+    for each in counts:
+        newest[bytes(each.key())] = max(newest.get(bytes(each.key()), 0), json.loads(each.value()))
+    assert newest == {b"c0": 14, b"c1": 14, b"c2": 14}
+    assert len(counts) == 42  # each row counted once, over both runs
+
+
+def test_a_foreign_key_join_goes_to_the_partition_of_the_foreign_key_and_back(cluster, settings, system, write) -> None:
+    for topic in ("items", "owners"):
+        cluster.create_topic(topic, partitions=PARTITIONS)
+    write("owners", [(f"p{i}", {"name": f"n{i}"}, 1_000) for i in range(4)])
+    write("items", [(f"i{i}", {"owner": f"p{i % 4}"}, 2_000 + i) for i in range(12)])
+    topics = Consumer.topics(settings)
+    items, owners = topics.table("items", value="json"), topics.table("owners", value="json")
+    table = items.join_foreign_key(
+        owners, lambda key, item: item["owner"], lambda item, owner: item | owner, name="owned"
+    )
+    results: list[Any] = []
+    running(system, topics.source(table), results, 12)
+    assert latest(results) == {f"i{i}": {"owner": f"p{i % 4}", "name": f"n{i % 4}"} for i in range(12)}
+
+
+def test_streams_are_joined_whatever_topic_is_read_first(cluster, settings, system, write) -> None:
+    for topic in ("clicks", "views"):
+        cluster.create_topic(topic, partitions=PARTITIONS)
+    write("views", [(f"u{i % 9}", i, 1_000 + 10 * i) for i in range(90)])
+    write("clicks", [(f"u{i % 9}", i, 1_003 + 10 * i) for i in range(90)])
+    topics = Consumer.topics(settings)
+    clicks, views = topics.stream("clicks", value="json"), topics.stream("views", value="json")
+    windows = JoinWindows.of("5ms").with_grace("0ms")
+    results: list[Any] = []
+    running(system, topics.source(clicks.join(views, lambda click, view: (click, view), windows)), results, 90)
+    assert sorted(record.value for record in results) == [(i, i) for i in range(90)]
+
+
+def test_topics_of_a_join_with_different_numbers_of_partitions_are_refused_by_name(cluster, settings, system) -> None:
+    cluster.create_topic("three", partitions=3)
+    cluster.create_topic("two", partitions=2)
+    topics = Consumer.topics(settings)
+    joined = topics.stream("three").join_table(topics.table("two"), lambda left, right: left, name="mismatch")
+    with pytest.raises(TopicError, match="mismatch: three has 3 partitions, two has 2 partitions"):
+        topics.source(joined).to(Sink.ignore()).run(system)
+
+
+def test_a_topology_without_topics_or_of_another_group_is_refused(settings) -> None:
+    with pytest.raises(BuildError, match="no stream or table of this topology"):
+        Consumer.topics(settings).source(Consumer.topics(settings).stream("x"))
+    with pytest.raises(BuildError, match="reads no topic"):
+        Consumer.topics(settings).graph()

@@ -1,0 +1,104 @@
+"""Errors and warnings of the connector name the way out."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+import pytest
+from confluent_kafka import Consumer as BareConsumer
+
+from streamactors import Sink, Source
+from streamactors.kafka import (
+    Consumer,
+    MetadataClient,
+    Producer,
+    ProducerRecord,
+    Subscriptions,
+)
+from streamactors.kafka.errors import RecordError, TopicNotFound
+from streamactors.kafka.reading import rebalances
+
+
+def written(record, settings, system):
+    Source.single(record).run_with(Producer.plain_sink(settings), system).result(30)
+
+
+@pytest.fixture
+def one_partition(cluster):
+    cluster.create_topic("ways-out", 1)
+    yield "ways-out"
+    cluster.delete_topic("ways-out")
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"timestamp": datetime(2026, 1, 1, tzinfo=UTC)},
+            r"timestamp is a datetime .* int\(when\.timestamp\(\) \* 1000\)",
+        ),
+        ({"timestamp": "now"}, r"timestamp is a str .* None for now"),
+        ({"partition": "1"}, r"partition is '1' cannot be sent; it is a number or None"),
+        ({"partition": 7}, r"ways-out has no partition 7: .* None chooses one by the key"),
+        ({"value": {"a": 1}}, r"a value of dict .* key=… and value=… serialises other types"),
+        ({"value": b"x" * 2_000_000}, r"the producer's limit, message\.max\.bytes .*max\.message\.bytes=N"),
+    ],
+)
+def test_a_record_that_cannot_be_written_names_the_way_out(producer_settings, system, one_partition, fields, sentence):
+    with pytest.raises(RecordError, match=sentence):
+        written(ProducerRecord(one_partition, **fields), producer_settings, system)
+
+
+def test_a_record_over_the_brokers_limit_names_that_limit(cluster, producer_settings, system, one_partition):
+    settings = producer_settings.with_property("message.max.bytes", 5_000_000)
+    with pytest.raises(RecordError, match=r"the broker's limit, max\.message\.bytes of the topic"):
+        written(ProducerRecord(one_partition, b"x" * 2_000_000), settings, system)
+
+
+def test_a_mistyped_topic_gets_the_one_that_was_meant(cluster, settings, system, topic_with):
+    topic_with("flights", [b"1"])
+    with pytest.raises(TopicNotFound, match=r"no topic fligths at .*; did you mean flights\? or create it with"):
+        Consumer.source(settings, Subscriptions.topics("fligths")).run_with(Sink.ignore(), system).result(30)
+    with MetadataClient(settings) as client, pytest.raises(TopicNotFound):
+        client.partitions_for("fligths")
+
+
+def test_a_source_says_what_its_group_waits_for(settings, system, topic_with, monkeypatch, caplog, wait_for):
+    # a killed process left a member behind: the next run waited for its session without a word
+    monkeypatch.setattr(rebalances, "WAITING_MS", 200)
+    topic = topic_with("waited-for", [b"1"])
+    silent = BareConsumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": settings.group_id})
+    silent.subscribe([topic])
+    wait_for(lambda: silent.poll(0.1) is None and silent.assignment())
+    with caplog.at_level(logging.WARNING, "streamactors.kafka"):
+        control = Consumer.source(settings, Subscriptions.topics(topic)).to(Sink.ignore()).run(system)
+        wait_for(lambda: "no partitions after 0.2 s" in caplog.text)
+    assert f"group {settings.group_id}" in caplog.text
+    assert "(6 s here, session.timeout.ms)" in caplog.text
+    assert "group.instance.id" in caplog.text
+    silent.close()
+    wait_for(lambda: control.snapshot()["partitions"])
+    control.stop()
+    control.is_shutdown.result(30)
+
+
+def test_a_source_that_has_its_partitions_says_nothing(settings, system, topic_with, monkeypatch, caplog):
+    monkeypatch.setattr(rebalances, "WAITING_MS", 2_000)
+    topic = topic_with("not-waited-for", [b"1"])
+    Consumer.source(settings, Subscriptions.topics(topic), until="end").run_with(Sink.ignore(), system).result(30)
+    assert "no partitions" not in caplog.text
+
+
+@pytest.mark.parametrize("source", ["source", "committable_source", "plain_source"])
+def test_a_stateful_map_behind_a_source_that_goes_on_after_a_restart_warns(settings, system, caplog, source):
+    graph = (
+        getattr(Consumer, source)(settings, Subscriptions.topics("t"))
+        .stateful_map(int, lambda n, _: (n + 1, n))
+        .to(Sink.ignore())
+    )
+    control = graph.run(system)
+    control.is_shutdown.exception(30)
+    warned = f"'stateful_map' behind 'Consumer.{source}' forgets its state at a restart" in caplog.text
+    assert warned == (source == "source")
+    assert ("group_by_key()" in caplog.text) == warned

@@ -1,0 +1,373 @@
+"""Random topologies of several topics with rows for them; the Java program Topologies has the same steps and functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from streamactors.testing import TopologyDriver
+from streamactors.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows
+from streamactors.windows.definitions.join_windows import JoinWindows
+
+TOPICS = ("a", "b", "c")
+Op = tuple[Any, ...]
+Row = tuple[str, str | None, str | None, int]
+
+
+@dataclass
+class TopologyCase:
+    """`ops`: (kind, id, arguments…); `rows`: (topic, key, value, timestamp)."""
+
+    ops: list[Op]
+    rows: list[Row]
+
+
+@dataclass
+class TopologyOutcome:
+    """What each row gave: (key, value, timestamp); the number of rows dropped; the row at which the task died."""
+
+    given: list[list[tuple[Any, ...]]] = field(default_factory=list)
+    dropped: int = 0
+    died: int | None = None
+    refused: str | None = None
+    reason: str = ""
+
+
+def pair(left: str | None, right: str | None) -> str | None:
+    if left == "q1":
+        return None
+    return f"({'.' if left is None else left}{'.' if right is None else right})"
+
+
+def first(value: str | None) -> str | None:
+    letters = [letter for letter in value or "" if letter.isascii() and letter.islower()]
+    return None if not letters or letters[0] == "n" else letters[0]
+
+
+def even(value: str | None) -> bool:
+    return value is not None and len(value) % 2 == 0
+
+
+def marked(value: str | None) -> str | None:
+    return None if value is None else value + "'"
+
+
+def added(aggregate: str, value: str | None) -> str | None:
+    return None if value == "q1" else plus(aggregate, value)
+
+
+def plus(aggregate: str, value: str | None) -> str:
+    return aggregate + ("null" if value is None else value)
+
+
+class Builder:
+    """Builds a case with the public words."""
+
+    def __init__(self, topics: Any) -> None:
+        self.topics = topics
+        self.made: dict[str, Any] = {}
+        self.windowed: dict[str, bool] = {}
+
+    def make(self, op: Op) -> None:
+        kind, name, *args = op
+        made = [self.made.get(arg) if isinstance(arg, str) else arg for arg in args]
+        self.windowed[name] = bool(args) and self.windowed.get(args[0], False)
+        stored = f"store-{name}" if args and args[-1] == "1" else None
+        self.made[name] = getattr(self, f"_{kind}")(name, args, made, stored)
+
+    def _stream(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return self.topics.stream(args[0])
+
+    def _table(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return self.topics.table(args[0], name=stored)
+
+    def _versioned(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return self.topics.table(args[0], name=f"store-{name}", history=int(args[1]))
+
+    def _global(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return self.topics.global_table(args[0])
+
+    def _map(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].map_values(marked)
+
+    def _filter(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].filter(lambda record: even(record.value))
+
+    def _select(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].select_key(lambda record: first(record.value))
+
+    def _merge(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].merge(made[1])
+
+    def _repartition(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].repartition()
+
+    def _to_table(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].to_table(name=stored)
+
+    def _count(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].group_by_key().count().map_values(lambda count: f"c{count}")
+
+    def _aggregate(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].group_by_key().aggregate(str, added)
+
+    def _windows(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        self.windowed[name] = True
+        windows = TimeWindows.of_size(int(args[1])).with_grace(int(args[2]))
+        return made[0].group_by_key().windowed_by(windows).aggregate(str, added)
+
+    def _hopping(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return self._window(name, made, TimeWindows.of_size(int(args[1])).advance_by(2).with_grace(int(args[2])))
+
+    def _sessions(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return self._window(name, made, SessionWindows.with_gap(int(args[1])).with_grace(int(args[2])))
+
+    def _sliding(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return self._window(name, made, SlidingWindows.of_difference(int(args[1])).with_grace(int(args[2])))
+
+    def _window(self, name: str, made: Any, windows: Any) -> Any:
+        self.windowed[name] = True
+        return made[0].group_by_key().windowed_by(windows).aggregate(str, added, lambda a, b: f"{a}/{b}")
+
+    def _reduce(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].group_by_key().reduce(lambda a, v: None if v == "q1" else a + v)
+
+    def _group_count(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].group_by(lambda key, value: (first(value), value)).count().map_values(lambda n: f"c{n}")
+
+    def _bounded(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        buffer = BufferConfig.max_records(int(args[2])).emit_early_when_full()
+        return made[0].suppress(Suppressed.until_time_limit(int(args[1]), buffer))
+
+    def _cogroup(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return self._cogrouped(made).aggregate(str)
+
+    def _cogroup_windows(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        self.windowed[name] = True
+        windows = TimeWindows.of_size(int(args[2])).with_grace(int(args[3]))
+        return self._cogrouped(made).windowed_by(windows).aggregate(str)
+
+    def _cogrouped(self, made: Any) -> Any:
+        grouped = made[0].group_by_key().cogroup(lambda a, v: plus(a + "+", v))
+        return grouped.cogroup(made[1].group_by_key(), lambda a, v: plus(a + "*", v))
+
+    def _join_table(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        grace = int(args[3]) if len(args) > 3 else None
+        return made[0].join_table(made[1], pair, how=args[2], grace=grace)
+
+    def _join_global(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].join_global(made[1], pair, key=lambda record: first(record.value), how=args[2])
+
+    def _join(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        before, after, grace = map(int, args[3:])
+        windows = JoinWindows.of(100_000).before(before).after(after).with_grace(grace)
+        return made[0].join(made[1], pair, windows, how=args[2])
+
+    def _map_table(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].map_values(marked, name=stored)
+
+    def _filter_table(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].filter(even, name=stored)
+
+    def _join_tables(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].join(made[1], pair, how=args[2], name=stored)
+
+    def _foreign(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].join_foreign_key(made[1], lambda key, value: first(value), pair, how=args[2])
+
+    def _group(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        grouped = made[0].group_by(lambda key, value: (first(value), value))
+        return grouped.aggregate(str, lambda a, v: None if v == "q1" else f"{a}+{v}", lambda a, v: f"{a}-{v}")
+
+    def _group_reduce(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        grouped = made[0].group_by(lambda key, value: (first(value), value))
+        return grouped.reduce(lambda a, v: f"{a}+{v}", lambda a, v: f"{a}-{v}")
+
+    def _limit(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].suppress(Suppressed.until_time_limit(int(args[1]), BufferConfig.unbounded()))
+
+    def _final(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+
+    def _to_stream(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        if not self.windowed[name]:
+            return made[0].to_stream()
+        self.windowed[name] = False
+        return made[0].to_stream().select_key(lambda record: f"{record.key}|{record.start}|{record.end}")
+
+    def _out(self, name: str, args: Any, made: Any, stored: Any) -> None:
+        made[0].to("output")
+
+
+def build(case: TopologyCase, topics: Any) -> None:
+    builder = Builder(topics)
+    for op in case.ops:
+        builder.make(op)
+
+
+def run(case: TopologyCase, semantics: Any = "kafka") -> TopologyOutcome:
+    outcome = TopologyOutcome()
+    driver = TopologyDriver(lambda topics: build(case, topics), semantics=semantics)
+    for at, row in enumerate(case.rows):
+        try:
+            outputs = driver.pipe(*row)
+        except Exception:
+            outcome.died = at
+            break
+        outcome.given.append([(each.record.key, each.record.value, each.record.timestamp) for each in outputs])
+    outcome.dropped = driver.dropped
+    return outcome
+
+
+# ── random ones ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_STREAM_OPS = ("map", "filter", "select", "merge", "join_table", "join", "join_global", "join", "join_table")
+_WINDOWS = ("windows", "hopping", "sessions", "sliding")
+_TO_TABLE = ("to_table", "count", "aggregate", "reduce", *_WINDOWS, "cogroup", "cogroup_windows")
+_TABLE_OPS = (
+    "map_table",
+    "filter_table",
+    "join_tables",
+    "join_tables",
+    "foreign",
+    "group",
+    "group_reduce",
+    "group_count",
+    "limit",
+    "bounded",
+)
+
+
+class _Draw:
+    """Draws a topology step by step; every step is legal in Kafka Streams, too."""
+
+    def __init__(self, draw: Any) -> None:
+        self.draw = draw
+        self.ops: list[Op] = []
+        self.streams: list[str] = []
+        self.tables: list[str] = []
+        self.windowed: dict[str, tuple[Any, ...]] = {}
+        self.versioned: set[str] = set()
+        self.unreadable: set[str] = set()  # Kafka Streams cannot join a windowed cogroup
+
+    def pick(self, choices: Any) -> Any:
+        return self.draw(st.sampled_from(list(choices)))
+
+    def add(self, kind: str, *args: Any) -> str:
+        name = f"n{len(self.ops)}"
+        self.ops.append((kind, name, *args))
+        return name
+
+    def topics(self) -> None:
+        kinds = [self.pick(("stream", "table", "stream", "table", "versioned")) for _ in TOPICS[:2]]
+        for topic, kind in zip(TOPICS, kinds, strict=False):
+            if kind == "stream":
+                self.streams.append(self.add("stream", topic))
+            elif kind == "table":
+                self.tables.append(self.add("table", topic, self.pick("01")))
+            else:
+                self.tables.append(self.add("versioned", topic, self.pick((5, 20, 100))))
+                self.versioned.add(self.tables[-1])
+        if self.streams:
+            self.add("global", TOPICS[2])
+
+    def step(self) -> None:
+        on_stream = self.streams and (not self.tables or self.draw(st.booleans()))
+        if on_stream and self.draw(st.integers(0, 3)) == 0:
+            self.to_table()
+        elif on_stream:
+            self.on_stream()
+        else:
+            self.on_table()
+
+    def on_stream(self) -> None:
+        kind, stream = self.pick(_STREAM_OPS), self.pick(self.streams)
+        plain = [table for table in self.tables if table not in self.windowed]
+        if kind in ("map", "filter", "select"):
+            self.streams.append(self.add(kind, stream))
+        elif kind == "merge":
+            self.streams.append(self.add(kind, stream, self.pick(self.streams)))
+        elif kind == "join_table" and plain:
+            table = self.pick(plain)
+            grace = [self.pick((0, 3, 5))] if table in self.versioned and self.draw(st.booleans()) else []
+            self.streams.append(self.add(kind, stream, table, self.pick(("inner", "left")), *grace))
+        elif kind == "join_global":
+            table = next(op[1] for op in self.ops if op[0] == "global")
+            self.streams.append(self.add(kind, stream, table, self.pick(("inner", "left"))))
+        elif kind == "join":
+            how = self.pick(("inner", "left", "outer"))
+            windows = self.pick(((0, 0), (2, 3), (10, 0), (0, 10), (-1, 8), (8, -2), (10, 10)))
+            windows = (*windows, self.pick((0, 5)))
+            self.streams.append(self.add(kind, stream, self.pick(self.streams), how, *windows))
+
+    def to_table(self) -> None:
+        kind, stream = self.pick(_TO_TABLE), self.pick(self.streams)
+        windows = (self.pick((5, 10)), self.pick((0, 5)))
+        others = [each for each in self.streams if each != stream]
+        if kind.startswith("cogroup") and not others:
+            kind = "aggregate"
+        if kind == "to_table":
+            self.tables.append(self.add(kind, stream, self.pick("01")))
+        elif kind.startswith("cogroup"):
+            args = windows if kind == "cogroup_windows" else ()
+            self.tables.append(self.add(kind, stream, self.pick(others), *args))
+        else:
+            self.tables.append(self.add(kind, stream, *(windows if kind in _WINDOWS else ())))
+        if kind in (*_WINDOWS, "cogroup_windows"):
+            self.windowed[self.tables[-1]] = (kind.removeprefix("cogroup_"), *windows)
+        if kind == "cogroup_windows":
+            self.unreadable.add(self.tables[-1])
+
+    def on_table(self) -> None:
+        kind, table = self.pick(_TABLE_OPS), self.pick(self.tables)
+        windows = self.windowed.get(table)
+        plain = [each for each in self.tables if each not in self.windowed]
+        if kind in ("map_table", "filter_table"):
+            stored = "0" if windows else self.pick("01")
+            self.tables.append(self.add(kind, table, stored))
+            if table in self.versioned and stored == "0":
+                self.versioned.add(self.tables[-1])
+        elif kind == "join_tables" and table not in self.unreadable:
+            others = [
+                each for each in self.tables if self.windowed.get(each) == windows and each not in self.unreadable
+            ]
+            stored = "0" if windows else self.pick("01")
+            self.tables.append(self.add(kind, table, self.pick(others), self.pick(("inner", "left", "outer")), stored))
+        elif kind in ("limit", "bounded") and table not in self.versioned:
+            bound = (self.pick((0, 1, 2)),) if kind == "bounded" else ()
+            self.tables.append(self.add(kind, table, self.pick((0, 5)), *bound))
+        elif windows:
+            self.tables.append(self.add("final", table))
+        elif kind == "foreign":
+            self.tables.append(self.add(kind, table, self.pick(plain), self.pick(("inner", "left"))))
+        elif kind in ("group", "group_reduce", "group_count"):
+            self.tables.append(self.add(kind, table))
+        if windows and self.tables[-1] == f"n{len(self.ops) - 1}":
+            self.windowed[self.tables[-1]] = windows
+        if table in self.unreadable:
+            self.unreadable.add(self.tables[-1])
+
+    def out(self) -> None:
+        if self.tables and (not self.streams or self.draw(st.booleans())):
+            self.add("out", self.add("to_stream", self.tables[-1]))
+        else:
+            self.add("out", self.streams[-1])
+
+
+@st.composite
+def topology_cases(draw: Any, max_rows: int = 14, max_steps: int = 5) -> TopologyCase:
+    """A topology with rows."""
+    making = _Draw(draw)
+    making.topics()
+    for _ in range(draw(st.integers(1, max_steps))):
+        making.step()
+    making.out()
+    topics = sorted({str(op[2]) for op in making.ops if op[0] in ("stream", "table", "versioned", "global")})
+    keys = st.sampled_from(["a", "b", "x", None])
+    values = st.sampled_from(["a1", "b1", "x2", "a22", "b22", "n1", "q1", "x333", None])
+    scale = draw(st.sampled_from([1, 1, 1, 1, 40_000]))
+    times = st.integers(0, 30).map(lambda time: time * scale)
+    rows = draw(st.lists(st.tuples(st.sampled_from(topics), keys, values, times), min_size=1, max_size=max_rows))
+    return TopologyCase(making.ops, rows)

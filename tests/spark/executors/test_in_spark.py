@@ -1,0 +1,334 @@
+"""The same graph in this process and on Spark's executors: the same rows, late rows and finals, in the same order per partition."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamactors import BuildError, Flow, Keep
+from streamactors.kafka import (
+    Consumer,
+    ConsumerSettings,
+    MetadataClient,
+    Producer,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+)
+from streamactors.kafka.errors import RecordsGone, TopicNotFound
+from streamactors.spark import CheckpointError, SparkExecutors, SparkQueryFailed, SparkSink, SparkSource
+from streamactors.windows import BufferConfig, Suppressed, TimeWindows
+from tests.spark.conftest import SETTINGS
+from tests.spark.executors._plain import in_process, write_rows
+
+pytestmark = pytest.mark.timeout(400)
+END_S = 200.0
+CLOSED = Suppressed.until_window_closes(BufferConfig.unbounded())
+HOURS = TimeWindows.of_size(100).with_grace(50)
+ROW = "part int, key string, start long, n long, ts long, offset long, seen double"
+LATE = "part int, key string, start long, ts long, offset long"
+
+
+@pytest.fixture
+def spark() -> Any:
+    from streamactors.spark import spark_session
+
+    return spark_session("tests", **SETTINGS)
+
+
+def new_topic() -> str:
+    return f"t{uuid.uuid4().hex[:12]}"
+
+
+def rows_of(seed: int, n: int = 200, start: int = 0) -> list[tuple[int, str, int, int]]:
+    import random
+
+    dice = random.Random(seed)
+    return [
+        (dice.randrange(2), dice.choice("abc"), i, max(0, i * 7 - dice.choice([0, 0, 10, 60, 300])))
+        for i in range(start, start + n)
+    ]
+
+
+def records_of(cluster: Any, topic: str, *, until: Any = "end", group: str = "g") -> Any:
+    settings = ConsumerSettings(cluster.bootstrap_servers, group_id=f"{group}-{topic}", auto_offset_reset="earliest")
+    found = Consumer.records(
+        settings,
+        Subscriptions.topics(topic),
+        key="string",
+        value="json",
+        timestamp=lambda record: record.value[1],
+        until=until,
+    )
+    return found.map(lambda record: record.replace(value=record.value[0]))
+
+
+def counted(records: Any, late: Any = None) -> Any:
+    return records.group_by_key().windowed_by(HOURS, late=late).count().suppress(CLOSED).to_stream()
+
+
+def to_row(row: Any) -> tuple[Any, ...]:
+    return row.context.partition, row.key, row.start, row.value, row.timestamp, row.context.offset, row.value / 2
+
+
+def to_late(row: Any) -> tuple[Any, ...]:
+    return row.context.partition, row.record.key, row.start, row.record.timestamp, row.context.offset
+
+
+def parted(rows: list[Any]) -> dict[int, list[tuple[Any, ...]]]:
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(tuple(row))
+    return found
+
+
+def test_windows_with_late_rows_run_on_executors_batch_by_batch_and_go_on_after_the_end(
+    spark: Any, cluster: Any, system: Any, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    written: list[Any] = []
+    late_rows: list[Any] = []
+    epochs: list[int] = []
+
+    def write(df: Any, epoch: int) -> None:
+        epochs.append(epoch)
+        written.extend(df.collect())
+
+    def run() -> Any:
+        late = SparkSink.foreach_batch(
+            spark, lambda df, epoch: late_rows.extend(df.collect()), LATE, tmp_path / "unused"
+        )
+        sink = SparkSink.foreach_batch(spark, write, ROW, tmp_path / "ck", max_rows=90)
+        stream = counted(records_of(cluster, topic), _late_to(late))
+        control, query = stream.map(to_row).to_mat(sink, Keep.both).run(SparkExecutors(spark))
+        assert query.await_termination(END_S)
+        control.is_shutdown.result(10)
+        return query
+
+    write_rows(cluster, topic, rows_of(1))
+    query = run()
+    wanted = in_process(system, lambda records, late: counted(records, late), records_of(cluster, topic, group="here"))
+    assert parted(written) == {part: [_plain(row) for row in rows] for part, rows in wanted.results.items()}
+    assert sum(map(len, wanted.late.values())) > 3
+    assert {part: len(rows) for part, rows in parted(late_rows).items()} == {p: len(r) for p, r in wanted.late.items()}
+    assert len(epochs) >= 3
+    assert query.progress()["checkpoint"] == {f"0/{topic}-{p}": sum(r[0] == p for r in rows_of(1)) for p in (0, 1)}
+    with MetadataClient(ConsumerSettings(cluster.bootstrap_servers, group_id=f"g-{topic}")) as client:
+        assert sum(client.committed([(topic, 0), (topic, 1)]).values()) == 200
+    # the next run goes on behind the end; the single process keeps its state in changelog topics
+    written.clear()
+    write_rows_again(cluster, topic, rows_of(2, 100, 200))
+    run()
+    again = in_process(system, lambda records, late: counted(records, late), records_of(cluster, topic, group="here"))
+    assert parted(written) == {part: [_plain(row) for row in rows] for part, rows in again.results.items()}
+    assert written
+
+
+def test_a_graph_without_windows_moves_between_this_process_and_the_executors_with_its_checkpoint(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    topic = new_topic()
+
+    def run(*where: Any) -> None:
+        rows = (
+            records_of(cluster, topic)
+            .filter(lambda record: record.value % 2)
+            .map(lambda r: (r.context.partition, r.value))
+        )
+        sink = SparkSink.parquet(spark, tmp_path / "table", "part int, n long", tmp_path / "ck", partition_by="part")
+        assert rows.to_mat(sink, Keep.right).run(*where).await_termination(END_S)
+
+    write_rows(cluster, topic, rows_of(3, 50))
+    run(SparkExecutors(spark))
+    write_rows_again(cluster, topic, rows_of(4, 50, 50))
+    run()
+    write_rows_again(cluster, topic, rows_of(5, 50, 100))
+    run(SparkExecutors(spark))
+    found = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(row.n for row in found) == list(range(1, 150, 2))
+    assert len({row.query_id for row in found}) == 1
+
+
+def test_an_unbounded_graph_is_stopped_and_goes_on_behind_its_checkpoint(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    write_rows(cluster, topic, rows_of(6, 40))
+    seen: list[int] = []
+    arrived = threading.Event()
+
+    def write(df: Any, epoch: int) -> None:
+        seen.extend(row.n for row in df.collect())
+        arrived.set()
+
+    def start() -> tuple[Any, Any]:
+        sink = SparkSink.foreach_batch(spark, write, "n long", tmp_path / "ck")
+        rows = records_of(cluster, topic, until=None).map(lambda record: (record.value,))
+        return rows.to_mat(sink, Keep.both).run(SparkExecutors(spark, max_rows=1_000))  # type: ignore[no-any-return]
+
+    control, query = start()
+    assert arrived.wait(END_S)
+    while query.lag() != {f"0/{topic}-0": 0, f"0/{topic}-1": 0}:
+        assert not query.completion.done(), query.exception()
+        threading.Event().wait(0.05)
+    arrived.clear()
+    control.stop()
+    assert query.await_termination(END_S)
+    assert control.snapshot()["checkpoint"] == query.progress()["checkpoint"]
+    write_rows_again(cluster, topic, rows_of(7, 10, 40))
+    control, query = start()
+    assert arrived.wait(END_S)
+    query.stop()
+    assert sorted(seen) == list(range(50))
+
+
+def test_a_topic_and_its_late_rows_are_written_by_the_tasks(
+    spark: Any, cluster: Any, system: Any, tmp_path: Path
+) -> None:
+    topic, out, late_topic = new_topic(), new_topic(), new_topic()
+    write_rows(cluster, topic, rows_of(9))
+    cluster.create_topic(out, partitions=2)
+    cluster.create_topic(late_topic, partitions=2)
+    producer = ProducerSettings(cluster.bootstrap_servers)
+    sink: Any = Producer.plain_sink(producer)
+    late = Flow.map(lambda row: ProducerRecord(late_topic, str(row.start), row.record.key, row.context.partition)).to(
+        sink
+    )
+    results = counted(records_of(cluster, topic), late).map(
+        lambda row: ProducerRecord(out, json.dumps([row.start, row.value]), row.key, row.context.partition)
+    )
+    with pytest.raises(BuildError, match="needs SparkExecutors\\(spark, checkpoint=…\\)"):
+        results.to(sink).run(SparkExecutors(spark))
+    query = results.to(sink).run(SparkExecutors(spark, checkpoint=tmp_path / "ck", max_rows=120))
+    assert query.await_termination(END_S)
+    wanted = in_process(system, counted, records_of(cluster, topic, group="here"))
+    written = Consumer.plain_source(
+        ConsumerSettings(cluster.bootstrap_servers, group_id="r", auto_offset_reset="earliest"),
+        Subscriptions.topics(out, late_topic),
+        until="end",
+    )
+    found: dict[tuple[str, int], list[Any]] = {}
+    for record in written.map(lambda r: (r.topic, r.partition, r.key.decode(), r.value.decode())).run_iter(system):
+        found.setdefault(record[:2], []).append(record[2:])
+    for partition, rows in wanted.results.items():
+        assert found[out, partition] == [(row[1], json.dumps([row[2], row[5]])) for row in rows]
+    assert sum(len(found.get((late_topic, p), [])) for p in (0, 1)) > 3
+
+
+def test_a_source_with_its_steps_is_a_streaming_frame_for_queries_of_sparks_own(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    write_rows(cluster, topic, rows_of(11, 60))
+    source = records_of(cluster, topic, until=None).map(lambda record: (record.key, record.value))
+    frame = SparkSource.frame(spark, source, "k string, n long", max_rows=40)
+    assert frame.isStreaming
+    counts = frame.groupBy("k").count()
+    writing = counts.writeStream.outputMode("complete").format("memory").queryName(topic)
+    query = writing.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start()
+    assert query.awaitTermination(END_S)
+    found = {row["k"]: row["count"] for row in spark.table(topic).collect()}
+    assert found == dict(Counter(key for _, key, _, _ in rows_of(11, 60)))
+    ends = {f"0/{topic}-{p}": sum(row[0] == p for row in rows_of(11, 60)) for p in (0, 1)}
+    assert json.loads(query.lastProgress["sources"][0]["latestOffset"]) == ends
+    with pytest.raises(
+        BuildError, match=r"SparkSource.frame: the state of 'windows' would need a checkpoint of its own"
+    ):
+        SparkSource.frame(spark, counted(records_of(cluster, topic)), ROW)
+    with pytest.raises(BuildError, match=r"SparkSource.frame: stage 'scan' remembers"):
+        SparkSource.frame(spark, source.scan(0, lambda n, _: n + 1), "n long")
+
+
+def failing(spark: Any, stream: Any, folder: Path, schema: str = "n long") -> BaseException | None:
+    sink = SparkSink.foreach_batch(spark, lambda df, epoch: df.count(), schema, folder)
+    query = stream.to_mat(sink, Keep.right).run(SparkExecutors(spark))
+    query.completion.exception(END_S)
+    return query.exception()  # type: ignore[no-any-return]
+
+
+def test_errors_of_tasks_topics_and_checkpoints_name_their_cause(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    topic = new_topic()
+    error = failing(spark, records_of(cluster, topic).map(lambda record: (1,)), tmp_path / "none")
+    assert isinstance(error, TopicNotFound)
+
+    write_rows(cluster, topic, rows_of(8, 20))
+    bad = records_of(cluster, topic).map(lambda record: (1 // (record.value - 7),)).named("divide")
+    error = failing(spark, bad, tmp_path / "user")
+    assert isinstance(error, SparkQueryFailed)
+    assert "a task failed: ZeroDivisionError" in str(error)
+    assert "in stage divide" in str(error)
+
+    assert failing(spark, records_of(cluster, topic).map(lambda record: (1,)), tmp_path / "ck") is None
+    windows = counted(records_of(cluster, topic)).map(lambda row: (row.value,))
+    error = failing(spark, windows, tmp_path / "ck")
+    assert isinstance(error, CheckpointError)
+    assert "was written by a graph without windows" in str(error)
+    assert failing(spark, windows, tmp_path / "windows") is None
+    other = records_of(cluster, topic).group_by_key().windowed_by(HOURS).count(name="others").to_stream()
+    error = failing(spark, other.map(lambda row: (row.value,)), tmp_path / "windows")
+    assert isinstance(error, CheckpointError)
+    assert "count-store-0000000001" in str(error)
+    assert "others-store" in str(error)
+    elsewhere = new_topic()
+    write_rows(cluster, elsewhere, [])
+    error = failing(spark, records_of(cluster, elsewhere).map(lambda record: (1,)), tmp_path / "ck")
+    assert isinstance(error, CheckpointError)
+    assert topic in str(error)
+    assert elsewhere in str(error)
+
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, partitions=2)
+    error = failing(spark, records_of(cluster, topic).map(lambda record: (1,)), tmp_path / "ck")
+    assert isinstance(error, (RecordsGone, CheckpointError))
+    assert topic in str(error)
+
+
+def test_settings_are_given_once(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    rows = records_of(cluster, "t").map(lambda record: (1,))
+
+    def graph(**settings: Any) -> Any:
+        return rows.to(SparkSink.foreach_batch(spark, print, "n long", tmp_path / "ck", **settings))
+
+    with pytest.raises(BuildError, match=r"checkpoint /there differs from the sink's .*ck; give it once"):
+        graph().run(SparkExecutors(spark, checkpoint="/there"))
+    with pytest.raises(BuildError, match="max_rows 5 differs from the sink's 7"):
+        graph(max_rows=7).run(SparkExecutors(spark, max_rows=5))
+    with pytest.raises(BuildError, match="a query with an interval as trigger does not"):
+        graph().run(SparkExecutors(spark, trigger="5 seconds"))
+    with pytest.raises(BuildError, match=r"trigger .* differs from the sink's"):
+        graph(trigger=3).run(SparkExecutors(spark, trigger=2))
+    with pytest.raises(BuildError, match="max_rows"):
+        SparkExecutors(spark, max_rows=0)
+
+
+def test_a_function_that_cannot_be_pickled_is_an_error_of_run_with_its_stage(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    lock = threading.Lock()
+    rows = records_of(cluster, "t").map(lambda record: (lock and 1,)).named("locked")
+    with pytest.raises(BuildError, match="SparkExecutors: stage 'locked' cannot be sent to Spark's workers"):
+        rows.to(SparkSink.foreach_batch(spark, print, "n long", tmp_path / "ck")).run(SparkExecutors(spark))
+
+
+def _late_to(sink: Any) -> Any:
+    return Flow.map(to_late).to(sink)
+
+
+def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    _, key, start, _, _, value, timestamp, context = row
+    return context.partition, key, start, value, timestamp, context.offset, value / 2
+
+
+def write_rows_again(cluster: Any, topic: str, rows: Any) -> None:
+    from confluent_kafka import Producer as BareProducer
+
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 1})
+    for partition, key, value, at in rows:
+        producer.produce(topic, json.dumps([value, at]), key, partition=partition)
+    assert producer.flush(30) == 0

@@ -1,0 +1,419 @@
+"""TCP and TLS connections, servers, child processes and standard streams, over real sockets and pipes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+import trustme
+
+from streamactors import (
+    BuildError,
+    ConnectionFailed,
+    Flow,
+    Keep,
+    KillSwitches,
+    ProcessFailed,
+    Sink,
+    Source,
+    Tcp,
+)
+from tests.own_process import own_process
+
+
+def run(source: Any) -> Any:
+    return source.run_with(Sink.to_list()).result(20)
+
+
+def whole(source: Any) -> bytes:
+    return b"".join(run(source))
+
+
+@pytest.fixture
+def echo():
+    """A server that sends everything back in capitals; its address."""
+    binding = Tcp.bind_and_handle(Flow.map(bytes.upper)).result(10)
+    yield binding.address
+    binding.unbind().result(10)
+
+
+# ── connections ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_bytes_go_there_and_come_back_in_order(echo):
+    sent = [b"%d," % n for n in range(50_000)]
+    back = whole(Source.from_iterable(sent).via(Tcp.outgoing_connection(*echo)))
+    assert back == b"".join(sent)
+
+
+def test_the_connection_is_materialized_with_its_two_ends(echo):
+    flow = Tcp.outgoing_connection(*echo)
+    connection, back = Source.single(b"x").via_mat(flow, Keep.right).to_mat(Sink.to_list(), Keep.both).run()
+    assert connection.result(10).remote == echo
+    assert connection.result(10).local[0] == "127.0.0.1"
+    assert back.result(10) == [b"X"]
+
+
+def test_a_server_listens_on_loopback_unless_told_otherwise(echo):
+    assert echo[0] == "127.0.0.1"
+
+
+def test_a_request_without_an_end_is_answered_before_the_end():
+    """The server answers line by line; the client never ends its side and takes one answer."""
+    answer = Flow.identity().lines(100).map(lambda line: f"hello {line}\n".encode())
+    binding = Tcp.bind_and_handle(answer).result(10)
+    request = Source.single(b"Anna\n").concat(Source.never()).via(Tcp.outgoing_connection(*binding.address))
+    assert request.lines().run_with(Sink.head()).result(10) == "hello Anna"
+    binding.unbind().result(10)
+
+
+def test_a_server_may_end_after_its_answer_and_the_answer_arrives():
+    """`take(1)` cancels what comes from the client, and its answer must still be sent."""
+    binding = Tcp.bind_and_handle(Flow.take(1).map(lambda data: data * 100_000)).result(10)
+    for _ in range(10):
+        back = whole(Source.single(b"ab").concat(Source.never()).via(Tcp.outgoing_connection(*binding.address)))
+        assert back == b"ab" * 100_000
+    binding.unbind().result(10)
+
+
+def test_each_client_has_a_connection_of_its_own(echo):
+    flow = Tcp.outgoing_connection(*echo)
+    futures = [Source.single(b"client %d" % n).via(flow).run_with(Sink.to_list()) for n in range(30)]
+    assert [b"".join(future.result(20)) for future in futures] == [b"CLIENT %d" % n for n in range(30)]
+
+
+def settled(count: Any) -> int:
+    """Return `count()` when it has not changed for a while: nothing moves any more."""
+    last, since = count(), time.monotonic()
+    while time.monotonic() - since < 0.3:
+        now = count()
+        if now != last:
+            last, since = now, time.monotonic()
+        time.sleep(0.01)
+    return last
+
+
+def test_a_server_that_does_not_read_holds_up_the_client():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        pulled = [0]
+
+        def count(block: bytes) -> bytes:
+            pulled[0] += 1
+            return block
+
+        source = Source.repeat(bytes(65_536)).take(2_000).map(count)
+        done = source.via(Tcp.outgoing_connection(*listening.getsockname())).run_with(Sink.ignore())
+        accepted, _ = listening.accept()
+        with accepted:
+            stuck = settled(lambda: pulled[0])
+            assert stuck < 1_000, "64 MB are more than the kernel's buffers and one chunk"
+            total = 0
+            while data := accepted.recv(1 << 20):
+                total += len(data)
+            assert total == 2_000 * 65_536
+        done.result(10)
+
+
+def test_a_client_that_does_not_read_is_not_read_from():
+    """The sink asks for nothing more, so the kernel's buffers fill and the server's `send` would block."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        queue = Source.never().via(Tcp.outgoing_connection(*listening.getsockname())).run_with(Sink.to_queue(1))
+        accepted, _ = listening.accept()
+        with accepted:
+            accepted.setblocking(False)
+            sent = [0]
+
+            def send() -> int:
+                try:
+                    sent[0] += accepted.send(bytes(65_536))
+                except BlockingIOError:
+                    pass
+                return sent[0]
+
+            assert settled(send) < 64 << 20
+        queue.cancel()
+
+
+# ── ends and failures ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_port_without_a_server_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    flow = Tcp.outgoing_connection("127.0.0.1", port)
+    connection, back = Source.single(b"x").via_mat(flow, Keep.right).to_mat(Sink.to_list(), Keep.both).run()
+    for future in (connection, back):
+        with pytest.raises(
+            ConnectionFailed, match=f"no connection to 127.0.0.1:{port}: connection refused; is a server"
+        ):
+            future.result(10)
+
+
+def test_a_port_in_use_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        binding, done = Tcp.bind("127.0.0.1", port).to_mat(Sink.ignore(), Keep.both).run()
+        for future in (binding, done):
+            with pytest.raises(ConnectionFailed, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
+                future.result(10)
+
+
+def test_a_peer_that_resets_the_connection_fails_the_stream():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        host, port = listening.getsockname()
+        flow = Tcp.outgoing_connection(host, port)
+        connection, back = Source.never().via_mat(flow, Keep.right).to_mat(Sink.to_list(), Keep.both).run()
+        connection.result(10)
+        accepted, _ = listening.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        accepted.close()
+        with pytest.raises(
+            ConnectionFailed, match=f"the connection to 127.0.0.1:{port} broke: connection reset by peer"
+        ):
+            back.result(10)
+
+
+def test_a_failure_upstream_resets_the_connection_so_that_the_peer_does_not_take_it_for_the_whole():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        source = Source.from_iterable([1, 0]).map(lambda x: b"%d" % (1 // x))
+        back = source.via(Tcp.outgoing_connection(*listening.getsockname())).run_with(Sink.to_list())
+        accepted, _ = listening.accept()
+        with accepted, pytest.raises(ConnectionResetError):
+            while accepted.recv(100):
+                pass
+        with pytest.raises(ZeroDivisionError):
+            back.result(10)
+
+
+def test_a_connection_that_fails_touches_no_other(caplog):
+    def strict(data: bytes) -> bytes:
+        if data == b"bad":
+            raise ValueError("bad data")
+        return data
+
+    binding = Tcp.bind_and_handle(Flow.map(strict)).result(10)
+    flow = Tcp.outgoing_connection(*binding.address)
+    with pytest.raises(ConnectionFailed, match="connection reset"):
+        run(Source.single(b"bad").concat(Source.never()).via(flow))
+    assert whole(Source.single(b"good").via(flow)) == b"good"
+    assert any("failed: bad data" in record.getMessage() for record in caplog.records)
+    binding.unbind().result(10)
+
+
+def test_what_has_a_wrong_type_is_named(echo):
+    with pytest.raises(TypeError, match=r"tcp expects bytes, got str 'x'; encode it"):
+        run(Source.single("x").via(Tcp.outgoing_connection(*echo)))
+    for make, message in (
+        (lambda: Tcp.outgoing_connection("localhost", 0), "port must be 1 to 65535, got 0"),
+        (lambda: Tcp.bind("localhost", 70_000), "port must be 0 to 65535, got 70000"),
+        (lambda: Tcp.bind(tls=True), "tls must be an ssl.SSLContext"),
+    ):
+        with pytest.raises(BuildError, match=message):
+            make()
+
+
+def test_unbind_ends_the_source_of_connections_and_leaves_those_that_were_accepted():
+    source = Tcp.bind()
+    binding, first = source.to_mat(Sink.head(), Keep.both).run()
+    address = binding.result(10).address
+    with socket.create_connection(address) as client:
+        connection = first.result(10)  # head has cancelled the server
+        binding.result(10).when_unbound.result(10)
+        ended = connection.handle_with(Flow.map(bytes.upper))
+        client.sendall(b"still here")
+        assert client.recv(100) == b"STILL HERE"
+        client.shutdown(socket.SHUT_WR)
+        ended.result(10)
+        with pytest.raises(BuildError, match="is in use by another run"):
+            connection.handle_with(Flow.identity())
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+
+
+def test_connections_are_accepted_as_they_are_asked_for():
+    binding, queue = Tcp.bind().to_mat(Sink.to_queue(1), Keep.both).run()
+    clients = [socket.create_connection(binding.result(10).address) for _ in range(5)]
+    seen = [queue.pull().result(10) for _ in range(5)]
+    assert {c.remote for c in seen} == {c.getsockname() for c in clients}
+    for connection in seen:
+        connection.close()
+    for client in clients:
+        assert client.recv(1) == b""
+        client.close()
+    queue.cancel()
+
+
+# ── TLS ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def test_bytes_go_over_tls_and_the_certificate_is_checked(authority):
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("localhost").configure_cert(server)
+    authority.configure_trust(client)
+    binding = Tcp.bind_and_handle(Flow.take_while(lambda data: b"end" not in data).map(bytes.upper), tls=server).result(
+        10
+    )
+    host, port = binding.address
+    flow = Tcp.outgoing_connection(host, port, tls=client, server_hostname="localhost")
+    request = Source.single(b"secret" * 20_000).concat(Source.never())
+    counted = request.via(flow).scan(0, lambda n, data: n + len(data)).filter(lambda n: n == 120_000)
+    assert counted.run_with(Sink.head()).result(10) == 120_000
+    assert whole(Source.single(b"end").via(flow)) == b""
+    wrong = Tcp.outgoing_connection(host, port, tls=client, server_hostname="example.org")
+    with pytest.raises(ConnectionFailed, match=r"TLS with 127.0.0.1:\d+ failed.*certificate verify failed"):
+        run(Source.single(b"x").via(wrong))
+    stranger = Tcp.outgoing_connection(host, port, tls=ssl.create_default_context(), server_hostname="localhost")
+    with pytest.raises(ConnectionFailed, match="certificate verify failed"):
+        run(Source.single(b"x").via(stranger))
+    binding.unbind().result(10)
+
+
+# ── child processes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_process_is_a_flow():
+    numbers = [b"%d\n" % (n * 7919 % 10_007) for n in range(10_007)]
+    assert run(Source.from_iterable(numbers).through_process("sort", "-n").lines().map(int)) == list(range(10_007))
+
+
+def test_more_than_the_pipes_hold_goes_through_a_process():
+    data = [os.urandom(1_000) * 66 for _ in range(100)]
+    assert whole(Source.from_iterable(data).through_process("cat")) == b"".join(data)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        (
+            ("sh", "-c", "cat; echo first >&2; echo bad input >&2; exit 3"),
+            3,
+            "ended with exit code 3; it wrote: first\nbad input",
+        ),
+        (("sh", "-c", "kill -9 $$"), -9, "was ended by signal 9"),
+        (("no-such-program", "x"), None, "process 'no-such-program x' cannot be started: No such file or directory"),
+    ],
+)
+def test_a_process_that_fails_is_named_with_its_exit_code_and_what_it_wrote(command, code, message):
+    with pytest.raises(ProcessFailed, match=message) as raised:
+        run(Source.single(b"x").through_process(*command))
+    assert raised.value.exit_code == code
+
+
+def test_the_output_before_the_failure_is_emitted():
+    seen: list[bytes] = []
+    source = Source.single(b"data").through_process("sh", "-c", "cat; exit 1")
+    with pytest.raises(ProcessFailed):
+        source.run_with(Sink.foreach(seen.append)).result(10)
+    assert b"".join(seen) == b"data"
+
+
+def test_an_exit_code_may_be_accepted():
+    assert run(Source.single(b"abc\n").through_process("grep", "x", accept=(0, 1))) == []
+
+
+def test_a_process_that_reads_no_more_ends_an_endless_stream():
+    assert whole(Source.repeat(b"a\n").through_process("head", "-n", "2")) == b"a\na\n"
+
+
+def test_a_process_is_ended_when_the_stream_is_cancelled():
+    """The shell ignores SIGTERM, so only SIGKILL after `grace` ends it."""
+    script = 'trap "" TERM; echo $$; while :; do sleep 0.05; done'
+    source = Source.never().through_process("sh", "-c", script, grace="50ms")
+    pid = int(source.lines().run_with(Sink.head()).result(10))
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    raise AssertionError("the process still runs")
+
+
+def test_a_command_line_in_one_text_is_no_program():
+    with pytest.raises(BuildError, match='a program and its arguments as texts, such as "sort", "-n"'):
+        Flow.identity().through_process(["sort", "-n"])
+
+
+# ── standard streams ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+CAPITALS = """
+from streamactors import Sink, Source
+Source.from_stdin().map(bytes.upper).run_with(Sink.to_stdout()).result(20)
+"""
+
+
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_standard_input_goes_to_standard_output(tmp_path, kind):
+    command = [sys.executable, "-c", CAPITALS]
+    if kind == "pipe":
+        done = subprocess.run(command, input=b"hello " * 1_000, capture_output=True, timeout=60)
+    else:
+        (tmp_path / "in").write_bytes(b"hello " * 1_000)
+        with (tmp_path / "in").open("rb") as stdin:
+            done = subprocess.run(command, stdin=stdin, capture_output=True, timeout=60)
+    assert done.stdout == b"HELLO " * 1_000
+    assert done.stderr == b""
+
+
+def test_a_cancelled_read_of_standard_input_blocks_no_thread_at_the_end():
+    program = "from streamactors import *\nSource.from_stdin().run_with(Sink.head()).result(20)\nprint('done')"
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdin is not None
+    child.stdin.write(b"x")
+    child.stdin.flush()
+    assert child.communicate(timeout=60)[0] == b"done\n"
+    assert child.returncode == 0
+
+
+# ── what they leave behind ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@own_process
+def test_two_hundred_runs_leave_no_descriptor_thread_or_process():
+    binding = Tcp.bind_and_handle(Flow.map(bytes.upper)).result(10)
+    flow = Tcp.outgoing_connection(*binding.address)
+
+    def once(n: int) -> None:
+        assert whole(Source.single(b"x").via(flow)) == b"X"
+        assert Source.single(b"x").concat(Source.never()).via(flow).run_with(Sink.head()).result(10) == b"X"
+        Source.single(1).map(lambda x: 1 // 0).via(flow).run_with(Sink.ignore()).exception(10)
+        switch, end = (
+            Source.never().via(flow).via_mat(KillSwitches.single(), Keep.right).to_mat(Sink.ignore(), Keep.both).run()
+        )
+        switch.shutdown()
+        end.result(10)
+        if n % 4 == 0:
+            assert whole(Source.single(b"x").through_process("cat")) == b"x"
+            Source.never().through_process("yes").run_with(Sink.head()).result(10)
+
+    def left() -> tuple[int, int]:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+    for n in range(20):
+        once(n)
+    before = (settled(lambda: left()[0]), left()[1])
+    for n in range(50):
+        once(n)  # four runs each
+    after = (settled(lambda: left()[0]), left()[1])
+    assert after[0] <= before[0] + 2
+    assert after[1] <= before[1] + 20, "the pool grows with the load, not with the number of runs"
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    binding.unbind().result(10)

@@ -1,0 +1,156 @@
+"""Fan-in junctions that decide by the elements: every chunking of the inputs gives the model's result."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streamactors import ActorSystem, GraphDSL, Sink, Source
+from streamactors.errors import BuildError, StreamError
+from streamactors.stages.junctions.ordering import MergePrioritized, MergeSequence, MergeSorted, ZipAll
+from streamactors.testing import TestSink, TestSource
+
+LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+INPUTS = st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=25), st.integers(1, 7)), min_size=1, max_size=4)
+
+
+@pytest.fixture(scope="module")
+def system():
+    with ActorSystem("ordering") as system:
+        yield system
+
+
+def joined(junction, inputs, system, replay=None):
+    """Feed (elements, chunk size) into a junction and return all results."""
+    with GraphDSL() as g:
+        join = g.add(junction)
+        for index, (elements, size) in enumerate(inputs):
+            source = Source.from_iterable(elements)
+            if replay is not None:
+                source = source.with_replay(on_done=replay[index].append)
+            source.max_chunk(size).async_boundary(size) >> join.in_(index)
+        result = g.add(Sink.to_list(), keep=True)
+        join >> result
+    (future,) = g.to_runnable().run(system)
+    return future.result(10)
+
+
+@given(inputs=INPUTS)
+@LAW
+def test_merge_sorted_equals_heapq_merge_for_every_chunking(system, inputs):
+    inputs = [(sorted(elements), size) for elements, size in inputs]
+    expected = list(heapq.merge(*[elements for elements, _ in inputs]))
+    assert joined(MergeSorted(len(inputs)), inputs, system) == expected
+
+
+def test_merge_sorted_takes_a_key_and_keeps_the_order_of_inputs_for_equal_elements(system):
+    left = [("a", 3), ("b", 1)]
+    right = [("c", 3), ("d", 1)]
+    merged = Source.from_iterable(left).merge_sorted(Source.from_iterable(right), key=lambda pair: -pair[1])
+    assert merged.run_with(Sink.to_list(), system).result(5) == [("a", 3), ("c", 3), ("b", 1), ("d", 1)]
+
+
+def test_merge_sorted_fails_with_the_users_error_behind_the_results_before_it(system):
+    source = Source.from_iterable([1, 2, "x"]).merge_sorted(Source.from_iterable([1, 5, 6]))
+    with pytest.raises(TypeError) as caught:
+        source.run_with(Sink.to_list(), system).result(5)
+    assert any("merge_sorted" in note for note in caught.value.__notes__)
+
+
+@given(owners=st.lists(st.integers(0, 2), max_size=60), sizes=st.tuples(*[st.integers(1, 7)] * 3))
+@LAW
+def test_merge_sequence_restores_the_order_for_every_split_and_chunking(system, owners, sizes):
+    inputs = [([n for n, owner in enumerate(owners) if owner == i], sizes[i]) for i in range(3)]
+    assert joined(MergeSequence(3, lambda n: n), inputs, system) == list(range(len(owners)))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "complaint"),
+    [([0, 1, 2], [1, 3], "two elements with number 1"), ([0, 2], [3], "misses element 1")],
+)
+def test_merge_sequence_names_a_number_that_is_missing_or_came_twice(system, left, right, complaint):
+    merged = Source.from_iterable(left).merge_sequence(Source.from_iterable(right), number=lambda n: n)
+    with pytest.raises(StreamError, match=complaint):
+        merged.run_with(Sink.to_list(), system).result(5)
+
+
+@given(inputs=INPUTS)
+@LAW
+def test_merge_prioritized_loses_nothing_and_keeps_the_order_of_each_input(system, inputs):
+    tagged = [([(i, n) for n in range(len(elements))], size) for i, (elements, size) in enumerate(inputs)]
+    merged = joined(MergePrioritized([i + 1 for i in range(len(inputs))]), tagged, system)
+    for i, (elements, _) in enumerate(tagged):
+        assert [pair for pair in merged if pair[0] == i] == elements
+    assert len(merged) == sum(len(elements) for elements, _ in tagged)
+
+
+def test_merge_prioritized_prefers_in_proportion(system):
+    merged = Source.repeat("low").merge_prioritized(Source.repeat("high"), priorities=(1, 9)).take(2_000)
+    high = merged.run_with(Sink.to_list(), system).result(10).count("high")
+    assert 1_600 < high < 1_990
+
+
+def test_merge_prioritized_passes_what_is_there_while_the_others_are_silent(system):
+    with GraphDSL() as g:
+        join = g.add(MergePrioritized([9, 1]))
+        first, second = (g.add(TestSource.probe(), keep=True) for _ in range(2))
+        sink = g.add(TestSink.probe(), keep=True)
+        first >> join.in_(0)
+        second >> join.in_(1)
+        join >> sink
+    _, low, out = g.to_runnable().run(system)
+    out.request(1)
+    low.send_next("only")
+    out.expect_next("only")
+
+
+@pytest.mark.parametrize("priorities", [(), (0, 1), (1, "x")])
+def test_a_wrong_priority_is_refused(priorities):
+    with pytest.raises(BuildError):
+        MergePrioritized(priorities)
+
+
+@given(inputs=INPUTS)
+@LAW
+def test_zip_all_equals_zip_longest_for_every_chunking(system, inputs):
+    defaults = tuple(f"none-{i}" for i in range(len(inputs)))
+    rows = itertools.zip_longest(*[elements for elements, _ in inputs], fillvalue=None)
+    lengths = [len(elements) for elements, _ in inputs]
+    expected = [
+        tuple(row[i] if n < lengths[i] else defaults[i] for i in range(len(inputs))) for n, row in enumerate(rows)
+    ]
+    assert joined(ZipAll(*defaults), inputs, system) == expected
+
+
+def test_merge_latest_emits_lists_once_all_inputs_have_had_an_element(system):
+    source = Source.from_iterable([1]).merge_latest(Source.from_iterable([2]))
+    assert source.run_with(Sink.to_list(), system).result(5) == [[1, 2]]
+
+
+@pytest.mark.parametrize("make", [MergeSorted, ZipAll, MergePrioritized])
+def test_marks_of_both_inputs_come_to_their_end(system, make):
+    done = [[], []]
+    junction = make(None, None) if make is ZipAll else make([1, 2]) if make is MergePrioritized else make(2)
+    joined(junction, [(range(7), 2), (range(5), 3)], system, replay=done)
+    assert (done[0][-1], done[1][-1]) == (7, 5)
+
+
+def test_names_for_several_sources_at_once(system):
+    def list_of(source):
+        return source.run_with(Sink.to_list(), system).result(5)
+
+    one, two = Source.from_iterable([1, 3]), Source.from_iterable([2, 4])
+    assert list_of(Source.zip_n([one, two])) == [(1, 2), (3, 4)]
+    assert list_of(Source.zip_with_n(lambda a, b: a + b, [one, two])) == [3, 7]
+    assert sorted(list_of(Source.merge_prioritized_n([(one, 1), (two, 5)]))) == [1, 2, 3, 4]
+    assert list_of(one.interleave_all([two], segment=1)) == [1, 2, 3, 4]
+    assert list_of(one.concat_all_lazy(two, two)) == [1, 3, 2, 4, 2, 4]
+    assert sorted(list_of(one.merge_all([two]))) == [1, 2, 3, 4]
+    seen: list[int] = []
+    assert list_of(one.also_to_all(Sink.foreach(seen.append), Sink.ignore())) == [1, 3]
+    assert seen == [1, 3]
+    assert list_of(one.zip_all(Source.from_iterable([9, 8, 7]), 0, 0)) == [(1, 9), (3, 8), (0, 7)]

@@ -1,0 +1,66 @@
+"""The shape of the code: no import cycles, few arrows inside kafka, and libraries that only one package loads.
+
+import-linter holds the layers (`.importlinter`); these tests hold what it cannot say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.arrows import ROOT, arrows, cycles, files, imports
+from tools.time_units import silent
+
+ALLOWED_CYCLES: dict[str, str] = {
+    # the files of a cycle, separated by spaces -> why they import each other
+    "streamactors.testing.probe_stages streamactors.testing.sink_probe streamactors.testing.source_probe": (
+        "a probe makes its stage, and the stage's logic reports to the probe"
+    ),
+    "streamactors.windows.stage.keeper streamactors.windows.stage.turns streamactors.windows.stage.window_logic "
+    "streamactors.windows.state.changelogs": (
+        "the keeper, the order of turns and the changelogs call each other; each part holds the others' types"
+    ),
+    "streamactors.windows.topology.grouped streamactors.windows.topology.ready streamactors.windows.topology.stream "
+    "streamactors.windows.topology.table": (
+        "streams, groups and tables make each other: each method returns what the user continues with"
+    ),
+}
+
+
+def test_no_file_imports_a_file_that_imports_it() -> None:
+    """Types count: a file that needs the type of a file above it needs a Protocol, or the type belongs further down."""
+    found = {" ".join(group) for group in cycles(imports())}
+    assert found - ALLOWED_CYCLES.keys() == set(), "a new cycle: move the shared type down"
+    assert len(ALLOWED_CYCLES) <= 5
+
+
+def test_a_cycle_of_two_files_is_found_and_a_chain_is_none() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert cycles({"a": {"b"}, "b": {"a", "c"}, "c": set(), "d": {"a"}}) == [["a", "b"]]
+
+
+def test_the_rooms_of_kafka_fit_into_a_drawing() -> None:
+    nodes, pairs = arrows("streamactors.kafka", imports())
+    assert len(nodes) <= 30
+    assert len(pairs) <= 110
+
+
+@pytest.mark.parametrize(
+    ("library", "package"),
+    [("kio", "streamactors/broker/protocol/"), ("confluent_kafka", "streamactors/kafka/client/")],
+)
+def test_a_library_that_is_loaded_by_name_is_loaded_in_one_package(library: str, package: str) -> None:
+    loads = re.compile(rf"import_module\(f?[\"']{library}\b|^\s*(?:import|from) {library}\b", re.MULTILINE)
+    loading = {str(path.relative_to(ROOT)) for path in files().values() if loads.search(_text(path))}
+    assert loading
+    assert {name for name in loading if not name.startswith(package)} == set()
+
+
+def test_a_public_docstring_that_takes_a_time_names_its_unit() -> None:
+    """`timeout` is seconds, every other span ms: write "`span` (ms, a timedelta or a text)"."""
+    assert silent() == []
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

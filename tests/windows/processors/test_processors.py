@@ -1,0 +1,355 @@
+"""Processors: what they see, what they forward, when they are called by time, and what a restart finds. Rules T-80 to T-85."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streamactors.errors import BuildError, StreamError
+from streamactors.testing import TopologyDriver
+from streamactors.windows import KeyValueStore, OperatorFailed, Processor, ProcessorContext, Record, VersionedStore
+
+
+def plain(outputs: list[Any]) -> list[tuple[Any, ...]]:
+    return [(each.record.key, each.record.value, each.record.timestamp) for each in outputs]
+
+
+class Recording(Processor):
+    """Does what the test says, with the context at hand."""
+
+    def __init__(
+        self,
+        init: Callable[[ProcessorContext], object] = lambda c: None,
+        process: Callable[[ProcessorContext, Record], object] = lambda c, r: None,
+        on_timer: Callable[[ProcessorContext, Any, int], object] = lambda c, k, at: c.forward(Record(k, "timer", at)),
+    ) -> None:
+        self._do = init, process, on_timer
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self._do[0](context)
+
+    def process(self, record: Record) -> None:
+        self._do[1](self.context, record)
+
+    def on_timer(self, key: Any, at: int) -> None:
+        self._do[2](self.context, key, at)
+
+
+def driver_of(*args: Any, semantics: Any = "strict", stores: Any = (), **kwargs: Any) -> TopologyDriver:
+    return TopologyDriver(
+        lambda topics: topics.stream("in").process(lambda: Recording(*args, **kwargs), stores=stores, name="p"),
+        semantics=semantics,
+    )
+
+
+def test_T_80_a_processor_sees_every_row_and_forwards_any_number_with_any_key_and_time() -> None:
+    def process(context: ProcessorContext, record: Record) -> None:
+        for n in range(record.value or 0):
+            context.forward(Record(n, record.key, record.timestamp - n))
+
+    driver = driver_of(process=process)
+    assert plain(driver.pipe("in", "a", 2, 5)) == [(0, "a", 5), (1, "a", 4)]
+    assert driver.pipe("in", "a", None, 6) == []
+    assert plain(driver.pipe("in", None, 1, 7)) == [(0, None, 7)]
+
+
+def test_T_80_an_exception_names_the_processor_and_the_row_and_the_row_is_not_done() -> None:
+    driver = driver_of(process=lambda c, r: c.forward(r) or 1 / 0)
+    out: list[Any] = []
+    with pytest.raises(OperatorFailed, match=r"p: process of key 'a' raised ZeroDivisionError"):
+        driver.pipe_into("in", "a", 1, 5, out)
+
+
+def test_T_81_stream_time_includes_the_row_and_the_wall_clock_stands_still_within_a_call() -> None:
+    seen: list[tuple[int, int]] = []
+    driver = driver_of(process=lambda c, r: seen.append((c.stream_time, c.wall_clock)))
+    driver.pipe("in", "a", 1, 50)
+    driver.advance_wall_clock(7)
+    driver.pipe("in", "a", 1, 20)
+    assert seen == [(50, 0), (50, 7)]
+
+
+def test_T_2_stream_time_is_that_of_all_topics_of_the_task_also_of_filtered_rows_but_not_behind_a_repartition() -> None:
+    before: list[int] = []
+    behind: list[int] = []
+
+    def build(topics: Any) -> Any:
+        rows = topics.stream("in").filter(lambda record: record.value > 0)
+        merged = rows.merge(topics.stream("other").filter(lambda record: False))
+        kept = merged.process_values(
+            lambda: Recording(process=lambda c, r: before.append(c.stream_time) or c.forward(r))
+        )
+        return kept.repartition(name="again").process(
+            lambda: Recording(process=lambda c, r: behind.append(c.stream_time))
+        )
+
+    driver = TopologyDriver(build)
+    driver.pipe("in", "a", 1, 5)
+    driver.pipe("in", "a", 0, 60)
+    driver.pipe("other", "a", 0, 90)
+    driver.pipe("in", "a", 1, 7)
+    assert before == [5, 90]
+    assert behind == [5, 7]
+
+
+def test_a_record_is_forwarded_to_the_step_that_is_named() -> None:
+    def build(topics: Any) -> None:
+        split = topics.stream("in").process(
+            lambda: Recording(process=lambda c, r: c.forward(r, to="evens" if r.value % 2 == 0 else "odds"))
+        )
+        split.map_values(lambda value: value, name="evens").to("even")
+        split.map_values(lambda value: -value, name="odds").to("odd")
+
+    driver = TopologyDriver(build)
+    outputs = [(each.topic, each.record.value) for n in range(3) for each in driver.pipe("in", "a", n, n)]
+    assert outputs == [("even", 0), ("odd", -1), ("even", 2)]
+
+
+def test_a_step_that_is_not_there_and_a_forward_from_outside_are_refused() -> None:
+    kept: list[ProcessorContext] = []
+    driver = driver_of(init=kept.append, process=lambda c, r: c.forward(r, to="nowhere"))
+    with pytest.raises(OperatorFailed, match=r"there is no step 'nowhere' behind it; there are \['sink-"):
+        driver.pipe("in", "a", 1, 1)
+    with pytest.raises(StreamError, match="forward outside of init, process"):
+        kept[0].forward(Record("a", 1, 1))
+
+
+def test_a_forwarded_record_has_passed_the_steps_behind_before_forward_returns() -> None:
+    counts: list[Any] = []
+
+    def build(topics: Any) -> Any:
+        def process(context: ProcessorContext, record: Record) -> None:
+            context.forward(record)
+            counts.append(store["store"].get("a"))
+
+        store: dict[str, Any] = {}
+        first = topics.stream("in").process_values(lambda: Recording(process=process))
+        return first.process_values(
+            lambda: Recording(
+                init=lambda c: store.update(store=c.store("seen")),
+                process=lambda c, r: c.store("seen").put(r.key, r.value),
+            ),
+            stores=[KeyValueStore("seen")],
+        )
+
+    driver = TopologyDriver(build)
+    driver.pipe("in", "a", 1, 1)
+    driver.pipe("in", "a", 2, 2)
+    assert counts == [1, 2]
+
+
+def test_T_82_process_values_cannot_change_the_key() -> None:
+    driver = TopologyDriver(
+        lambda topics: topics.stream("in").process_values(
+            lambda: Recording(process=lambda c, r: c.forward(r.replace(key="other")))
+        )
+    )
+    with pytest.raises(OperatorFailed, match="keeps the key 'a', and the record has 'other'; use process"):
+        driver.pipe("in", "a", 1, 1)
+
+
+def test_T_70_only_process_may_change_keys_so_only_it_costs_a_repartition_topic() -> None:
+    def topics_of(step: str) -> set[str]:
+        built: list[Any] = []
+
+        def build(topics: Any) -> None:
+            built.append(topics)
+            getattr(topics.stream("in"), step)(Recording).group_by_key().count(name="n")
+
+        TopologyDriver(build)
+        return set(built[0].topology.sources)
+
+    assert topics_of("process") == {"in", "n-repartition"}
+    assert topics_of("process_values") == {"in"}
+
+
+# ── schedules ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def scheduling(every: int, clock: Any = "stream") -> Callable[[ProcessorContext], object]:
+    return lambda c: c.schedule(every, lambda now: c.forward(Record("s", every, now)), clock)
+
+
+@pytest.mark.parametrize("semantics", ["strict", "kafka"])
+def test_T_84_stream_time_fires_after_the_first_row_and_then_behind_each_multiple_and_once_for_a_jump(
+    semantics: str,
+) -> None:
+    driver = driver_of(init=scheduling(10), semantics=semantics)
+    fired = {at: plain(driver.pipe("in", "a", 1, at)) for at in (3, 7, 10, 11, 19, 45, 49, 50)}
+    assert fired == {
+        3: [("s", 10, 3)], 7: [], 10: [("s", 10, 10)], 11: [], 19: [], 45: [("s", 10, 45)], 49: [], 50: [("s", 10, 50)],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("semantics", "fired"), [("strict", [[], [], [("s", 10, 21)]]), ("kafka", [[("s", 10, 13)], [], [("s", 10, 21)]])]
+)
+def test_T_84_one_scheduled_in_process_first_fires_at_the_next_multiple(semantics: str, fired: list[Any]) -> None:
+    done: list[int] = []
+
+    def process(context: ProcessorContext, record: Record) -> None:
+        if not done:
+            done.append(1)
+            scheduling(10)(context)
+
+    driver = driver_of(process=process, semantics=semantics)
+    assert [plain(driver.pipe("in", "a", 1, at)) for at in (13, 19, 21)] == fired
+
+
+def test_T_84_several_that_are_due_go_by_their_time_and_ties_by_the_order_of_schedule() -> None:
+    driver = driver_of(init=lambda c: [scheduling(every)(c) for every in (6, 4, 12)])
+    assert [value for _, value, _ in plain(driver.pipe("in", "a", 1, 0))] == [6, 4, 12]
+    assert [value for _, value, _ in plain(driver.pipe("in", "a", 1, 11))] == [4, 6]
+    assert [value for _, value, _ in plain(driver.pipe("in", "a", 1, 12))] == [6, 4, 12]
+
+
+def test_T_85_the_wall_clock_fires_after_the_interval_and_once_for_a_delay() -> None:
+    driver = driver_of(init=scheduling(10, "wall"))
+    assert driver.pipe("in", "a", 1, 1_000) == []
+    assert driver.advance_wall_clock(9) == []
+    assert plain(driver.advance_wall_clock(1)) == [("s", 10, 10)]
+    assert plain(driver.advance_wall_clock(35)) == [("s", 10, 45)]
+    assert driver.advance_wall_clock(4) == []
+    assert plain(driver.advance_wall_clock(1)) == [("s", 10, 50)]
+
+
+def test_T_85_cancel_works_from_inside() -> None:
+    def init(context: ProcessorContext) -> None:
+        def fire(now: int) -> None:
+            context.forward(Record("s", "once", now))
+            scheduled.cancel()
+
+        scheduled = context.schedule("10ms", fire, "wall")
+
+    driver = driver_of(init=init)
+    assert plain(driver.advance_wall_clock(30)) == [("s", "once", 30)]
+    assert driver.advance_wall_clock(100) == []
+
+
+def test_schedules_that_cannot_work_are_refused() -> None:
+    for arguments, says in [
+        ((0, print), "schedule: every"),
+        ((5, 3), "is not callable"),
+        ((5, print, "sun"), "clock is 'sun'"),
+    ]:
+        driver = driver_of(process=lambda c, r, arguments=arguments: c.schedule(*arguments))
+        with pytest.raises(OperatorFailed, match=says):
+            driver.pipe("in", "a", 1, 1)
+
+
+# ── timers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_T_84_a_timer_fires_once_when_stream_time_reaches_it_by_time_then_key_and_a_restart_keeps_it() -> None:
+    driver = driver_of(process=lambda c, r: r.value and [c.timer(r.key, at) for at in r.value])
+    driver.pipe("in", "b", [20, 30, 20], 1)
+    driver.pipe("in", "a", [20], 2)
+    assert driver.pipe("in", "x", None, 19) == []
+    entries = driver.changes()
+    assert plain(driver.pipe("in", "x", None, 20)) == [("a", "timer", 20), ("b", "timer", 20)]
+    entries += driver.changes()
+    driver.restart(entries)
+    assert plain(driver.pipe("in", "x", None, 99)) == [("b", "timer", 30)]
+    assert driver.pipe("in", "x", None, 100) == []
+    driver.restart(entries + driver.changes())
+    assert driver.pipe("in", "x", None, 101) == [], "a timer that has fired leaves the changelog"
+
+
+def test_a_timer_for_a_time_that_was_reached_fires_behind_the_row_and_one_set_by_a_timer_behind_the_next() -> None:
+    driver = driver_of(
+        process=lambda c, r: r.value and c.timer(r.key, r.value),
+        on_timer=lambda c, k, at: (c.forward(Record(k, "timer", at)), c.timer(k, at)),
+    )
+    assert plain(driver.pipe("in", "a", 3, 50)) == [("a", "timer", 3)]
+    assert plain(driver.pipe("in", "b", None, 50)) == [("a", "timer", 3)]
+
+
+def test_a_timer_that_is_cancelled_does_not_fire() -> None:
+    found: list[bool] = []
+
+    def process(context: ProcessorContext, record: Record) -> None:
+        context.timer("a", 10)
+        found.extend([context.cancel_timer("a", 10), context.cancel_timer("a", 10)])
+
+    driver = driver_of(process=process)
+    driver.pipe("in", "a", 1, 1)
+    assert driver.pipe("in", "a", None, 1) == []
+    assert found == [True, False] * 2
+
+
+# ── stores by name, functions with state ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_processor_reads_the_store_of_another_and_of_a_table() -> None:
+    seen: list[Any] = []
+
+    def build(topics: Any) -> Any:
+        topics.table("people", name="people")
+        first = topics.stream("in").process_values(
+            lambda: Recording(process=lambda c, r: c.store("n").put(r.key, r.value) or c.forward(r)),
+            stores=[KeyValueStore("n")],
+        )
+        return first.process_values(
+            lambda: Recording(process=lambda c, r: seen.append((c.store("n").get("a"), c.store("people").get("a")))),
+            stores=["n", "people"],
+        )
+
+    driver = TopologyDriver(build)
+    driver.pipe("people", "a", "ada", 3)
+    driver.pipe("in", "a", 1, 5)
+    assert seen == [(1, ("ada", 3))]
+    assert list(driver.store("n").items()) == [("a", 1)]
+
+
+def test_steps_that_cannot_work_are_refused_at_their_line() -> None:
+    def build(*stores: Any, make: Any = Recording) -> Callable[[], object]:
+        return lambda: TopologyDriver(lambda topics: topics.stream("in").process(make, stores=list(stores)))
+
+    for wrong, says in [
+        (build("nothing"), "there is no store or table 'nothing' yet"),
+        (build(KeyValueStore("a"), VersionedStore("a", "1d")), "two stores have the name 'a'"),
+        (build(3), "3 is no store"),
+        (build(make=Recording()), "each task needs its own; give the class"),
+        (build(make=None), "is no processor"),
+        (lambda: KeyValueStore(""), "name is ''"),
+        (lambda: KeyValueStore("a", touch="read"), "need ttl="),
+        (lambda: KeyValueStore("a", ttl="x"), "ttl"),
+    ]:
+        with pytest.raises(BuildError, match=says):
+            wrong()
+    with pytest.raises(OperatorFailed, match=r"p has no store 'x'; it has \[\]: name it in process"):
+        driver_of(process=lambda c, r: c.store("x")).pipe("in", "a", 1, 1)
+
+
+def test_keyed_gives_each_key_a_state_that_lasts_until_none() -> None:
+    def step(state: int, record: Record) -> tuple[int | None, list[Any]]:
+        total = state + record.value
+        return (None, [total, Record("big", total, 0)]) if total > 9 else (total, [])
+
+    driver = TopologyDriver(lambda topics: topics.stream("in").keyed(step, initial=0, name="sums"))
+    assert driver.pipe("in", "a", 6, 1) == []
+    assert driver.pipe("in", "b", 1, 2) == []
+    entries = driver.changes()
+    driver.restart(entries)
+    assert plain(driver.pipe("in", "a", 5, 3)) == [("a", 11, 3), ("big", 11, 0)]
+    assert list(driver.store("sums").items()) == [("b", 1)]
+    assert driver.pipe("in", None, 5, 3) == []
+    assert driver.dropped == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [(None, r"return \(state, results\)"), ((1, None), r"\[\] for none"), ((1, "text"), r"the results are 'text'")],
+)
+def test_what_a_keyed_function_must_return_is_said(answer: Any, says: str) -> None:
+    driver = TopologyDriver(lambda topics: topics.stream("in").keyed(lambda state, record: answer))
+    with pytest.raises(OperatorFailed, match=says):
+        driver.pipe("in", "a", 6, 1)
+
+
+def test_an_initial_state_that_keys_would_share_is_refused() -> None:
+    with pytest.raises(BuildError, match="give a function: initial=list"):
+        TopologyDriver(lambda topics: topics.stream("in").keyed(print, initial=[]))
