@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 from pathlib import Path
@@ -23,7 +24,13 @@ def system():
 
 def children() -> set[int]:
     """The ids of the processes that this process has started and not reaped."""
-    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(
+            FileNotFoundError, ProcessLookupError
+        ):  # a thread that ended in between has no children
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
 
 
 def ends_by_itself(pid: int) -> None:

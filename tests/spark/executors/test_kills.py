@@ -3,6 +3,7 @@ single-process run."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -108,11 +109,13 @@ def cmdline(pid: int) -> bytes:
 
 def descendants(pid: int) -> Iterator[int]:
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            children += (task / "children").read_text().split()
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return
+    children: list[str] = []
+    for task in tasks:
+        with contextlib.suppress(OSError):  # a thread that ended in between has no children
+            children += (task / "children").read_text().split()
     for child in dict.fromkeys(map(int, children)):
         yield child
         yield from descendants(child)
