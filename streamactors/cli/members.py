@@ -184,14 +184,17 @@ class Members(Collector):
         pid = member.process.pid
         member.forget()
         if code in (0, _CANNOT_RUN) or self._draining:
-            member.code = code
+            asked_before_it_ran = (
+                self._draining and code == -signal.SIGTERM
+            )  # it had no handler yet, and nothing to drain
+            member.code = 0 if asked_before_it_ran else code
             return
         if now_s - member.began_s > STEADY_S:
             member.restarts = 0
         if member.restarts >= self._most_restarts:
             member.code = code
             self._say(
-                f"member {member.number} (process {pid}) {ending_of(code)} for the {member.restarts + 1}th time in a row; given up"
+                f"member {member.number} (process {pid}) {ending_of(code)}, after {member.restarts} restarts in a row; given up"
             )
             self.stop()
             return
