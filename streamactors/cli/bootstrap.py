@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from streamactors.cli.client_properties import config_option, given_properties, x_option
+from streamactors.errors import BuildError
+from streamactors.kafka.property_rules import FORM, addresses_of
 
 if TYPE_CHECKING:
     from streamactors.kafka.client.admin import Admin
-    from streamactors.kafka.settings import ClientSettings
+    from streamactors.kafka.settings import ClientSettings, ConsumerSettings, ProducerSettings
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
@@ -21,7 +23,11 @@ CONNECT_TIMEOUT_MS = 2_000
 
 def _given(_: click.Context, __: click.Parameter, bootstrap: str) -> str:
     if not bootstrap.strip():
-        raise click.BadParameter("no address; its form is host:port, as in localhost:9092")
+        raise click.BadParameter(f"no address; {FORM}")
+    try:
+        addresses_of(bootstrap)
+    except BuildError as error:
+        raise click.BadParameter(str(error)) from None
     return bootstrap
 
 
@@ -48,6 +54,29 @@ def client_settings(bootstrap: str) -> ClientSettings:
     from streamactors.kafka.settings import ClientSettings
 
     return ClientSettings(bootstrap, preflight_timeout_ms=CONNECT_TIMEOUT_MS, properties=given_properties())
+
+
+def consumer_settings(bootstrap: str) -> ConsumerSettings:
+    """Return the settings of a command's consumer: without a group, with all properties that were given."""
+    from streamactors.kafka.property_rules import CONSUMER_RULES
+
+    return client_settings(bootstrap).as_consumer().with_properties(_usable(CONSUMER_RULES))
+
+
+def producer_settings(bootstrap: str) -> ProducerSettings:
+    """Return the settings of a command's producer, with all properties that were given."""
+    from streamactors.kafka.property_rules import PRODUCER_RULES
+
+    return client_settings(bootstrap).as_producer().with_properties(_usable(PRODUCER_RULES))
+
+
+def _usable(refused: Mapping[str, object]) -> dict[str, Any]:
+    """Return the given properties but those that a command sets itself; a line on stderr names these."""
+    given = given_properties()
+    for name in given.keys() & refused.keys():
+        click.echo(f"streamactors: the property {name} has no effect on this command", err=True)
+        del given[name]
+    return given
 
 
 def admin_client(bootstrap: str) -> Admin:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from streamactors.cli.bootstrap import bootstrap_option, client_settings
+from streamactors.cli.bootstrap import bootstrap_option, producer_settings
 
 NEW_TOPIC_MS: Final = 10_000
 """How long the broker may not know a topic that was just created."""
@@ -80,14 +80,15 @@ class _Lines:
         self._delivered = 0
         self._failure: BaseException | None = None
         self._room = threading.Event()
-        properties = {
+        settings = producer_settings(bootstrap)
+        defaults = {
             "compression.type": compression,
             "acks": acks,
             "enable.idempotence": acks == "all",
             "linger.ms": 20,
             "topic.metadata.propagation.max.ms": NEW_TOPIC_MS,
         }
-        self._client = StreamProducer(client_settings(bootstrap).as_producer().with_properties(properties))
+        self._client = StreamProducer(settings.with_properties({**defaults, **settings.properties}))
         self._client.listen(self._room.set)
         self._client.start().result()
 

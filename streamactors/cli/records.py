@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from streamactors.cli.bootstrap import client_settings
+from streamactors.cli.bootstrap import consumer_settings
 from streamactors.kafka.errors import NoBroker
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def records_from(
     A list is empty when no record came for WAIT_S. Raises KafkaError."""
     from streamactors.kafka.client.consumer import StreamConsumer
 
-    settings = client_settings(bootstrap).as_consumer().with_auto_offset_reset("error")
+    settings = consumer_settings(bootstrap).with_auto_offset_reset("error")
     client = StreamConsumer(settings.with_property("fetch.wait.max.ms", 100))
     try:
         ends = {key: end for key, (_, end) in client.watermarks(starts).items() if follow or starts[key] < end}

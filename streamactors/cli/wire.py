@@ -17,10 +17,13 @@ from streamactors.broker.protocol.header import request_frame, response_header_i
 from streamactors.broker.protocol.messages import decode_response, encode_request
 from streamactors.broker.security.client_login import Door, encrypted, log_in
 from streamactors.broker.security.sasl.mechanism import AuthenticationFailed
+from streamactors.kafka.client.doors import not_kafka
 from streamactors.kafka.errors import KafkaError, NoBroker
+from streamactors.kafka.property_rules import Address, addresses_of
 
-DEFAULT_PORT: Final = "9092"  # librdkafka's, too
 CONNECT_TIMEOUT_S: Final = 2.0
+FIRST_ANSWER_TIMEOUT_S: Final = 4.0
+"""A connection whose first request is not answered for so long leads to no broker."""
 ANSWER_TIMEOUT_S: Final = 10.0
 LARGEST_ANSWER: Final = 100 * 1024 * 1024
 RETRY_S: Final = 0.1
@@ -129,14 +132,9 @@ class Wire:
 
     def _anybody(self, key: int, version: int, body: Mapping[str, Any]) -> Any:
         failure: NoBroker | None = None
-        for address in self._bootstrap.split(","):
-            host, colon, port = address.strip().rpartition(":")
-            if not colon:
-                host, port = port, DEFAULT_PORT
-            if not port.isdecimal() or int(port) > 65535:
-                raise KafkaError(f"{address!r} is no address; its form is HOST:PORT")
+        for address in addresses_of(self._bootstrap):
             try:
-                return self._call((host.strip("[]"), int(port)), key, version, body)
+                return self._call((address.host, address.port), key, version, body)
             except NoBroker as error:
                 failure = error
         assert failure is not None
@@ -157,8 +155,12 @@ class Wire:
             answer = self._read(connection, size)
         except OSError as error:
             self._sockets.pop(address, None)
+            silent = isinstance(error, TimeoutError) and connection.gettimeout() == FIRST_ANSWER_TIMEOUT_S
             connection.close()
+            if silent:
+                raise not_kafka(Address(*address), FIRST_ANSWER_TIMEOUT_S) from None
             raise NoBroker(f"the broker at {address[0]}:{address[1]} went away: {error}") from error
+        connection.settimeout(ANSWER_TIMEOUT_S)
         position = 5 if response_header_is_flexible(key, version) else 4
         return decode_response(key, version, memoryview(answer), position)
 
@@ -172,7 +174,7 @@ class Wire:
                     f"no broker at {address[0]}:{address[1]} ({error.strerror or error}); "
                     "start one with: streamactors broker"
                 ) from error
-            connection.settimeout(ANSWER_TIMEOUT_S)
+            connection.settimeout(FIRST_ANSWER_TIMEOUT_S)
             connection = self._enter(address, connection)
             self._sockets[address] = connection
         return connection

@@ -1,4 +1,5 @@
-"""Rules for librdkafka properties: which settings refuse, because they break a promise, and whose values are secrets.
+"""Rules for librdkafka properties: which settings refuse, because they break a promise, what the address of a broker is, and whose values
+are secrets.
 
 Owner: the settings. docs/kafka.md shows the table to users; tests/kafka/test_property_rules.py compares the two."""
 
@@ -18,6 +19,9 @@ _HARMLESS: Final = re.compile(
     r"sigalgs\.list|providers)|ssl\.endpoint\.identification\.algorithm)$"
 )
 HIDDEN: Final = "[hidden]"
+CLEARLY_SECRET: Final = 8
+"""Characters of a secret that is hidden wherever it stands in a text."""
+_USERS: Final = frozenset({"sasl.username"})
 
 
 class Rule(NamedTuple):
@@ -47,6 +51,7 @@ CONSUMER_RULES: Final[Mapping[str, Rule]] = {
     "statistics.interval.ms": Rule(lambda value: value != "0", "deleted topics are noticed by the statistics"),
     "group.id": Rule(_never, "give ConsumerSettings(…, group_id='…')"),
     "auto.offset.reset": Rule(_never, "give ConsumerSettings(…, auto_offset_reset='…')"),
+    "max.poll.records": Rule(_never, "give ConsumerSettings(…, max_poll_records=N)"),
 }
 PRODUCER_RULES: Final[Mapping[str, Rule]] = {
     **_COMMON,
@@ -66,6 +71,51 @@ def check_properties(who: str, rules: Mapping[str, Rule], properties: Mapping[st
             raise BuildError(f"{who}: the property {name}{shown}{origin} is refused: {rule.advice}")
 
 
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_HOST: Final = re.compile(r"[A-Za-z0-9_.\-%]+|\[[0-9A-Fa-f:.%\w]+\]")
+FORM: Final = "its form is host:port, as in localhost:9092"
+LARGEST_PORT: Final = 65_535
+
+
+class Address(NamedTuple):
+    """The host and the port of a broker; an IPv6 host has no brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def addresses_of(text: object) -> list[Address]:
+    """Return the addresses in a text. Raises BuildError naming the one that is none, and why.
+
+    librdkafka would take a wrong port modulo 65536, and a text for port 0."""
+    if not isinstance(text, str) or not text.strip():
+        raise BuildError(f"bootstrap_servers must be 'host:port', got {text!r}")
+    if "@" in text:
+        raise BuildError(
+            "bootstrap_servers must be 'host:port' without a user; give properties={'sasl.username': …, …}"
+        )
+    return [_address(part.strip()) for part in text.split(",")]
+
+
+def _address(text: str) -> Address:
+    protocol, slashes, place = text.rpartition("://")
+    if slashes and protocol.upper() not in _PROTOCOLS:
+        raise BuildError(f"{text!r} is no address of a Kafka broker: leave out {protocol}://; {FORM}")
+    place = place.removesuffix("/") if slashes else place
+    host, colon, port = place.rpartition(":")
+    if not colon or (":" in host and not host.startswith("[")):
+        shown = f"[{place}]" if colon else place
+        raise BuildError(f"{text!r} has no port; {FORM if not place else f'give {shown}:9092 if it is the usual one'}")
+    if not _HOST.fullmatch(host):
+        raise BuildError(f"{text!r} is no address: {host!r} is no host; {FORM}")
+    if not port.isascii() or not port.isdecimal() or not 1 <= int(port) <= LARGEST_PORT:
+        raise BuildError(f"{text!r} is no address: {port!r} is no port (1 to {LARGEST_PORT}); {FORM}")
+    return Address(host.strip("[]"), int(port))
+
+
 def is_secret(name: str) -> bool:
     """Return whether the value of a property may be a password, a token, a key or the name of a user."""
     return _SECRET.search(name) is not None and _HARMLESS.match(name) is None
@@ -80,10 +130,12 @@ class Properties(dict[str, Any]):
     __str__ = __repr__
 
     def without_secrets(self, text: str) -> str:
-        """Return a text, such as librdkafka's complaint, with the secrets in it hidden."""
+        """Return a text, such as librdkafka's complaint, with the secrets in it hidden. The name of a user is no secret here.
+
+        A secret that reads like a word, as "client", is hidden only where it stands as a value: in quotes or behind an equals sign."""
         for name, value in self.items():
-            if (
-                is_secret(name) and isinstance(value, str) and len(value) > 3 and value in text
-            ):  # shorter ones are words
-                text = text.replace(value, HIDDEN)
+            if name not in _USERS and is_secret(name) and isinstance(value, str) and value:
+                clear = len(value) >= CLEARLY_SECRET and not value.isalpha()
+                pattern = re.escape(value) if clear else f"(?<=[\"'`=]){re.escape(value)}(?![\\w.-])"
+                text = re.sub(pattern, HIDDEN, text)
         return text

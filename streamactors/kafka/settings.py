@@ -15,7 +15,14 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
 from streamactors.errors import BuildError
-from streamactors.kafka.property_rules import CONSUMER_RULES, PRODUCER_RULES, Properties, Rule, check_properties
+from streamactors.kafka.property_rules import (
+    CONSUMER_RULES,
+    PRODUCER_RULES,
+    Properties,
+    Rule,
+    addresses_of,
+    check_properties,
+)
 from streamactors.stages.checks import at_least
 from streamactors.windows.state.disk.definition import State
 
@@ -85,7 +92,8 @@ class ClientSettings:
     """Further librdkafka properties, by their names."""
 
     preflight_timeout_ms: int = field(default=3_000, kw_only=True)
-    """A broker that refuses connections for this long fails the stream with NoBroker. A connected broker has 10 s more to answer."""
+    """A broker that refuses connections for this long fails the stream with NoBroker. A port that takes connections has at least 4 s to
+    answer."""
 
     close_timeout_ms: int = field(default=20_000, kw_only=True)
     """How long the closing of a client may take."""
@@ -93,12 +101,7 @@ class ClientSettings:
     _rules: ClassVar[Mapping[str, Rule]] = {}
 
     def __post_init__(self) -> None:
-        if not isinstance(self.bootstrap_servers, str) or not self.bootstrap_servers.strip():
-            raise BuildError(f"bootstrap_servers must be 'host:port', got {self.bootstrap_servers!r}")
-        if "@" in self.bootstrap_servers:
-            raise BuildError(
-                "bootstrap_servers must be 'host:port' without a user; give properties={'sasl.username': …, …}"
-            )
+        addresses_of(self.bootstrap_servers)
         who = type(self).__name__
         for name, value in self.__dict__.items():
             if name.endswith("_bytes"):
@@ -157,7 +160,9 @@ class ClientSettings:
         }
         check_properties(type(self).__name__, self._rules, environment, f" (from {_ENVIRONMENT}…)")
         servers = {"bootstrap.servers": self.bootstrap_servers}
-        return Properties({**servers, **defaults, **own, **self.properties, **environment})
+        merged = Properties({**servers, **defaults, **own, **self.properties, **environment})
+        addresses_of(merged["bootstrap.servers"])
+        return merged
 
 
 @dataclass(frozen=True)

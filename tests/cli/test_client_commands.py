@@ -14,8 +14,10 @@ import pytest
 
 from streamactors.broker import Cluster
 from streamactors.cli import bootstrap as client
+from streamactors.cli import wire
 from streamactors.cli.main import COMMANDS
 from streamactors.cli.texts import as_time
+from streamactors.kafka.client import connection
 from tests.cli.ran import Run
 
 
@@ -161,6 +163,9 @@ def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
         (["topics", "describe", "none"], 1, "no topic none at"),
         (["topics", "delete", "none"], 1, "see: streamactors topics list"),
         (["topics", "list", "-b", ""], 2, "no address; its form is host:port"),
+        (["topics", "list", "-b", "http://localhost:9092"], 2, "leave out http://"),
+        (["consume", "TOPIC", "-X", "fetch.min.byte=1"], 1, "did you mean fetch.min.bytes?"),
+        (["topics", "list", "-X", "fetch.min.byte=1"], 1, "did you mean fetch.min.bytes?"),
         (["topics", "create", "a b"], 1, "topic a b: Topic name is invalid"),
         (["topics", "create", "x", "--set", "zz=1"], 1, "Unknown topic config name: zz"),
         (["topics", "create", "x", "--set", "zz"], 2, "its form is key=value"),
@@ -282,11 +287,14 @@ def test_a_port_that_takes_connections_and_says_nothing_is_no_broker_either(
     streamactors: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "CONNECT_TIMEOUT_MS", 300)
+    monkeypatch.setattr(connection, "SILENCE_MS", 300)
+    monkeypatch.setattr(wire, "FIRST_ANSWER_TIMEOUT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        ran = streamactors("topics", "list", "-b", address)
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith(f"streamactors: no broker at {address} (")
+        ran = [streamactors(command, "list", "-b", address) for command in ("topics", "transactions")]
+    assert [each.code for each in ran] == [1, 1]
+    said = f"streamactors: something listens at {address} but has not answered as a Kafka broker for "
+    assert all(each.err.startswith(said) for each in ran)
 
 
 @pytest.mark.parametrize(

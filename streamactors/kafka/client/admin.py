@@ -84,6 +84,7 @@ class Admin:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._connection = Connection(settings)
+        self._connection.check_names()
         # librdkafka logs its end when the logger is gone, and then to the terminal: at level 4 it logs no end
         self._client = self._connection.make(ck_admin.AdminClient, {**settings.address(), "log_level": 4})
 

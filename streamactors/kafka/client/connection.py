@@ -14,8 +14,11 @@ from typing import Any, Final
 import confluent_kafka
 import confluent_kafka.admin
 
+from streamactors.kafka.client.doors import Doors, listens, not_kafka
+from streamactors.kafka.client.property_names import is_known
+from streamactors.kafka.client.refused_properties import check_files, check_token, told_refusal, warn_once
 from streamactors.kafka.errors import KafkaError, NoBroker, TopicNotFound
-from streamactors.kafka.property_rules import Properties
+from streamactors.kafka.property_rules import Properties, addresses_of
 from streamactors.kafka.settings import ClientSettings
 
 ck: Any = confluent_kafka  # its type hints leave out much of what its documentation names
@@ -23,8 +26,10 @@ ck_admin: Any = confluent_kafka.admin
 
 REQUEST_TIMEOUT_MS: Final = 10_000
 BEGINNING: Final = ck.OFFSET_BEGINNING
-LOOK_EVERY_MS: Final = 1_000
+LOOK_EVERY_MS: Final = 500
 """The time between two looks at a broker that is silent: librdkafka may have found out meanwhile that there is none."""
+SILENCE_MS: Final = 4_000
+"""How long a port that takes connections may be silent. A longer `preflight_timeout_ms` counts instead."""
 
 _log = logging.getLogger("streamactors.kafka")
 _librdkafka_log: Final = logging.getLogger("streamactors.kafka.librdkafka")
@@ -32,28 +37,6 @@ _librdkafka_log.propagate = False  # its lines do not reach the terminal; give i
 _librdkafka_log.addHandler(logging.NullHandler())
 _RESET: Final = re.compile(r"(\S+) \[(\d+)\]: offset reset \(at offset (\d+).*?\) to offset (\w+)")
 _REASONS: Final = ("Connection refused", "Failed to resolve", "timed out", "Disconnected")
-_ENDED: Final = "the broker ends the connection; its listener may want TLS or a login, see security.protocol"
-_DOORS: Final = (
-    (
-        "SASL authentication error",
-        "the broker refuses the login; check sasl.username, sasl.password and sasl.mechanism",
-    ),
-    ("certificate verify failed", "the broker's certificate is not trusted; give its authority by ssl.ca.location"),
-    (
-        "certificate required",
-        "the broker wants a certificate of the client; give ssl.certificate.location and ssl.key.location",
-    ),
-    ("connecting to a PLAINTEXT", "the listener has no TLS; set security.protocol to PLAINTEXT or SASL_PLAINTEXT"),
-    ("wrong version number", "the listener has no TLS; set security.protocol to PLAINTEXT or SASL_PLAINTEXT"),
-    (
-        "connecting to a SSL listener",
-        "the listener wants TLS or a login; set security.protocol to SSL, SASL_SSL or SASL_PLAINTEXT",
-    ),
-    ("in current SASL state", "the listener has no logins; set security.protocol to PLAINTEXT or SSL"),
-    ("SSL handshake failed", "the handshake of TLS failed; see security.protocol and ssl.*"),
-    ("Disconnected: connection closed by peer", _ENDED),
-)
-"""Signs in librdkafka's complaints that a broker is there and its door is closed."""
 _NOBODY: Final = (ck.KafkaError._TRANSPORT, ck.KafkaError._ALL_BROKERS_DOWN, ck.KafkaError._TIMED_OUT)
 NO_TOPIC: Final = (ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_TOPIC)
 
@@ -84,11 +67,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}? or " if near else ""
 
 
-def _shortened(complaint: str) -> str:
-    """Return a complaint of librdkafka without its address and its times."""
-    return re.sub(r"\s*\(after \d+ms.*?\)", "", complaint.partition(": ")[2] or complaint)[:300]
-
-
 class Connection:
     """What every client has: its settings, and librdkafka's last complaint, which becomes part of the error when no broker answers."""
 
@@ -96,36 +74,40 @@ class Connection:
         self.settings: Final = settings
         self.complaint = ""
         self._knows_why = False  # whether the complaint has a reason
-        self._at_the_door: tuple[int, str] | None = None  # the number of the sign in _DOORS, and the line of the log
+        self._doors = Doors()
         self._properties = Properties()
 
     def make(self, factory: Callable[[dict[str, Any]], Any], properties: Mapping[str, Any]) -> Any:
         """Return a new client of librdkafka. Raises KafkaError naming the property that is wrong."""
         self._properties = Properties(properties)
-        asked = {"client.id": "streamactors", **properties, "error_cb": self._on_error, "logger": self}
         kind = factory.__name__.removesuffix("Client").lower()
+        check_files(kind, properties)
+        check_token(kind, properties)
+        asked = {"client.id": "streamactors", **properties, "error_cb": self._on_error, "logger": self}
         try:
             return factory(asked)
         except ck.KafkaException as error:
-            raise KafkaError(f"{kind} settings: {self._shown(error.args[0])}") from None
+            raise KafkaError(f"{kind} settings: {told_refusal(self._shown(error.args[0]), properties)}") from None
         except (TypeError, ValueError) as error:
             raise KafkaError(f"{kind} settings: {self._properties.without_secrets(str(error))}") from None
+
+    def check_names(self) -> None:
+        """Raise KafkaError for a property that librdkafka does not know. A client that needs only some of the properties calls this."""
+        for name, value in self.settings.merged({}, {}).items():
+            if not is_known(name):  # a newer librdkafka may know it
+                self.make(ck_admin.AdminClient, {name: value})
 
     def _shown(self, error: Any) -> str:
         return self._properties.without_secrets(error.str()).strip()
 
     def log(self, level: int, text: str, *arguments: Any) -> None:
         """Write a line of librdkafka's log, without secrets: the client has this object for its logger."""
-        line = text % arguments if arguments else text
-        self._look_at_the_door(line)
+        line = self._properties.without_secrets(text % arguments if arguments else text)
+        self._doors.look(line)
+        if line.startswith("CONFWARN") and "Configuration property " in line:
+            warn_once(line)
         if _librdkafka_log.isEnabledFor(level):
-            _librdkafka_log.log(level, "%s", self._properties.without_secrets(line))
-
-    def _look_at_the_door(self, line: str) -> None:
-        """Keep the clearest sign in librdkafka's log that a broker is there and ends the connection."""
-        sign = next((number for number, (sign, _) in enumerate(_DOORS) if sign in line), None)
-        if sign is not None and (self._at_the_door is None or sign < self._at_the_door[0]):
-            self._at_the_door = (sign, self._properties.without_secrets(line.rpartition("]: ")[2]))
+            _librdkafka_log.log(level, "%s", line)
 
     def _on_error(self, error: Any) -> None:
         complaint = self._shown(error)
@@ -139,34 +121,40 @@ class Connection:
         """Return the broker's topics by name, as librdkafka describes them. Waits for the answer; raises NoBroker.
 
         A broker that refuses connections, or whose name is unknown, has `preflight_timeout_ms` to come up. A broker that accepts the
-        connection and is silent is most likely busy; it has REQUEST_TIMEOUT_MS besides."""
+        connection and is silent may be busy; it has SILENCE_MS in all."""
         began = time.monotonic()
-        looks_ms = [LOOK_EVERY_MS] * (REQUEST_TIMEOUT_MS // LOOK_EVERY_MS)
-        for wait_ms in (self.settings.preflight_timeout_ms, *looks_ms):
+        wait_ms: float = self.settings.preflight_timeout_ms
+        while True:
             try:
                 found = client.list_topics(timeout=wait_ms / 1_000).topics
-                self._at_the_door = None
+                self._doors.opened()
                 return found
             except ck.KafkaException:
                 client.poll(0)  # runs the error callback
-                if self.complaint:
-                    break
+            left_ms = SILENCE_MS - (time.monotonic() - began) * 1_000
+            if self.complaint or left_ms <= 0:
+                break
+            wait_ms = min(LOOK_EVERY_MS, left_ms)
         raise self.no_broker(time.monotonic() - began)
 
     def no_broker(self, waited_s: float) -> NoBroker:
         """Return the error that no broker answers, with librdkafka's last reason."""
+        servers = self.settings.bootstrap_servers
+        self._doors.look(self.complaint)
+        reason = self._doors.sentence()
+        if reason is not None:
+            return NoBroker(f"{servers}: {reason}")
+        silent = None if self.complaint else listens(addresses_of(servers))
+        if silent is not None:
+            return not_kafka(silent, waited_s)
         reason = self.complaint or "no answer"
-        self._look_at_the_door(reason)
-        if self._at_the_door is not None:
-            number, line = self._at_the_door
-            return NoBroker(f"{self.settings.bootstrap_servers}: {_DOORS[number][1]} ({_shortened(line)})")
         for known in _REASONS:
             if known.lower() in reason.lower():
                 reason = known.lower()
         way_out = "start one with: streamactors broker"
         if "brokers are down" in reason:  # it takes connections and ends them, or is silent
             way_out += "; if one is there, its listener may want TLS or a login, see security.protocol"
-        return NoBroker(f"no broker at {self.settings.bootstrap_servers} ({reason} for {waited_s:.1f} s); {way_out}")
+        return NoBroker(f"no broker at {servers} ({reason} for {waited_s:.1f} s); {way_out}")
 
     def no_topic(self, topic: str, known: Iterable[str] = ()) -> TopicNotFound:
         """Return the error that a topic does not exist; it names the known one that is meant, most likely."""

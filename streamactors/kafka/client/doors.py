@@ -1,0 +1,93 @@
+"""Why a broker that is there does not let a client in: the signs in librdkafka's log, and the sentence and the way out for each.
+
+Owner: `Connection`, which shows every line of the log to its `Doors`. A client meets several signs in a row, and the clearest one counts."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Final
+
+from streamactors.kafka.errors import NoBroker
+from streamactors.kafka.property_rules import Address
+
+PROBE_S: Final = 0.5
+_ENDED: Final = "the broker ends the connection; its listener may want TLS or a login, see security.protocol"
+_MECHANISM: Final = "mechanism handshake failed"
+_OFFERED: Final = re.compile(r"SASL (\S+) mechanism handshake failed.*supported mechanisms: ([\w,\-]+)")
+_SIGNS: Final = (
+    (_MECHANISM, "the broker does not offer this login; check sasl.mechanism"),
+    (
+        "SASL authentication error",
+        "the broker refuses the login; check sasl.username, sasl.password and sasl.mechanism",
+    ),
+    ("certificate has expired", "the broker's certificate has expired; its owner must renew it"),
+    ("certificate verify failed", "the broker's certificate is not trusted; give its authority by ssl.ca.location"),
+    (
+        "certificate required",
+        "the broker wants a certificate of the client; give ssl.certificate.location and ssl.key.location",
+    ),
+    ("connecting to a PLAINTEXT", "the listener has no TLS; set security.protocol to PLAINTEXT or SASL_PLAINTEXT"),
+    ("wrong version number", "the listener has no TLS; set security.protocol to PLAINTEXT or SASL_PLAINTEXT"),
+    (
+        "connecting to a SSL listener",
+        "the listener wants TLS or a login; set security.protocol to SSL, SASL_SSL or SASL_PLAINTEXT",
+    ),
+    ("in current SASL state", "the listener has no logins; set security.protocol to PLAINTEXT or SSL"),
+    ("SSL handshake failed", "the handshake of TLS failed; see security.protocol and ssl.*"),
+    ("incorrect or not initialized", "what answers is no Kafka broker; check the port"),
+    ("Invalid response size", "what answers is no Kafka broker; check the port"),
+    ("Disconnected: connection closed by peer", _ENDED),
+)
+
+
+class Doors:
+    """The clearest sign that was seen since the broker answered last."""
+
+    def __init__(self) -> None:
+        self._clearest: tuple[int, str] | None = None  # the number of the sign in _SIGNS, and the line of the log
+
+    def look(self, line: str) -> None:
+        """Keep the sign in a line of librdkafka's log, if there is one."""
+        sign = next((number for number, (sign, _) in enumerate(_SIGNS) if sign in line), None)
+        if sign is not None and (self._clearest is None or sign < self._clearest[0]):
+            self._clearest = (sign, line.rpartition("]: ")[2])
+
+    def opened(self) -> None:
+        """The broker has answered."""
+        self._clearest = None
+
+    def sentence(self) -> str | None:
+        """Return what the clearest sign means, None without a sign."""
+        if self._clearest is None:
+            return None
+        number, line = self._clearest
+        offered = _OFFERED.search(line)
+        if offered is not None:
+            tried, offers = offered.groups()
+            return f"the broker has no login by {tried}; it offers {offers.replace(',', ', ')}: set sasl.mechanism to one of them"
+        return f"{_SIGNS[number][1]} ({_shortened(line)})"
+
+
+def listens(addresses: list[Address]) -> Address | None:
+    """Return the first address at which something takes connections."""
+    for address in addresses:
+        try:
+            socket.create_connection(address, PROBE_S).close()
+        except OSError:
+            continue
+        return address
+    return None
+
+
+def not_kafka(address: Address, waited_s: float) -> NoBroker:
+    """Return the error of a port that takes connections and is silent."""
+    return NoBroker(
+        f"something listens at {address} but has not answered as a Kafka broker for {waited_s:.1f} s; check the port and "
+        "security.protocol"
+    )
+
+
+def _shortened(complaint: str) -> str:
+    """Return a complaint of librdkafka without its address and its times."""
+    return re.sub(r"\s*\(after \d+ms.*?\)", "", complaint.partition(": ")[2] or complaint)[:300]
