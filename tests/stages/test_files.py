@@ -126,13 +126,18 @@ def test_a_full_disk_fails_the_stream_and_names_the_file():
         Source.single(b"x").run_with(Sink.to_file("/dev/full")).result(10)
 
 
-def test_a_mark_is_done_when_the_bytes_are_in_the_file(tmp_path):
+@pytest.mark.parametrize("append", [False, True])
+def test_a_mark_is_done_when_the_bytes_are_in_the_file(tmp_path, append):
     path = tmp_path / "out"
     seen: list[tuple[int, int]] = []
+
+    def size() -> int:
+        return (path if path.exists() else path.with_name("out.partial")).stat().st_size
+
     (
         Source.from_iterable([b"abc"] * 1_000)
-        .with_replay(marks_at=[10, 500], on_done=lambda at: seen.append((at, path.stat().st_size)))
-        .run_with(Sink.to_file(path))
+        .with_replay(marks_at=[10, 500], on_done=lambda at: seen.append((at, size())))
+        .run_with(Sink.to_file(path, append=append))
         .result(10)
     )
     assert seen[-1] == (1_000, 3_000)

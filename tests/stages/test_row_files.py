@@ -230,7 +230,7 @@ def test_an_element_that_is_no_such_row_is_named_and_those_before_it_are_written
     with pytest.raises((TypeError, ValueError), match=re.escape(said)) as raised:
         Source.from_iterable(elements).run_with(Sink.to_csv(path)).result(10)
     assert str(raised.value).startswith(f"{path}, element 2")
-    assert path.read_text() in ("a\n1\n", "1,2\n", "1\n")
+    assert path.with_name("out.partial").read_text() in ("a\n1\n", "1,2\n", "1\n")
 
 
 def test_json_lines_go_out_and_come_back(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_an_element_without_a_form_in_json_is_named(tmp_path: Path, element: Any
     with pytest.raises((TypeError, ValueError), match=re.escape(said)) as raised:
         Source.from_iterable([1, element]).run_with(Sink.to_json_lines(path)).result(10)
     assert str(raised.value).startswith(f"{path}, element 2: ")
-    assert path.read_text() == "1\n"
+    assert path.with_name("out.partial").read_text() == "1\n"
 
 
 @settings(max_examples=30, deadline=None)

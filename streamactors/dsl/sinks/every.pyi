@@ -264,8 +264,11 @@ class SinkConstructors:
     ) -> Sink[Element, NotUsed]: ...
     @classmethod
     def to_file(cls, path: Path, *, append: bool = False, sync: bool = False) -> Sink[bytes, StreamFuture[IOResult]]:
-        """Write byte strings to a file: a new one, in place of one that exists, or at the end of it with `append=True`.
+        """Write byte strings to a new file, or with `append=True` at the end of one that exists.
 
+        A new file is written beside the old one, as `path.partial`, and takes its place when the stream has completed. When the stream fails, the
+        old file stays as it is, and the error names the partial file if anything is in it. `append=True` writes into the file itself, so
+        that others can follow it as it grows; use it for a stream without an end.
         `sync=True` has the disk confirm (fsync) before a mark is done, and at the end.
         Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
         Backpressures when: it writes.                Fails when: the file cannot be written; the error names it.

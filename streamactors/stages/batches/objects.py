@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from streamactors.errors import BuildError
 from streamactors.stages.batches.batches import Batches
 from streamactors.stages.checks import plain_function
 from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.files.replacing import ReplacedFile
+from streamactors.stages.files.writing import write_all
 
 
 class ToObjects(Batches):
@@ -55,8 +58,30 @@ class ToObjects(Batches):
         if not isinstance(data, bytes | bytearray | memoryview):
             raise TypeError(f"to_objects: encode must return bytes, got {type(data).__name__} {shortened(data, 60)}")
         try:
-            with self._fsspec.open(url, "wb", **self.storage) as file:
-                file.write(data)
+            if (path := self._local_path(url)) is not None:
+                _replace(path, data)
+            else:
+                with self._fsspec.open(url, "wb", **self.storage) as file:
+                    file.write(data)
         except Exception as error:
             error.add_note(f"writing {url}")
             raise
+
+    def _local_path(self, url: str) -> str | None:
+        """Return the path of a file of this machine; None for other stores, whose objects appear when they are complete."""
+        if "compression" in self.storage or "::" in url:
+            return None
+        system, path = self._fsspec.core.url_to_fs(url, **self.storage)
+        return str(path) if "file" in system.protocol else None
+
+
+def _replace(path: str, data: Any) -> None:
+    """Write a local file beside an old one, and put it in its place."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    new = ReplacedFile(path)
+    try:
+        write_all(new.file, data)
+        new.complete(sync=False)
+    except BaseException:
+        new.discard()
+        raise

@@ -116,7 +116,8 @@ class _CsvLogic(_RowsLogic):
         stage = self.stage
         csv_text = CsvText(stage.label, self.text, stage.dialect, stage.fields, stage.header and self.at_start)
         self.row = csv_text.row  # type: ignore[method-assign]
-        self.count += self.write_out()
+        self.head_bytes = self.write_out()
+        self.count += self.head_bytes
 
     def row(self, element: Any) -> None:
         raise NotImplementedError  # pragma: no cover  # set by `open`

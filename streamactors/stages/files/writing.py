@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import logging
 import os
 from collections.abc import Callable
+from io import FileIO
 from typing import Any
 
 from streamactors.engine.island.connection import MAX_ASKED, Connection
@@ -12,19 +14,25 @@ from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import Mark
 from streamactors.engine.user_code import blame, shortened
-from streamactors.errors import BuildError
+from streamactors.errors import AbruptTermination, BuildError
 from streamactors.stages.bases.cutting import BYTES_AHEAD, named
 from streamactors.stages.files.io_result import IOResult, Path, checked_path, naming
+from streamactors.stages.files.replacing import ReplacedFile
 from streamactors.stages.framing.text import checked_encoding
 from streamactors.stages.sinks.values import SinkStage
+
+_log = logging.getLogger("streamactors.stages")
 
 Encode = Callable[[list[Any]], bytes]
 """Returns the bytes of a chunk of elements."""
 
 
 class ToFile(SinkStage):
-    """Write byte strings to a file: a new one, in place of one that exists, or at the end of it with `append=True`.
+    """Write byte strings to a new file, or with `append=True` at the end of one that exists.
 
+    A new file is written beside the old one, as `path.partial`, and takes its place when the stream has completed. When the stream fails, the
+    old file stays as it is, and the error names the partial file if anything is in it. `append=True` writes into the file itself, so
+    that others can follow it as it grows; use it for a stream without an end.
     `sync=True` has the disk confirm (fsync) before a mark is done, and at the end.
     Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
     Backpressures when: it writes.                Fails when: the file cannot be written; the error names it.
@@ -173,10 +181,16 @@ class FileLogic(WritingLogic):
     """Writes a file by its path, what the stage's encoder makes of each chunk."""
 
     stage: ToFile
+    head_bytes = 0  # of the file's header
     _dirty = False
+    _new: ReplacedFile | None = None  # the file that takes the place of the old one
 
     def open(self) -> None:
-        self._file = open(self.stage.path, "ab" if self.stage.append else "wb", buffering=0)  # noqa: SIM115  # closed in on_stop
+        if self.stage.append:
+            self._file = FileIO(self.stage.path, "a")
+        else:
+            self._new = ReplacedFile(self.stage.path)
+            self._file = self._new.file
         self.at_start = not self.stage.append or not os.fstat(self._file.fileno()).st_size
         self._encode = self.stage.encoder(at_start=self.at_start)
 
@@ -195,7 +209,34 @@ class FileLogic(WritingLogic):
         self._dirty = False
 
     def close(self) -> None:
+        """The stream has completed: the new file takes the place of the old one."""
+        if self._new is not None:
+            self._new.complete(sync=self.stage.sync)
         self._file.close()
+
+    def _leave(self) -> str | None:
+        """Leave the new file incomplete; return where it is, or None where there is none."""
+        new, self._new = self._new, None
+        if new is None:
+            return None
+        partial = new.give_up(self.head_bytes)
+        path = os.fspath(self.stage.path)
+        return partial and f"{path} is unchanged; what this run has written is in {partial}"
+
+    def fail_stage(self, error: BaseException) -> None:
+        if (left := self._leave()) is not None:
+            error.add_note(left)
+            if isinstance(error, AbruptTermination):
+                self._say_where(left)  # its error is not logged when nobody reads it
+        super().fail_stage(error)
+
+    def on_stop(self) -> None:
+        if (left := self._leave()) is not None:
+            self._say_where(left)
+        super().on_stop()
+
+    def _say_where(self, left: str) -> None:
+        _log.warning("%s: the stream was stopped before its end: %s", self.name, left)
 
     def wrong(self, error: BaseException) -> BaseException:
         return blame(naming(error, self.stage.path), self.name)
