@@ -34,8 +34,8 @@ INTRODUCTION = """\
 
 In general:
 
-- One node. Replication, a controller quorum and quotas are not supported yet; TLS is by PEM files, SASL by SCRAM, PLAIN and OAUTHBEARER. Settings for them are refused by
-  name, or accepted without effect if they only tune.
+- One node, or a member of a cluster with controllers of Apache Kafka; a controller quorum is not supported yet. TLS is by PEM files, SASL by SCRAM,
+  PLAIN and OAUTHBEARER. Settings for what is missing are refused by name, or accepted without effect if they only tune.
 - The broker listens on loopback (`localhost:9092`) by default; Apache Kafka listens on every interface.
 - Batches are checked by header and CRC, and record by record only in compacted topics or with `record.validation=full`.
 - If `compression.type` is a codec, a batch of another codec is compressed again after the check of its header; lz4 has one level.

@@ -5,6 +5,7 @@ of ApiVersions is answered in version 0, which every client can read: clients fi
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import Final
 
 from streamactors.broker.api import LATER, NO_ANSWER, Api, Routes
@@ -69,6 +70,9 @@ class Dispatch:
             connection.close_after_answers(f"bad {request.name} request: {error}")
             return
         connection.begin(request)
+        charging = self._node.charging
+        if charging is not None and charging.times_requests:
+            request.began(perf_counter_ns())
         try:
             if api.authorise is not each and (denied := api.authorise(request)):
                 request.refuse(denied, NOT_ALLOWED.get(denied))
@@ -78,6 +82,8 @@ class Dispatch:
             request.fail(error)
             return
         if answer is LATER:
+            if charging is not None and charging.times_requests:
+                request.paused(perf_counter_ns())
             return
         if answer is NO_ANSWER:
             request.no_answer()

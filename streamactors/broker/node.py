@@ -15,6 +15,7 @@ from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.network.listener import Listener
 from streamactors.broker.network.processor import Processor
 from streamactors.broker.producer_ids import ProducerIds
+from streamactors.broker.quotas.charging import Charging
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.runtime import Runtime
 from streamactors.broker.security.acl_authoriser import AclAuthoriser, super_users_of
@@ -73,6 +74,7 @@ class Node(Runtime):
                 super_users_of(config.super_users), everyone_without_entries=config.allow_everyone_if_no_acl_found
             )
         self.listeners: list[Listener] = []
+        self.charging: Charging | None = None  # None: no client has a quota
         self.forwarding: Forwards | None = None  # set if the controllers are other processes
 
     def advertised(self, listener_name: str) -> tuple[str, int]:

@@ -52,6 +52,7 @@ class Request:
 
     __slots__ = (
         "_api",
+        "_busy_ns",
         "_header",
         "answered",
         "connection",
@@ -61,7 +62,6 @@ class Request:
         "parts",
         "received_at_ms",
         "size",
-        "throttle_ms",
         "version",
     )
 
@@ -83,7 +83,6 @@ class Request:
         self.message: Any = None
         self.size = size
         self.received_at_ms = received_at_ms
-        self.throttle_ms = 0
         self.answered = False
         self.parts: list[Part] | None = None
 
@@ -91,6 +90,25 @@ class Request:
     def header(self) -> RequestHeader:
         """The header of the request."""
         return RequestHeader._make(self._header)
+
+    @property
+    def api_key(self) -> int:
+        """The key of the API."""
+        return self._header[0]
+
+    def began(self, at_ns: int) -> None:
+        """The time of the request is measured, from now on until `paused` or its answer."""
+        self._busy_ns = -at_ns
+
+    def paused(self, at_ns: int) -> None:
+        """The handler has returned, and the answer comes later."""
+        if not self.answered:
+            self._busy_ns += at_ns
+
+    def busy_ns(self, at_ns: int) -> int:
+        """Return for how long the request has occupied the data plane; 0 if the time was not measured."""
+        busy_ns = getattr(self, "_busy_ns", 0)
+        return busy_ns + at_ns if busy_ns < 0 else busy_ns
 
     @property
     def name(self) -> str:
@@ -164,9 +182,9 @@ class Request:
         try:
             if refuse is not None:
                 answer = refuse(self, code)
-            elif self._api.encode is None and self._has_field("error_code"):
+            elif self._api.encode is None and self.has_field("error_code"):
                 answer = {"error_code": code}
-                if message is not None and self._has_field("error_message"):
+                if message is not None and self.has_field("error_message"):
                     answer["error_message"] = message
             else:
                 self.connection.close(f"{self.name} failed with {code.name}")
@@ -177,7 +195,7 @@ class Request:
             return
         self.answer(answer)
 
-    def _has_field(self, name: str) -> bool:
+    def has_field(self, name: str) -> bool:
         """Whether this version of the response has a field of this name at its top."""
         from streamactors.broker.protocol.schema import load_struct
 
@@ -191,12 +209,16 @@ class Request:
 
     def no_answer(self) -> None:
         """End the request without a response."""
+        if self.node.charging is not None:
+            self.node.charging.charged(self, None)
         self._finish([])
 
     def answer_here(self, answer: Any) -> None:
         """As `answer`, on the data plane's thread."""
         encode = self._api.encode
         try:
+            if self.node.charging is not None:
+                answer = self.node.charging.charged(self, answer)
             if encode is not None:
                 parts = encode(answer, self.version, self.correlation_id)
             else:

@@ -33,6 +33,7 @@ from streamactors.broker.log.flusher import FlushPool, Outcome
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log_housekeeping import LogHousekeeping
 from streamactors.broker.metadata.delta import ImageDelta
+from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.metadata_publisher import MetadataPublisher
 from streamactors.broker.network.acceptor import Acceptor
@@ -48,6 +49,8 @@ from streamactors.broker.network.network_actors import (
 from streamactors.broker.network.processor import Processor
 from streamactors.broker.node import Node
 from streamactors.broker.producer_ids import ProducerIds
+from streamactors.broker.quotas.charging import Charging
+from streamactors.broker.quotas.client_quotas import ClientQuotas
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.security.protection import OPEN, SecurityProtocol, idle_settings, protection_of
 from streamactors.broker.transaction.transactions import Transactions
@@ -218,7 +221,12 @@ class Broker:
         limits = Limits.of(node.config)
         node.processor = Processor(data_plane, limits, Dispatch(node, self.routes))
         processor = spawn(ProcessorActor(node.processor), data_plane, f"{data_plane.name}-processor")
-        acceptor = Acceptor(data_plane, limits, lambda sock, listener: processor.tell(Adopt(sock, listener)))
+        acceptor = Acceptor(
+            data_plane,
+            limits,
+            lambda sock, listener: processor.tell(Adopt(sock, listener)),
+            pause_ms=lambda: node.processor.rates.pause(self._clock.now_ms()),
+        )
         accepting = spawn(AcceptorActor(acceptor), data_plane, f"{data_plane.name}-acceptor")
 
         def close() -> None:
@@ -227,6 +235,8 @@ class Broker:
 
         self._undo.append(close)
         node.metadata.subscribe(self._limit)
+        self._use_quotas(node.metadata.image)
+        node.metadata.subscribe(self._follow_quotas)
         if node.acls is not None:
             node.acls.use(node.metadata.image.acls.values())
             node.metadata.subscribe(self._use_acls)
@@ -241,6 +251,23 @@ class Broker:
     def _limit(self, delta: ImageDelta) -> None:
         if delta.brokers_configured:  # open connections keep their limits
             self.node.processor.limits = Limits.of(self.node.config)
+            self.node.processor.rates.most_per_second = self.node.config.max_connection_creation_rate
+
+    def _follow_quotas(self, delta: ImageDelta) -> None:
+        if delta.quotas_changed:
+            self._use_quotas(delta.image)
+
+    def _use_quotas(self, image: MetadataImage) -> None:
+        node, limits = self.node, self.node.processor.limits
+        if image.quotas or node.charging is not None:
+            quotas = (
+                ClientQuotas(limits.quota_windows, limits.quota_window_ms)
+                if node.charging is None
+                else node.charging.quotas
+            )
+            quotas.use(image.quotas)
+            node.charging = Charging(quotas) if quotas else None
+        node.processor.rates.use(image.quotas)
 
     def _use_acls(self, delta: ImageDelta) -> None:
         acls = self.node.acls

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "groups": ("streamactors.cli.groups", "List, describe, reset and delete consumer groups."),
     "users": ("streamactors.cli.users", "List, set and remove users of SCRAM."),
     "acls": ("streamactors.cli.acls", "List, add and remove access control entries."),
+    "quotas": ("streamactors.cli.quotas", "List, set and remove quotas of users, client ids and addresses."),
     "certificates": ("streamactors.cli.certificates", "Make certificates for a broker with TLS on a laptop."),
     "transactions": ("streamactors.cli.transactions", "List and describe transactions."),
     "produce": ("streamactors.cli.produce", "Produce lines from standard input to a topic."),

@@ -79,7 +79,6 @@ DIFFERENCES: Final = {
     "describe": _ELR,
     "all settings of a topic": f"{_ELR}; record.validation is a setting that Apache Kafka does not have",
     "defaults of brokers": _ELR,
-    "quotas": "there are none yet",
     "versions": "4.1.1 has stable versions only; transaction.version 2, and with it EndTxn 5, is not offered here",
     "features": "this broker supports fewer features, at lower levels",
     "quorum": "the voter is known by its folder here and by its endpoint there",

@@ -47,6 +47,8 @@ def handle(request: Request) -> Any:
         return FetchResponse([], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     topics = _wanted(request, message)
     max_bytes = min(message.max_bytes, request.node.config.fetch_max_bytes)
+    if request.node.charging is not None and message.replica_id < 0:
+        max_bytes = request.node.charging.most_bytes(request, max_bytes)
     limits = ReadLimits(min(message.min_bytes, max_bytes), max_bytes, message.isolation_level, message.replica_id)
     if message.replica_id >= 0:
         note_follower(request.node, topics, message.replica_id, message.replica_epoch)

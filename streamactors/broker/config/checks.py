@@ -49,6 +49,17 @@ def each_of(*words: str) -> Check:
 ANYTHING: Final = Check("", lambda value: None)
 
 
+def _hosts_with_numbers(value: str) -> str | None:
+    for entry in filter(None, map(str.strip, value.split(","))):
+        host, _, number = entry.rpartition(":")
+        if not host or not number.isdecimal():
+            return f"{entry!r} is not host:number"
+    return None
+
+
+HOSTS_WITH_NUMBERS: Final = Check("list of host:number", _hosts_with_numbers)
+
+
 def only(accepted: Any, because: str, known: Check = ANYTHING) -> Check:
     """Accept one value. Other values that Kafka accepts are refused with the reason."""
 

@@ -6,8 +6,8 @@ have say so.
 
 from __future__ import annotations
 
-from streamactors.broker.config.checks import at_least, between
-from streamactors.broker.config.declare import boolean, integer, long
+from streamactors.broker.config.checks import HOSTS_WITH_NUMBERS, at_least, between
+from streamactors.broker.config.declare import boolean, integer, long, text
 from streamactors.broker.config.setting import INT_MAX, Settings
 
 
@@ -24,7 +24,13 @@ class NetworkSettings(Settings):
         1000, "Completed fetch requests that trigger a purge of the purgatory."
     )
     max_connections = integer(INT_MAX, "Most connections at one time.", at_least(0), dynamic=True)
+    max_connection_creation_rate = integer(
+        INT_MAX, "Most new connections in a second; accepting pauses above it.", at_least(1), dynamic=True
+    )
     max_connections_per_ip = integer(INT_MAX, "Most connections from one address.", at_least(0), dynamic=True)
+    max_connections_per_ip_overrides = text(
+        "", "Most connections from single addresses, as host:number, separated by commas.", HOSTS_WITH_NUMBERS
+    )
     max_in_flight_requests = integer(
         64,
         "Requests of one connection that are served at the same time before its socket is left unread. "
@@ -42,6 +48,8 @@ class NetworkSettings(Settings):
     queued_max_request_bytes = long(
         -1, "Most bytes of requests that wait to be served, over all connections; -1 means no limit."
     )
+    quota_window_num = integer(11, "Windows over which the rates of client quotas are measured.", at_least(1))
+    quota_window_size_seconds = integer(1, "Length of one such window.", at_least(1))
     socket_listen_backlog_size = integer(50, "Connections that may wait to be accepted.", at_least(1))
     socket_receive_buffer_bytes = integer(102_400, "SO_RCVBUF of a connection; -1 leaves it to the operating system.")
     socket_request_max_bytes = integer(104_857_600, "Largest request; a larger one closes the connection.", at_least(1))

@@ -36,9 +36,8 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
             replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
             replication.quota.window.num replication.quota.window.size.seconds unclean.leader.election.interval.ms""",
-        "there are no quotas yet": """
-            controller.quota.window.num controller.quota.window.size.seconds max.connection.creation.rate
-            max.connections.per.ip.overrides quota.window.num quota.window.size.seconds""",
+        "the quota controller_mutation_rate limits nothing yet": """
+            controller.quota.window.num controller.quota.window.size.seconds""",
         "groups use the classic protocol": """
             group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
             group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy

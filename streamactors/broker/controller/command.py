@@ -254,6 +254,26 @@ class AlterScram:
         return [*self.upserts, *self.deletions]
 
 
+class QuotaAlteration(NamedTuple):
+    """The changes of one entity: type -> name, None for the default; (quota, value), None to remove it. `resolved`: an address of the
+    entity can be resolved."""
+
+    entity: Mapping[str, str | None]
+    values: tuple[tuple[str, float | None], ...]
+    resolved: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AlterQuotas:
+    """Change client quotas, each entity independently of the others. Answer: one Outcome per alteration, in order."""
+
+    alterations: tuple[QuotaAlteration, ...]
+    validate_only: bool = False
+
+    def refused(self, outcome: Outcome) -> list[Outcome]:
+        return [outcome for _ in self.alterations]
+
+
 class ProducerIdBlock(NamedTuple):
     """The ids `first` to `first + size - 1`, reserved for this broker."""
 
@@ -271,4 +291,5 @@ Command = (
     | CreateAcls
     | DeleteAcls
     | AlterScram
+    | AlterQuotas
 )

@@ -14,6 +14,7 @@ from streamactors.broker.controller.command import (
     PRODUCER_IDS_PER_BLOCK,
     AllocateProducerIds,
     AlterConfigs,
+    AlterQuotas,
     AlterScram,
     AutoCreate,
     Command,
@@ -30,6 +31,7 @@ from streamactors.broker.controller.command import (
     TopicCreated,
 )
 from streamactors.broker.controller.plan_configs import alter_configs
+from streamactors.broker.controller.plan_quotas import alter_quotas
 from streamactors.broker.controller.plan_security import alter_scram, create_acls, delete_acls
 from streamactors.broker.controller.plan_topics import create_partitions, create_topics, delete_topics
 from streamactors.broker.errors import ErrorCode
@@ -102,6 +104,7 @@ _RULES: Final[dict[type, Callable[[Facts, Any], Plan]]] = {
     CreateAcls: create_acls,
     DeleteAcls: delete_acls,
     AlterScram: alter_scram,
+    AlterQuotas: alter_quotas,
 }
 
 

@@ -102,6 +102,11 @@ class ImageDelta:
         return self.image.acls is not self.base.acls
 
     @property
+    def quotas_changed(self) -> bool:
+        """Whether client quotas were set or removed."""
+        return self.image.quotas is not self.base.quotas
+
+    @property
     def configured_topics(self) -> frozenset[str]:
         """Return the names of the topics whose settings changed."""
         return frozenset(name for kind, name in self.configured if kind == TOPIC_RESOURCE)

@@ -29,11 +29,18 @@ class Acceptor:
     """The listening sockets of a broker."""
 
     def __init__(
-        self, dispatcher: Dispatcher, limits: Limits, adopt: Callable[[socket.socket, Listener], object]
+        self,
+        dispatcher: Dispatcher,
+        limits: Limits,
+        adopt: Callable[[socket.socket, Listener], object],
+        *,
+        pause_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """`pause_ms` is asked after each connection: for so long no further one is accepted."""
         self._dispatcher = dispatcher
         self._limits = limits
         self._adopt = adopt
+        self._pause_ms = pause_ms
         self._sockets: list[tuple[socket.socket, Listener]] = []
 
     def bind(self, spec: ListenerSpec, protection: Protection = OPEN) -> Listener:
@@ -80,6 +87,11 @@ class Acceptor:
                 self._dispatcher.call_later(_RETRY_MS, lambda: self._watch_again(sock, listener))
                 return
             self._adopt(connection, listener)
+            pause_ms = self._pause_ms()
+            if pause_ms:
+                self._dispatcher.unregister(sock)
+                self._dispatcher.call_later(pause_ms, lambda: self._watch_again(sock, listener))
+                return
 
     def _watch_again(self, sock: socket.socket, listener: Listener) -> None:
         if sock.fileno() >= 0:

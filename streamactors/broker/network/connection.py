@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
@@ -28,7 +29,7 @@ class Mute:
     OUTPUT: Final = 2  # the client does not read its answers
     MEMORY: Final = 4  # no buffer is free for the incoming request
     QUEUE_FULL: Final = 8  # requests in service of all connections exceed the byte limit
-    THROTTLED: Final = 16  # a quota (KIP-219); not used yet
+    THROTTLED: Final = 16  # the client exceeds a quota (KIP-219)
     HANDLER: Final = 32  # a handler must finish this request before the next one
     CLOSING: Final = 64  # close after the answers to the requests in service
 
@@ -65,6 +66,8 @@ class Owner(Protocol):
 
     def forget(self, connection: Connection) -> None: ...
 
+    def call_later(self, delay_ms: float, then: Callable[[], object]) -> object: ...
+
 
 class Connection:
     """One client's connection."""
@@ -87,6 +90,7 @@ class Connection:
         "receive_into",
         "registered",
         "socket",
+        "throttles",
         "unfinished",
     )
 
@@ -123,6 +127,8 @@ class Connection:
             self.receive_into = partial(decrypt_into, sock)
         self.in_flight: deque[InService] = deque()
         self.muted: int = Mute.NONE
+        self.throttles = 0
+        """Throttle times that are not over; several requests may be in service."""
         self.registered = (True, False)  # for reading, for writing
         self.closed = False
         self.last_active_ms = now_ms
@@ -185,6 +191,17 @@ class Connection:
             self.muted &= ~reason
             if not self.muted and not self.closed:
                 self.processor.resume(self)
+
+    def throttle(self, ms: float) -> None:
+        """Do not read from the connection for this time."""
+        self.throttles += 1
+        self.mute(Mute.THROTTLED)
+        self.processor.call_later(ms, self._end_throttle)
+
+    def _end_throttle(self) -> None:
+        self.throttles -= 1
+        if not self.throttles:
+            self.unmute(Mute.THROTTLED)
 
     def close_after_answers(self, reason: str) -> None:
         """Stop reading, complete waiting operations at once, and close the connection after its answers."""

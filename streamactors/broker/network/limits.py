@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.quotas.connection_rates import addresses_of
 
 _IN_FLIGHT_BYTES: Final = 512 << 20
 _RECEIVE_BYTES: Final = 256 << 20
@@ -29,6 +31,12 @@ class Limits:
     """A connection without a request for this time is closed; infinite means never."""
     max_connections: int = 2**31 - 1
     max_connections_per_ip: int = 2**31 - 1
+    of_addresses: Mapping[str, int] = field(default_factory=dict)
+    """The most connections from single addresses, in place of `max_connections_per_ip`."""
+    max_connection_rate: int = 2**31 - 1
+    """New connections in a second, from all addresses."""
+    quota_windows: int = 11
+    quota_window_ms: float = 1_000
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     backlog: int = 50
@@ -46,7 +54,20 @@ class Limits:
             max_idle_ms=math.inf if config.connections_max_idle_ms < 0 else config.connections_max_idle_ms,
             max_connections=config.max_connections,
             max_connections_per_ip=config.max_connections_per_ip,
+            of_addresses=_by_address(config.max_connections_per_ip_overrides),
+            max_connection_rate=config.max_connection_creation_rate,
+            quota_windows=config.quota_window_num,
+            quota_window_ms=config.quota_window_size_seconds * 1_000,
             send_buffer_bytes=config.socket_send_buffer_bytes,
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
             backlog=config.socket_listen_backlog_size,
         )
+
+
+def _by_address(overrides: str) -> dict[str, int]:
+    """Return max.connections.per.ip.overrides by address."""
+    limits = {}
+    for entry in filter(None, map(str.strip, overrides.split(","))):
+        host, _, number = entry.rpartition(":")
+        limits.update(dict.fromkeys(addresses_of(host.strip()), int(number)))
+    return limits

@@ -27,6 +27,7 @@ from streamactors.broker.network.listener import Listener
 from streamactors.broker.network.other_protocols import Foreigners, recognise
 from streamactors.broker.network.output import RegionTooShort
 from streamactors.broker.network.tls_handshakes import TlsHandshakes
+from streamactors.broker.quotas.connection_rates import ConnectionRates
 from streamactors.broker.security.principal import principal_of
 from streamactors.broker.security.sasl.mechanism import MAX_TOKEN_BYTES
 
@@ -59,6 +60,8 @@ class Processor:
         self._serve = serve
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._now_ms = dispatcher.clock.now_ms
+        self.call_later = dispatcher.call_later
+        self.rates = ConnectionRates(limits.quota_windows, limits.quota_window_ms, limits.max_connection_rate)
         self._per_host: Counter[str] = Counter()
         self._ids = 0
         self._with_output: dict[int, Connection] = {}
@@ -100,6 +103,13 @@ class Processor:
         if refusal is not None:
             _log.warning("connection of %s refused: %s", host, refusal)
             sock.close()
+            return
+        delay_ms = self.rates.delay_of(host, self._now_ms())
+        if delay_ms:
+            _log.warning(
+                "connection of %s refused: the quota connection_creation_rate of its address is exceeded", host
+            )
+            self.call_later(delay_ms, sock.close)
             return
         tls = listener.protection.tls
         if tls is None:
@@ -154,7 +164,8 @@ class Processor:
         if connections >= limits.max_connections:
             return f"there are already {connections} connections; raise max.connections"
         of_host = self._per_host[host] + self.handshakes.of(host)
-        if of_host >= limits.max_connections_per_ip:
+        most = limits.of_addresses.get(host, limits.max_connections_per_ip)
+        if of_host >= most:
             return f"there are already {of_host} from this address; raise max.connections.per.ip"
         return None
 

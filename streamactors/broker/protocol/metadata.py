@@ -61,6 +61,7 @@ class MetadataResponse(NamedTuple):
     controller_id: int
     operations: int = NOT_ASKED
     error_code: int = 0
+    throttle_time_ms: int = 0
 
 
 def encode_topic(
@@ -102,7 +103,7 @@ def encode_metadata(response: MetadataResponse, version: int, correlation_id: in
     compact = version >= FIRST_FLEXIBLE
     out = bytearray()
     if version >= 3:
-        out += INT32.pack(0)  # throttle time
+        out += INT32.pack(response.throttle_time_ms)
     out += array_length(len(response.brokers), compact)
     for broker in response.brokers:
         out += INT32.pack(broker.node_id)

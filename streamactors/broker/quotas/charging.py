@@ -1,0 +1,96 @@
+"""Charges the answers of requests to the quotas of their clients, and throttles: the answer goes out at once and says for how long,
+and the connection is not read for that time (KIP-219).
+
+Owner: the data plane. A node without quotas has no `Charging`, so that requests do not pay for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from streamactors.broker.protocol.fetch import FetchResponse
+from streamactors.broker.protocol.metadata import MetadataResponse
+from streamactors.broker.protocol.produce import ProduceResponse
+from streamactors.broker.quotas.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuotas
+
+if TYPE_CHECKING:
+    from streamactors.broker.request import Request
+
+_PRODUCE_KEY: Final = 0
+_FETCH_KEY: Final = 1
+_EXEMPT: Final = frozenset({27})
+"""Requests that only brokers send: WriteTxnMarkers. A follower's Fetch is exempt, too."""
+
+_PERCENT_PER_NS: Final = 100.0 / 1e9
+
+
+class Charging:
+    """See the module."""
+
+    def __init__(self, quotas: ClientQuotas) -> None:
+        self.quotas = quotas
+
+    @property
+    def times_requests(self) -> bool:
+        """Whether the time of requests must be measured."""
+        return self.quotas.has(REQUEST)
+
+    def most_bytes(self, request: Request, asked: int) -> int:
+        """Return how many bytes a fetch may return at most."""
+        most = self.quotas.most_in_all_windows(FETCH, *_client(request))
+        return asked if most is None else int(min(asked, most))
+
+    def charged(self, request: Request, answer: Any) -> Any:
+        """Charge a request and return its answer, with the throttle time in it. The answer is None if there will be none."""
+        key = request.api_key
+        if key in _EXEMPT or (key == _FETCH_KEY and request.message.replica_id >= 0):
+            return answer
+        quotas, now_ms = self.quotas, request.node.clock.now_ms()
+        user, client_id = _client(request)
+        throttle_ms = 0.0
+        if answer is not None and quotas.has(REQUEST):
+            busy_ns = request.busy_ns(time.perf_counter_ns())
+            throttle_ms = quotas.record(REQUEST, user, client_id, busy_ns * _PERCENT_PER_NS, now_ms)
+        if key == _PRODUCE_KEY:
+            throttle_ms = max(throttle_ms, quotas.record(PRODUCE, user, client_id, request.size, now_ms))
+        elif isinstance(answer, FetchResponse):
+            size = _size(answer)
+            throttle_ms = max(throttle_ms, quotas.record(FETCH, user, client_id, size, now_ms))
+            if round(throttle_ms):
+                quotas.take_back(FETCH, user, client_id, size, now_ms)
+                _release(answer)
+                answer = FetchResponse([], answer.error_code, answer.session_id)
+        whole_ms = round(throttle_ms)
+        if not whole_ms:
+            return answer
+        request.connection.throttle(whole_ms)
+        return _told(request, answer, whole_ms)
+
+
+def _client(request: Request) -> tuple[str, str]:
+    return request.principal.partition(":")[2], request.header.client_id or ""
+
+
+def _told(request: Request, answer: Any, throttle_ms: int) -> Any:
+    """Return the answer with the throttle time, if this version has a field for it."""
+    if isinstance(answer, (ProduceResponse, FetchResponse, MetadataResponse)):
+        return answer._replace(throttle_time_ms=throttle_ms)
+    if isinstance(answer, Mapping) and request.has_field("throttle_time_ms"):
+        return {**answer, "throttle_time_ms": throttle_ms}
+    return answer
+
+
+def _size(answer: FetchResponse[Any]) -> int:
+    return sum(
+        len(partition.records) if isinstance(partition.records, (bytes, bytearray)) else partition.records.length
+        for topic in answer.topics
+        for partition in topic.partitions
+    )
+
+
+def _release(answer: FetchResponse[Any]) -> None:
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            if not isinstance(partition.records, (bytes, bytearray)):
+                partition.records.release()
