@@ -96,6 +96,11 @@ class Request:
         """The key of the API."""
         return self._header[0]
 
+    @property
+    def client_id(self) -> str:
+        """The client id of the header; the empty text if there is none."""
+        return self._header[3] or ""
+
     def began(self, at_ns: int) -> None:
         """The time of the request is measured, from now on until `paused` or its answer."""
         self._busy_ns = -at_ns

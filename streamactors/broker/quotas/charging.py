@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from streamactors.broker.protocol.fetch import FetchResponse
 from streamactors.broker.protocol.metadata import MetadataResponse
 from streamactors.broker.protocol.produce import ProduceResponse
 from streamactors.broker.quotas.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuotas
-
-if TYPE_CHECKING:
-    from streamactors.broker.request import Request
+from streamactors.clock import Clock
 
 _PRODUCE_KEY: Final = 0
 _FETCH_KEY: Final = 1
@@ -25,28 +23,53 @@ _EXEMPT: Final = frozenset({27})
 _PERCENT_PER_NS: Final = 100.0 / 1e9
 
 
+class Throttled(Protocol):
+    """The part of a connection that is used here."""
+
+    def throttle(self, ms: float) -> None: ...
+
+
+class Charged(Protocol):
+    """The part of a request that is used here."""
+
+    message: Any
+    size: int
+
+    @property
+    def api_key(self) -> int: ...
+    @property
+    def principal(self) -> str: ...
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def connection(self) -> Throttled: ...
+    def busy_ns(self, at_ns: int) -> int: ...
+    def has_field(self, name: str) -> bool: ...
+
+
 class Charging:
     """See the module."""
 
-    def __init__(self, quotas: ClientQuotas) -> None:
+    def __init__(self, quotas: ClientQuotas, clock: Clock) -> None:
         self.quotas = quotas
+        self._now_ms = clock.now_ms
 
     @property
     def times_requests(self) -> bool:
         """Whether the time of requests must be measured."""
         return self.quotas.has(REQUEST)
 
-    def most_bytes(self, request: Request, asked: int) -> int:
+    def most_bytes(self, request: Charged, asked: int) -> int:
         """Return how many bytes a fetch may return at most."""
         most = self.quotas.most_in_all_windows(FETCH, *_client(request))
         return asked if most is None else int(min(asked, most))
 
-    def charged(self, request: Request, answer: Any) -> Any:
+    def charged(self, request: Charged, answer: Any) -> Any:
         """Charge a request and return its answer, with the throttle time in it. The answer is None if there will be none."""
         key = request.api_key
         if key in _EXEMPT or (key == _FETCH_KEY and request.message.replica_id >= 0):
             return answer
-        quotas, now_ms = self.quotas, request.node.clock.now_ms()
+        quotas, now_ms = self.quotas, self._now_ms()
         user, client_id = _client(request)
         throttle_ms = 0.0
         if answer is not None and quotas.has(REQUEST):
@@ -68,11 +91,11 @@ class Charging:
         return _told(request, answer, whole_ms)
 
 
-def _client(request: Request) -> tuple[str, str]:
-    return request.principal.partition(":")[2], request.header.client_id or ""
+def _client(request: Charged) -> tuple[str, str]:
+    return request.principal.partition(":")[2], request.client_id
 
 
-def _told(request: Request, answer: Any, throttle_ms: int) -> Any:
+def _told(request: Charged, answer: Any, throttle_ms: int) -> Any:
     """Return the answer with the throttle time, if this version has a field for it."""
     if isinstance(answer, (ProduceResponse, FetchResponse, MetadataResponse)):
         return answer._replace(throttle_time_ms=throttle_ms)
