@@ -69,7 +69,7 @@ def list_acls(bootstrap: str, as_json: bool) -> None:
     elif entries:
         print_table(("principal", "permission", "operation", "resource", "name", "pattern", "host"), entries)
     else:
-        click.echo(f"no access control entries at {bootstrap}")
+        click.echo(f"no access control entries at {bootstrap}; a broker without an authoriser has none")
 
 
 @command.command("add")

@@ -67,9 +67,13 @@ def command(
 
 
 def _starts(bootstrap: str, topic: str, wanted: tuple[int, ...], start: str) -> dict[TopicPartition, int]:
+    from streamactors.kafka.client.rights import Right
     from streamactors.kafka.subscriptions import TopicPartition
 
     admin = admin_client(bootstrap)
+    admin.check_rights(
+        [Right("READ", "TOPIC", topic)]
+    )  # an empty topic is not fetched from, so no fetch would be refused
     there = {p.partition: p for p in admin.partitions(topic)}
     missing = [number for number in wanted if number not in there]
     if missing:

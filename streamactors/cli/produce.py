@@ -122,13 +122,12 @@ class _Lines:
         self._client.close(drop=True).result()
 
     def _report(self, error: Any, message: Any) -> None:
-        from streamactors.kafka.client.delivery_errors import not_delivered
         from streamactors.kafka.writing.deliveries import as_record
 
         if error is None:
             self._delivered += 1
         elif self._failure is None:
-            self._failure = not_delivered(as_record(message), error)
+            self._failure = self._client.not_delivered(as_record(message), error)
 
     def _check(self) -> None:
         from streamactors.kafka.errors import RecordError

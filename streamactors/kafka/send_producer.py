@@ -8,7 +8,6 @@ from typing import Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.errors import BuildError
-from streamactors.kafka.client.delivery_errors import not_delivered
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.producer_record import ProducerRecord, RecordMetadata, checked_record
@@ -74,7 +73,7 @@ class SendProducer:
             if None in slot:
                 future.try_complete(RecordMetadata((slot[None],)))
             else:
-                future.try_fail(not_delivered(record, next(iter(slot))))
+                future.try_fail(self._client.not_delivered(record, next(iter(slot))))
         if self._unsent:
             self._move_on()
 

@@ -124,3 +124,35 @@ def test_certificates(streamactors: Run, tmp_path: Path) -> None:
     assert (tmp_path / "tls" / "server.pem").stat().st_mode & 0o077 == 0
     again = streamactors("certificates", str(tmp_path / "tls"))
     assert (again.code, "exists; name another folder" in again.err) == (1, True)
+
+
+def test_consume_of_an_empty_topic_needs_the_right_to_read(streamactors: Run, boss: str, broker: Cluster) -> None:
+    broker.create_topic("empty")
+    ann = ("--config", boss, "-X", "sasl.username=ann", "-X", "sasl.password=a")
+    ran = streamactors(
+        "consume", "empty", *ann
+    )  # it printed nothing and ended with 0, or said that there is no such topic
+    assert ran.code == 1
+    assert "user ann may not READ topic empty at" in ran.err
+    assert ran.err.endswith("allows it with: streamactors acls add ann read topic empty\n")
+    ran = streamactors("produce", "empty", *ann, stdin=b"x\n")
+    assert (ran.code, "user ann may not WRITE topic empty at" in ran.err) == (1, True)
+
+
+def test_check_names_the_missing_rights_of_the_whole_graph(
+    streamactors: Run, boss: str, broker: Cluster, tmp_path: Path
+) -> None:
+    properties = broker.client_properties("ann")
+    servers = properties.pop("bootstrap.servers")
+    (tmp_path / "lacking.py").write_text(
+        "from streamactors import Sink, Source\n"
+        "from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions\n"
+        f"settings = ConsumerSettings({servers!r}, 'g', properties={properties!r})\n"
+        "first, second = (Consumer.source(settings, Subscriptions.topics(name)) for name in ('orders', 'more'))\n"
+        "graph = first.merge(second).to(Sink.ignore())\n"
+    )
+    for arguments in (["check"], ["run", "--dry-run"]):
+        ran = streamactors(*arguments, f"{tmp_path / 'lacking.py'}:graph")
+        assert ran.code == 1
+        for topic in ("orders", "more"):
+            assert f"user ann may not READ topic {topic}, READ group g at {servers}" in ran.err

@@ -11,7 +11,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from streamactors.broker import Cluster
 from streamactors.cli import bootstrap as client
 from streamactors.cli.wire import Wire
-from streamactors.kafka.errors import KafkaError, NoBroker
+from streamactors.errors import StreamActorsError
+from streamactors.kafka.errors import NoBroker
 from tests.broker.apis.test_group_apis import join, sync
 from tests.broker.wire import WireClient
 from tests.cli.ran import Run
@@ -191,9 +192,9 @@ def test_every_command_has_an_example(streamactors: Run) -> None:
 
 @pytest.mark.parametrize(
     ("address", "asked"),
-    [("localhost", ("localhost", 9092)), ("a:1", ("a", 1)), ("[::1]:1", ("::1", 1)), ("a:b", None), ("a:65536", None)],
+    [("localhost", None), ("a:1", ("a", 1)), ("[::1]:1", ("::1", 1)), ("a:b", None), ("a:65536", None)],
 )
-def test_an_address_without_a_port_means_kafkas(
+def test_an_address_of_the_wire_is_host_and_port(
     monkeypatch: pytest.MonkeyPatch, address: str, asked: tuple[str, int] | None
 ) -> None:
     seen: list[tuple[str, int]] = []
@@ -203,6 +204,6 @@ def test_an_address_without_a_port_means_kafkas(
         raise NoBroker("nobody")
 
     monkeypatch.setattr(Wire, "_connect", refuse)
-    with pytest.raises(KafkaError, match="nobody" if asked else "is no address; its form is HOST:PORT"):
+    with pytest.raises(StreamActorsError, match="nobody" if asked else "no port"):
         Wire(address).metadata(None)
     assert seen == ([asked] if asked else [])

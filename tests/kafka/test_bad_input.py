@@ -180,14 +180,14 @@ def test_a_topic_that_must_not_be_read_is_no_missing_topic(settings, system, top
     monkeypatch.setattr(StreamConsumer, "preflight", preflight)
     error = Consumer.source(settings, Subscriptions.topics(topic)).run_with(Sink.ignore(), system).exception(60)
     assert isinstance(error, ConsumerFailed)
-    assert f"not authorised to read topic {topic}" in one_line(error)
+    assert f"may not READ topic {topic}" in one_line(error)
 
 
 def test_a_partition_that_must_not_be_read_fails_the_stream(settings, system):
     client = StreamConsumer(settings)
     denied = confluent_kafka.KafkaError(confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED)
     try:
-        with pytest.raises(ConsumerFailed, match=r"secret-3.*authorization failed"):
+        with pytest.raises(ConsumerFailed, match=r"secret-3.*may not READ topic secret"):
             client._without_events([confluent_kafka.Message(topic="secret", partition=3, error=denied)], [])
     finally:
         client.close()

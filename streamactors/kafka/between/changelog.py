@@ -23,7 +23,6 @@ from streamactors.engine.marks.progress import SinkProgress
 from streamactors.errors import BuildError
 from streamactors.kafka.between.standby import STEP_MS
 from streamactors.kafka.between.task_state import TaskState
-from streamactors.kafka.client.delivery_errors import not_delivered
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
@@ -280,7 +279,7 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
             self._producer.flush()
             lost = next((error for error in slot if error is not None), None)
             if lost is not None:
-                raise not_delivered(records[0], lost)
+                raise self._producer.not_delivered(records[0], lost)
         except Exception as error:  # noqa: BLE001  # the stage hears of it
             self._keeper.failed(error)
             return

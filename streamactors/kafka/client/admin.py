@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from streamactors.kafka.client import admin_security
 from streamactors.kafka.client.admin_security import AclEntry, User
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck, ck_admin
+from streamactors.kafka.client.rights import Right
 from streamactors.kafka.errors import GroupInUse, GroupNotFound, KafkaError, NoBroker, TopicError
 from streamactors.kafka.settings import ClientSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -19,6 +20,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """Points of time for `Admin.offsets`; any other is ms since 1970."""
 
+DESCRIBE_CLUSTER: Final = Right("DESCRIBE", "CLUSTER", "")
 _WAIT: Final = {"request_timeout": REQUEST_TIMEOUT_MS / 1_000}
 _STATES: Final = {"PREPARING_REBALANCING": "PreparingRebalance", "COMPLETING_REBALANCING": "CompletingRebalance"}
 
@@ -120,7 +122,10 @@ class Admin:
         if not asked.topic_names:
             return {}
         found = self._client.describe_topics(asked, **_WAIT)
-        ids = {name: self._result(f"the id of topic {name}", future).topic_id for name, future in found.items()}
+        ids = {
+            name: self._result(f"the id of topic {name}", future, ("DESCRIBE", "TOPIC", name)).topic_id
+            for name, future in found.items()
+        }
         return {name: str(found) if _is_id(found) else None for name, found in ids.items()}
 
     def cluster_id(self) -> str | None:
@@ -136,7 +141,7 @@ class Admin:
         resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name)
         (future,) = self._client.describe_configs([resource], **_WAIT).values()
         own = ck_admin.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        entries = sorted(self._result(f"the settings of {name}", future).items())
+        entries = sorted(self._result(f"the settings of {name}", future, ("DESCRIBE_CONFIGS", "TOPIC", name)).items())
         return TopicDetail(name, partitions, {n: str(entry.value) for n, entry in entries if entry.source == own})
 
     def partitions(self, name: str) -> tuple[PartitionDetail, ...]:
@@ -163,17 +168,17 @@ class Admin:
         names = [topics] if isinstance(topics, str) else list(topics)
         wanted = [ck_admin.NewTopic(name, partitions, replicas, config=dict(settings or {})) for name in names]
         may_be = ck.KafkaError.TOPIC_ALREADY_EXISTS if exist_ok else None
-        self._change(self._client.create_topics(wanted, **_WAIT), may_be)
+        self._change(self._client.create_topics(wanted, **_WAIT), "CREATE", may_be)
 
     def delete(self, name: str) -> None:
         """Delete a topic and its records. Raises TopicNotFound, TopicError."""
         self._topic(name)
-        self._change(self._client.delete_topics([name], **_WAIT))
+        self._change(self._client.delete_topics([name], **_WAIT), "DELETE")
 
     def grow(self, name: str, partitions: int) -> None:
         """Raise the number of a topic's partitions. Raises TopicNotFound, TopicError."""
         self._topic(name)
-        self._change(self._client.create_partitions([ck_admin.NewPartitions(name, partitions)], **_WAIT))
+        self._change(self._client.create_partitions([ck_admin.NewPartitions(name, partitions)], **_WAIT), "ALTER")
 
     def alter(self, name: str, settings: Mapping[str, str | None]) -> None:
         """Set settings of a topic; None removes one. Raises TopicNotFound, TopicError."""
@@ -187,12 +192,13 @@ class Admin:
         ]
         resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name, incremental_configs=changes)
         (future,) = self._client.incremental_alter_configs([resource], **_WAIT).values()
-        self._change({name: future})
+        self._change({name: future}, "ALTER_CONFIGS")
 
     def _topic(self, name: str) -> Any:
         known = self._connection.known_topics(self._client)
         topic = known.get(name)
         if topic is None:
+            self.check_rights([Right("DESCRIBE", "TOPIC", name)])  # a list leaves out what must not be seen
             raise self._connection.no_topic(name, known)
         return topic
 
@@ -214,7 +220,7 @@ class Admin:
         for partition, future in futures.items():
             key = _key(partition)
             try:
-                found[key] = self._result(f"the offsets of {key}", future).offset
+                found[key] = self._result(f"the offsets of {key}", future, ("DESCRIBE", "TOPIC", key.topic)).offset
             except KafkaError:
                 if not unknown_ok:
                     raise
@@ -224,7 +230,7 @@ class Admin:
         """Delete the records of these partitions below these offsets."""
         wanted = [ck.TopicPartition(*key, offset) for key, offset in before.items()]
         for partition, future in self._client.delete_records(wanted, **_WAIT).items():
-            self._result(f"the records of {_key(partition)}", future)
+            self._result(f"the records of {_key(partition)}", future, ("DELETE", "TOPIC", partition.topic))
 
     # ── groups ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -242,7 +248,7 @@ class Admin:
         """Return a group with its members. Raises GroupNotFound."""
         self._connection.known_topics(self._client)
         (future,) = self._client.describe_consumer_groups([group], **_WAIT).values()
-        found = self._group_result(group, future)
+        found = self._group_result(group, future, "DESCRIBE")
         if _state(found) == "Dead":
             raise _no_group(group)
         members = tuple(
@@ -272,7 +278,7 @@ class Admin:
             return {}
         request = ck.ConsumerGroupTopicPartitions(group, wanted)
         (future,) = self._client.list_consumer_group_offsets([request], **_WAIT).values()
-        found = self._group_result(group, future).topic_partitions
+        found = self._group_result(group, future, "DESCRIBE").topic_partitions
         return {_key(p): p.offset for p in found if p.offset >= 0 and p.error is None}
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -280,20 +286,31 @@ class Admin:
         wanted = [ck.TopicPartition(*key, offset) for key, offset in offsets.items()]
         request = ck.ConsumerGroupTopicPartitions(group, wanted)
         (future,) = self._client.alter_consumer_group_offsets([request], **_WAIT).values()
-        for p in self._group_result(group, future).topic_partitions:
+        for p in self._group_result(group, future, "READ").topic_partitions:
             if p.error is not None:
-                raise self._connection.failure(p.error, f"group {group!r}: {_key(p)}")
+                raise self._connection.failure(p.error, f"group {group!r}: {_key(p)}", Right("READ", "TOPIC", p.topic))
 
     def delete_group(self, group: str) -> None:
         """Delete a group and its committed offsets. Raises GroupNotFound, GroupInUse."""
         (future,) = self._client.delete_consumer_groups([group], **_WAIT).values()
-        self._group_result(group, future)
+        self._group_result(group, future, "DELETE")
 
     # ── users and rights ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def check_rights(self, rights: Iterable[Right]) -> None:
+        """Raise KafkaError for rights on topics, groups and the cluster that this user lacks, as far as the broker tells."""
+        missing = self.missing_rights(rights)
+        if missing:
+            raise KafkaError(self._connection.not_allowed(*missing))
+
+    def missing_rights(self, rights: Iterable[Right]) -> list[Right]:
+        """Return those of some rights on topics, groups and the cluster that this user lacks, as far as the broker tells."""
+        return admin_security.missing_rights(self._client, rights)
 
     def users(self) -> list[User]:
         """Return the SCRAM credentials by user; passwords cannot be read."""
         self._connection.known_topics(self._client)
+        self.check_rights([DESCRIBE_CLUSTER])  # librdkafka 2.16 may crash with the broker's refusal
         return admin_security.users(self._client, self._result)
 
     def set_user(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512", iterations: int = 4096) -> None:
@@ -309,6 +326,7 @@ class Admin:
     def acls(self) -> list[AclEntry]:
         """Return all access control entries."""
         self._connection.known_topics(self._client)
+        self.check_rights([DESCRIBE_CLUSTER])  # librdkafka 2.16 returns no entries in place of the broker's refusal
         return admin_security.acls(self._client, self._result)
 
     def add_acls(self, entries: Sequence[AclEntry]) -> None:
@@ -323,23 +341,23 @@ class Admin:
 
     # ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _change(self, futures: Mapping[str, Any], may_be: int | None = None) -> None:
+    def _change(self, futures: Mapping[str, Any], operation: str, may_be: int | None = None) -> None:
         for name, future in futures.items():
             try:
                 future.result(REQUEST_TIMEOUT_MS / 1_000)
             except ck.KafkaException as error:
                 if error.args[0].code() == may_be:
                     continue
-                failure = self._connection.failure(error, f"topic {name}")
+                failure = self._connection.failure(error, f"topic {name}", Right(operation, "TOPIC", name))
                 raise failure if isinstance(failure, NoBroker) else TopicError(str(failure)) from None
 
-    def _result(self, what: str, future: Any) -> Any:
+    def _result(self, what: str, future: Any, right: tuple[str, str, str] | None = None) -> Any:
         try:
             return future.result(REQUEST_TIMEOUT_MS / 1_000)
         except ck.KafkaException as error:
-            raise self._connection.failure(error, what) from None
+            raise self._connection.failure(error, what, None if right is None else Right(*right)) from None
 
-    def _group_result(self, group: str, future: Any) -> Any:
+    def _group_result(self, group: str, future: Any, operation: str) -> Any:
         try:
             return future.result(REQUEST_TIMEOUT_MS / 1_000)
         except ck.KafkaException as error:
@@ -350,7 +368,7 @@ class Admin:
                 raise GroupInUse(
                     f"group {group!r} has members; stop them first: streamactors groups describe {group}"
                 ) from None
-            raise self._connection.failure(error, f"group {group!r}") from None
+            raise self._connection.failure(error, f"group {group!r}", Right(operation, "GROUP", group)) from None
 
 
 def _key(partition: Any) -> TopicPartition:

@@ -1,15 +1,18 @@
-"""The admin client's calls about users and access control entries, in words instead of librdkafka's codes."""
+"""The admin client's calls about users, access control entries and rights, in words instead of librdkafka's codes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ck_admin
+from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ck, ck_admin
+from streamactors.kafka.client.rights import DENIED, Right
 
 WAIT: Final = {"request_timeout": REQUEST_TIMEOUT_MS / 1_000}
-Result = Callable[[str, Any], Any]
-"""Waits for a future of librdkafka; raises KafkaError naming what was asked."""
+Result = Callable[[str, Any, tuple[str, str, str]], Any]
+"""Waits for a future of librdkafka; raises KafkaError naming what was asked, and a missing right."""
+DESCRIBE: Final = ("DESCRIBE", "CLUSTER", "")
+ALTER: Final = ("ALTER", "CLUSTER", "")
 
 
 class User(NamedTuple):
@@ -34,7 +37,7 @@ class AclEntry(NamedTuple):
 
 def users(client: Any, result: Result) -> list[User]:
     """Return the credentials by user."""
-    found = result("the users", client.describe_user_scram_credentials(None, **WAIT))
+    found = result("the users", client.describe_user_scram_credentials(None, **WAIT), DESCRIBE)
     return sorted(
         User(name, info.mechanism.name.replace("_", "-"), info.iterations)
         for name, described in found.items()
@@ -59,7 +62,7 @@ def _mechanism(name: str) -> Any:
 
 def _alter(client: Any, result: Result, change: Any) -> None:
     for user, future in client.alter_user_scram_credentials([change], **WAIT).items():
-        result(f"user {user}", future)
+        result(f"user {user}", future, ALTER)
 
 
 def acls(client: Any, result: Result) -> list[AclEntry]:
@@ -73,19 +76,21 @@ def acls(client: Any, result: Result) -> list[AclEntry]:
         ck_admin.AclOperation.ANY,
         ck_admin.AclPermissionType.ANY,
     )
-    return sorted(_entry(each) for each in result("the access control entries", client.describe_acls(anything, **WAIT)))
+    return sorted(
+        _entry(each) for each in result("the access control entries", client.describe_acls(anything, **WAIT), DESCRIBE)
+    )
 
 
 def add_acls(client: Any, result: Result, entries: Sequence[AclEntry]) -> None:
     """Add entries."""
     for future in client.create_acls([ck_admin.AclBinding(*_codes(each)) for each in entries], **WAIT).values():
-        result("the access control entry", future)
+        result("the access control entry", future, ALTER)
 
 
 def remove_acls(client: Any, result: Result, entry: AclEntry) -> int:
     """Remove one entry; return how many there were."""
     (future,) = client.delete_acls([ck_admin.AclBindingFilter(*_codes(entry))], **WAIT).values()
-    return len(result("the access control entry", future))
+    return len(result("the access control entry", future, ALTER))
 
 
 def _codes(entry: AclEntry) -> tuple[Any, ...]:
@@ -112,3 +117,38 @@ def _entry(binding: Any) -> AclEntry:
         binding.resource_pattern_type.name,
         binding.host,
     )
+
+
+def missing_rights(client: Any, rights: Iterable[Right]) -> list[Right]:
+    """Return those of some rights on topics, groups and the cluster that the user of an admin client lacks.
+
+    A broker without an authoriser, and a topic that does not exist, lack none."""
+    wanted = list(dict.fromkeys(rights))
+    topics = sorted({right.name for right in wanted if right.resource == "TOPIC"})
+    groups = sorted({right.name for right in wanted if right.resource == "GROUP"})
+    options = {"include_authorized_operations": True, **WAIT}
+    answers: dict[tuple[str, str], Any] = {}
+    if topics:
+        found = client.describe_topics(ck.TopicCollection(topics), **options)
+        answers |= {("TOPIC", name): future for name, future in found.items()}
+    if groups:
+        answers |= {("GROUP", name): each for name, each in client.describe_consumer_groups(groups, **options).items()}
+    if any(right.resource == "CLUSTER" for right in wanted):
+        answers["CLUSTER", ""] = client.describe_cluster(**options)
+    allowed = {place: _allowed(place, future) for place, future in answers.items()}
+    return [
+        right
+        for right in wanted
+        if (operations := allowed.get((right.resource, right.name))) is not None and right.operation not in operations
+    ]
+
+
+def _allowed(place: tuple[str, str], future: Any) -> set[str] | None:
+    """Return the operations that are allowed on a resource, None where the broker does not tell them."""
+    try:
+        operations = future.result().authorized_operations
+    except ck.KafkaException as error:
+        return set() if error.args[0].code() in DENIED else None
+    if not operations and place[0] != "CLUSTER":
+        return None  # whoever may not even DESCRIBE a topic or a group gets an error
+    return {operation.name for operation in operations or ()}

@@ -17,6 +17,7 @@ import confluent_kafka.admin
 from streamactors.kafka.client.doors import Doors, listens, not_kafka
 from streamactors.kafka.client.property_names import is_known
 from streamactors.kafka.client.refused_properties import check_files, check_token, told_refusal, warn_once
+from streamactors.kafka.client.rights import DENIED, REFUSED_PARTITION, Right, not_allowed
 from streamactors.kafka.errors import KafkaError, NoBroker, TopicNotFound
 from streamactors.kafka.property_rules import Properties, addresses_of
 from streamactors.kafka.settings import ClientSettings
@@ -74,6 +75,8 @@ class Connection:
         self.settings: Final = settings
         self.complaint = ""
         self._knows_why = False  # whether the complaint has a reason
+        self.refused_topic = ""  # of the last transaction, whose error does not name it
+        self.fatal: Any = None  # librdkafka's error after which a producer sends no more
         self._doors = Doors()
         self._properties = Properties()
 
@@ -87,7 +90,7 @@ class Connection:
         try:
             return factory(asked)
         except ck.KafkaException as error:
-            raise KafkaError(f"{kind} settings: {told_refusal(self._shown(error.args[0]), properties)}") from None
+            raise KafkaError(f"{kind} settings: {told_refusal(self.shown(error.args[0]), properties)}") from None
         except (TypeError, ValueError) as error:
             raise KafkaError(f"{kind} settings: {self._properties.without_secrets(str(error))}") from None
 
@@ -97,20 +100,25 @@ class Connection:
             if not is_known(name):  # a newer librdkafka may know it
                 self.make(ck_admin.AdminClient, {name: value})
 
-    def _shown(self, error: Any) -> str:
+    def shown(self, error: Any) -> str:
+        """Return the text of an error of librdkafka, without secrets."""
         return self._properties.without_secrets(error.str()).strip()
 
     def log(self, level: int, text: str, *arguments: Any) -> None:
         """Write a line of librdkafka's log, without secrets: the client has this object for its logger."""
         line = self._properties.without_secrets(text % arguments if arguments else text)
         self._doors.look(line)
+        if (refused := REFUSED_PARTITION.search(line)) is not None:
+            self.refused_topic = refused[1]
         if line.startswith("CONFWARN") and "Configuration property " in line:
             warn_once(line)
         if _librdkafka_log.isEnabledFor(level):
             _librdkafka_log.log(level, "%s", line)
 
     def _on_error(self, error: Any) -> None:
-        complaint = self._shown(error)
+        complaint = self.shown(error)
+        if error.fatal():
+            self.fatal = error
         if error.code() != ck.KafkaError._ALL_BROKERS_DOWN:
             self.complaint, self._knows_why = complaint, True
         elif not self._knows_why:
@@ -163,10 +171,18 @@ class Connection:
             f"create it with: streamactors topics create {topic}"
         )
 
-    def failure(self, error: Any, what: str) -> KafkaError:
-        """Return the error of this package for a KafkaException or a KafkaError of librdkafka; `what` names what was asked."""
+    def not_allowed(self, *rights: Right) -> str:
+        """Return the sentence that the user of this connection lacks rights, with the way out."""
+        user = str(self._properties.get("sasl.username", ""))
+        return not_allowed(user, self.settings.bootstrap_servers, rights)
+
+    def failure(self, error: Any, what: str, right: Right | None = None) -> KafkaError:
+        """Return the error of this package for a KafkaException or a KafkaError of librdkafka; `what` names what was asked, `right` the
+        right that it needs."""
         cause = error.args[0] if isinstance(error, ck.KafkaException) else error
+        if cause.code() in DENIED and right is not None:
+            return KafkaError(f"{what}: {self.not_allowed(right)}")
         if cause.code() in _NOBODY:
             return self.no_broker(REQUEST_TIMEOUT_MS / 1_000)
         kind = TopicNotFound if cause.code() in NO_TOPIC else KafkaError
-        return kind(f"{what}: {self._shown(cause)}")
+        return kind(f"{what}: {self.shown(cause)}")

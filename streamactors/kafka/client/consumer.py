@@ -11,6 +11,7 @@ from typing import Any
 
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
+from streamactors.kafka.client.rights import DENIED, Right
 from streamactors.kafka.client.runs import NOTHING, Batch, run_of, runs_of, wrapped
 from streamactors.kafka.client.statistics import Received, received_of, unknown_partitions
 from streamactors.kafka.errors import CommitFailed, ConsumerFailed
@@ -50,6 +51,7 @@ class StreamConsumer:
         self._settings = settings
         self._connection = Connection(settings)
         self._is_member = False
+        self._topics: set[str] = set()  # that it reads, without those of a pattern
         self._assigned: set[TopicPartition] = set()
         self._assignments = 0  # counts every change of what is assigned
         self._given = 0
@@ -78,6 +80,7 @@ class StreamConsumer:
         """Raise NoBroker or TopicNotFound unless the broker answers and has the topics."""
         known = self._connection.known_topics(self._client)
         for topic in topics:
+            self._topics.add(topic)
             if topic not in known:
                 self._check_authorised(topic)
                 raise self._connection.no_topic(topic, known)
@@ -89,10 +92,7 @@ class StreamConsumer:
         except (ck.KafkaException, KeyError):
             return
         if found.error is not None and found.error.code() == ck.KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise ConsumerFailed(
-                f"not authorised to read topic {topic} at {self._settings.bootstrap_servers}; "
-                "its owner must allow this user to DESCRIBE and READ it"
-            )
+            raise ConsumerFailed(self._denied(found.error.code(), topic))
 
     def subscribe(
         self,
@@ -145,8 +145,14 @@ class StreamConsumer:
         return {key: offset if offset >= 0 else ck.OFFSET_END for key, offset in found.items()}
 
     def stable_ends(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the last stable offsets: the ends of a bounded read."""
-        return Admin(self._settings).offsets(dict.fromkeys(keys, LATEST), committed=True)
+        """Return the last stable offsets: the ends of a bounded read. Raises ConsumerFailed if the topics must not be read: an empty
+        partition is not fetched from, so no fetch would be refused."""
+        wanted = list(keys)
+        admin = Admin(self._settings)
+        missing = admin.missing_rights(Right("READ", "TOPIC", key.topic) for key in wanted)
+        if missing:
+            raise ConsumerFailed(self._connection.not_allowed(*missing))
+        return admin.offsets(dict.fromkeys(wanted, LATEST), committed=True)
 
     def high_watermarks(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the high watermarks, open transactions included. To a consumer of committed records librdkafka reports the last
@@ -249,6 +255,8 @@ class StreamConsumer:
                 _log.warning("%s: %s", self._settings.bootstrap_servers, error.str())
             else:
                 where = f"{message.topic()}-{message.partition()}: " if message.topic() else ""
+                if error.code() in DENIED:
+                    raise ConsumerFailed(where + self._denied(error.code(), message.topic() or ""))
                 raise ConsumerFailed(f"{where}{error.str()} ({error.name()})")
         return records
 
@@ -295,7 +303,18 @@ class StreamConsumer:
         ):
             return False
         named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
-        raise CommitFailed(f"group {self._settings.group_id}: {named} not committed: {error.str()} ({error.name()})")
+        code = error.code()
+        why = self._denied(code, next(iter(offsets)).topic) if code in DENIED else f"{error.str()} ({error.name()})"
+        raise CommitFailed(f"group {self._settings.group_id}: {named} not committed: {why}")
+
+    def _denied(self, code: int, topic: str) -> str:
+        """Return the sentence for a refusal of the broker. It names every right that this consumer lacks, not only the first."""
+        group = self._settings.group_id or ""
+        refused = Right("READ", "GROUP", group) if DENIED[code] == "GROUP" else Right("READ", "TOPIC", topic)
+        needed = {Right("READ", "TOPIC", name): None for name in sorted(self._topics)}
+        if group:
+            needed[Right("READ", "GROUP", group)] = None
+        return self._connection.not_allowed(refused, *Admin(self._settings).missing_rights(needed))
 
     def close(self) -> None:
         """Leave the group and the broker."""

@@ -1,4 +1,4 @@
-"""The errors of records that were not delivered: each names the record, the reason, and the way out."""
+"""The errors of producers. That of a record which was not delivered names the record, the reason, and the way out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamactors.kafka.client.connection import NO_TOPIC, ck, did_you_mean
-from streamactors.kafka.errors import RecordError
+from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord
 
 _PURGED = (ck.KafkaError._PURGE_QUEUE, ck.KafkaError._PURGE_INFLIGHT)
@@ -17,19 +17,24 @@ def is_purged(error: Any) -> bool:
     return not isinstance(error, BaseException) and error.code() in _PURGED
 
 
-def not_delivered(record: ProducerRecord, error: Any, topics: Iterable[str] = ()) -> BaseException:
-    """Return the error of a record that librdkafka, or the client before it, could not deliver. `topics`: the ones that exist."""
+def not_delivered(record: ProducerRecord, error: Any, topics: Iterable[str] = (), why: str = "") -> BaseException:
+    """Return the error of a record that librdkafka, or the client before it, could not deliver. `topics`: the ones that exist; `why`: a
+    reason that tells more than librdkafka's."""
     if isinstance(error, BaseException):
         return error
     where = record.topic if record.partition is None else f"{record.topic}-{record.partition}"
+    if why:
+        return RecordError(f"topic {where}: a record of {_size(record)} bytes was not delivered: {why}")
     way_out = _way_out(record, error.code(), "the broker's limit, max.message.bytes of the topic", topics)
     return RecordError(
         f"topic {where}: a record of {_size(record)} bytes was not delivered: {error.str()} ({error.name()}){way_out}"
     )
 
 
-def not_sent(record: ProducerRecord, error: Any) -> RecordError:
-    """Return the error of a record that librdkafka refused."""
+def not_sent(record: ProducerRecord, error: Any, why: str = "") -> RecordError:
+    """Return the error of a record that librdkafka refused. `why`: a reason that tells more than librdkafka's."""
+    if why:
+        return RecordError(f"topic {record.topic}: a record of {_size(record)} bytes cannot be sent: {why}")
     way_out = _way_out(record, error.code(), "the producer's limit, message.max.bytes of its properties", ())
     return RecordError(
         f"topic {record.topic}: a record of {_size(record)} bytes cannot be sent: {error.str()} ({error.name()}){way_out}"
@@ -75,3 +80,21 @@ def _way_out(record: ProducerRecord, code: int, limit: str, topics: Iterable[str
 
 def _size(record: ProducerRecord) -> int:
     return len(record.value or b"") + len(record.key or b"")
+
+
+class StaleMembership(ProducerFailed):
+    """The group has a new generation that the transaction's consumer does not know yet, or the consumer is no member any more."""
+
+
+_STALE = (
+    ck.KafkaError.ILLEGAL_GENERATION,
+    ck.KafkaError.UNKNOWN_MEMBER_ID,
+    ck.KafkaError.REBALANCE_IN_PROGRESS,
+)
+
+
+def producer_failed(error: Any, who: str) -> ProducerFailed:
+    """Return what an exception of librdkafka's producer means."""
+    cause = error.args[0]
+    kind = StaleMembership if cause.code() in _STALE else ProducerFailed
+    return kind(f"{who}: {cause.str()} ({cause.name()})")

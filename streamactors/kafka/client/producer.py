@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.kafka.client.connection import NO_TOPIC, Connection, ck
-from streamactors.kafka.client.delivery_errors import not_delivered, not_sent, unsendable
+from streamactors.kafka.client.delivery_errors import is_purged, not_delivered, not_sent, producer_failed, unsendable
+from streamactors.kafka.client.rights import DENIED, Right, of_producer
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord, checked_record
 from streamactors.kafka.settings import ProducerSettings
@@ -35,6 +36,9 @@ BUSY_S = 0.005
 """A stage that has served reports twice within this time is busy and will serve them again."""
 
 _REFUSALS = (ck.KafkaException, TypeError, ValueError, OverflowError)
+
+RETRIES = 5
+"""How often a transactional call with a retriable error is made; each attempt has the whole timeout."""
 
 T = TypeVar("T")
 Report = Callable[[Any, Any], Any]
@@ -76,7 +80,7 @@ class StreamProducer:
             try:
                 self._client.init_transactions()
             except ck.KafkaException as error:
-                raise producer_failed(error, self._who) from None
+                raise self._producer_failed(error) from None
 
     def call(self, fn: Callable[..., T], *arguments: Any) -> Future[T]:
         """Run `fn` on the producer's thread, after earlier calls; return a future of its result."""
@@ -188,25 +192,55 @@ class StreamProducer:
             error = better
         else:
             if isinstance(error, ck.KafkaException):
-                cause = error.args[0]
-                if (
-                    cause.code() == ck.KafkaError._FATAL
-                ):  # the complaint has the reason: mostly another producer took over
-                    error = ProducerFailed(f"{self._who}: {self._connection.complaint or cause.str()}")
-                else:
-                    error = not_sent(given, cause)
+                error = self._refused(given, error.args[0])
             elif isinstance(error, _REFUSALS):
                 error = unsendable(given, error)
         error.__context__ = None
         return error.with_traceback(None)
 
+    def _refused(self, record: ProducerRecord, cause: Any) -> RecordError | ProducerFailed:
+        if cause.code() != ck.KafkaError._FATAL:
+            return not_sent(record, cause)
+        if self._connection.fatal is None and self._polls.acquire(timeout=POLL_S):
+            try:
+                with contextlib.suppress(ProducerFailed):
+                    self._callbacks(self._client.poll, 0)  # tells the fatal error
+            finally:
+                self._polls.release()
+        if self._writes_nothing:
+            return not_sent(record, cause, self._connection.not_allowed(Right("WRITE", "TOPIC", record.topic)))
+        # the complaint has the reason: mostly another producer took over
+        return ProducerFailed(f"{self._who}: {self._connection.complaint or cause.str()}")
+
     def not_delivered(self, record: ProducerRecord, error: Any) -> BaseException:
-        """Return the error of a record that was not delivered; for a missing topic it names those with similar names."""
+        """Return the error of a record that was not delivered. It names topics with similar names, or the missing right."""
         topics: Iterable[str] = ()
+        if not isinstance(error, BaseException) and (why := self._reason(record, error)):
+            return not_delivered(record, error, why=why)
         if not isinstance(error, BaseException) and error.code() in NO_TOPIC:
             with contextlib.suppress(ck.KafkaException):
                 topics = self._client.list_topics(timeout=1).topics
         return not_delivered(record, error, topics)
+
+    @property
+    def _writes_nothing(self) -> bool:
+        """True when the user may write no topic: the producer gets no id, and librdkafka ends it."""
+        fatal = self._connection.fatal
+        return self.settings.transactional_id is None and fatal is not None and fatal.code() in DENIED
+
+    def _reason(self, record: ProducerRecord, error: Any) -> str:
+        """Return why a record was not delivered, if librdkafka's error does not say it."""
+        fatal = self._connection.fatal
+        if error.code() in DENIED or (is_purged(error) and self._writes_nothing):
+            return self._connection.not_allowed(Right("WRITE", "TOPIC", record.topic))
+        return self._connection.shown(fatal) if is_purged(error) and fatal is not None else ""
+
+    def _producer_failed(self, error: Any) -> ProducerFailed:
+        code = error.args[0].code()
+        if code in DENIED:
+            right = of_producer(DENIED[code], self.settings.transactional_id or "", self._connection.refused_topic)
+            return ProducerFailed(f"{self._who}: {self._connection.not_allowed(right)}")
+        return producer_failed(error, self._who)
 
     def send_all(self, records: Iterable[ProducerRecord], report: Report) -> None:
         """Queue records that share a report; wait while the queue is full. On the producer's thread."""
@@ -296,7 +330,11 @@ class StreamProducer:
         try:
             return serve(timeout_s)
         except ck.KafkaException as error:
-            raise producer_failed(error, self._who) from None
+            if error.args[0].fatal():
+                self._connection.fatal = error.args[0]
+                if self._writes_nothing:  # the records are purged; their reports are next
+                    return serve(timeout_s)
+            raise self._producer_failed(error) from None
 
     def _poll(self, timeout_s: float) -> None:
         with self._polls:
@@ -338,7 +376,7 @@ class StreamProducer:
                     call()
             except ck.KafkaException as error:
                 if not error.args[0].retriable() or attempt == RETRIES - 1:
-                    raise producer_failed(error, self._who) from None
+                    raise self._producer_failed(error) from None
             else:
                 return
 
@@ -359,23 +397,3 @@ class _Closed:
 
     def __call__(self, *_: Any, **__: Any) -> None:
         raise ProducerFailed(f"the producer of {self._servers} is closed")
-
-
-class StaleMembership(ProducerFailed):
-    """The group has a new generation that the transaction's consumer does not know yet, or the consumer is no member any more."""
-
-
-_STALE = (
-    ck.KafkaError.ILLEGAL_GENERATION,
-    ck.KafkaError.UNKNOWN_MEMBER_ID,
-    ck.KafkaError.REBALANCE_IN_PROGRESS,
-)
-RETRIES = 5
-"""How often a transactional call with a retriable error is made; each attempt has the whole timeout."""
-
-
-def producer_failed(error: Any, who: str) -> ProducerFailed:
-    """Return what an exception of librdkafka's producer means."""
-    cause = error.args[0]
-    kind = StaleMembership if cause.code() in _STALE else ProducerFailed
-    return kind(f"{who}: {cause.str()} ({cause.name()})")

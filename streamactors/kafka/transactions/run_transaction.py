@@ -23,7 +23,8 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.marks.cut_state import CutState, Effect, Part, Phase, Release, Settle, Stop
 from streamactors.engine.marks.marks import NOWHERE, PositionMark
 from streamactors.errors import BuildError
-from streamactors.kafka.client.producer import StaleMembership, StreamProducer
+from streamactors.kafka.client.delivery_errors import StaleMembership
+from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
@@ -47,7 +48,7 @@ class RunTransaction:
         self._settings: ProducerSettings | None = None
         self._fallback: ProducerSettings | None = None
         self.producer: StreamProducer | None = None
-        self.writes = TransactionWrites(self._on_lost)
+        self.writes = TransactionWrites(self._on_lost, self._not_delivered)
         self._cut = CutState()
         self._keepers: list[StateKeeper] = []  # the parts that are no sinks
         self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any], Callable[[], None]]] = {}
@@ -56,6 +57,10 @@ class RunTransaction:
         self._lock = threading.Lock()
         self._when_committed: list[Callable[[], None]] = []
         self._when_over: list[Callable[[], None]] = []
+
+    def _not_delivered(self, record: ProducerRecord, error: Any) -> BaseException:
+        assert self.producer is not None
+        return self.producer.not_delivered(record, error)
 
     # ── before it starts ──────────────────────────────────────────────────────────────────────────────────────────
 

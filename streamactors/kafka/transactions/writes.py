@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from streamactors.kafka.client.delivery_errors import is_purged, not_delivered
+from streamactors.kafka.client.delivery_errors import is_purged
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.writing.deliveries import as_record
@@ -23,11 +23,14 @@ KEPT = 100_000
 class TransactionWrites:
     """See the module. `on_lost(error)` is called for the first record that was not delivered, on the thread that serves the reports."""
 
-    def __init__(self, on_lost: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, on_lost: Callable[[BaseException], None], not_delivered: Callable[[ProducerRecord, Any], BaseException]
+    ) -> None:
         self.lost: BaseException | None = None
         self.repeatable = True
         """False when a stage has emitted the offsets of its records: written again, they have other offsets."""
         self._on_lost = on_lost
+        self._not_delivered = not_delivered
         self._columns: list[
             tuple[Any, ...]
         ] = []  # not the records: these would be walked over by every collection of garbage
@@ -36,7 +39,7 @@ class TransactionWrites:
     def report(self, error: Any, message: Any) -> None:
         """Take librdkafka's delivery report of a record."""
         if error is not None and self.lost is None and not is_purged(error):
-            self.lost = not_delivered(as_record(message), error)
+            self.lost = self._not_delivered(as_record(message), error)
             self._on_lost(self.lost)
 
     def keep(self, records: Sequence[ProducerRecord]) -> None:
