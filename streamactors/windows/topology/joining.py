@@ -67,11 +67,18 @@ def round_trip(topology: Topology, topic: str, node: Node, *, needs_key: bool, c
     return source
 
 
-def keep_rows_without_key(topology: Topology, source: Node) -> None:
-    """Let the way into the internal topic of a source keep rows whose key is None."""
-    for node in topology.nodes:
-        if isinstance(node, RepartitionNode) and isinstance(source, SourceNode) and node.topic == source.topic:
-            node.needs_key = False
+def keep_rows_without_key(topology: Topology, node: Node) -> None:
+    """Let the repartition topics above a node keep rows whose key is None, as Kafka Streams does above a left or outer join."""
+    entries = {each.topic: each for each in topology.nodes if isinstance(each, RepartitionNode)}
+    seen: set[Node] = set()
+    waiting = [node]
+    while waiting:
+        for each in above(waiting.pop()):
+            entry = entries.get(each.topic) if isinstance(each, SourceNode) else None
+            if entry is not None and entry not in seen:
+                seen.add(entry)
+                entry.needs_key = False
+                waiting.append(entry)
 
 
 def join_streams(

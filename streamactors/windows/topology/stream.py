@@ -93,7 +93,9 @@ class TopologyStream:
         return TopologyStream(self.topology, node, key_changed=changed, windowed=any(s._windowed for s in streams))
 
     def repartition(self, *, name: str | None = None) -> TopologyStream:
-        """The same records by way of a topic, so that rows of equal keys are in one task. Records whose key is None are dropped."""
+        """The same records by way of a topic, so that rows of equal keys are in one task.
+
+        Records whose key is None are dropped, unless a left or outer join follows, which takes them."""
         return self.with_equal_keys_together(self.topology.named(name, "repartition"))
 
     # ── with state ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -167,6 +169,8 @@ class TopologyStream:
         node_name = topology.named(name, "join-table")
         stream = self._as_records().ready_for_join(node_name, name, needs_key=not left)
         co_partition(topology, node_name, stream.node, table.node)
+        if left:
+            keep_rows_without_key(topology, stream.node)
         join = StreamTableNode(node_name, table.node, fn, left=left, grace_ms=grace_ms, kafka=kafka)
         return TopologyStream(topology, topology.add(join, stream.node))
 
@@ -209,8 +213,10 @@ class TopologyStream:
         if not getattr(table, "is_global", False):
             raise BuildError(f"join_global: {table!r} is no global table; use join_table, or topics.global_table(…)")
         name = self.topology.named(name, "join-global")
-        join = StreamTableNode(name, table.node, fn, left=left, key=key)
-        node = self.topology.add(join, self._as_records().node)
+        stream = self._as_records()
+        if left:
+            keep_rows_without_key(self.topology, stream.node)
+        node = self.topology.add(StreamTableNode(name, table.node, fn, left=left, key=key), stream.node)
         return TopologyStream(self.topology, node, key_changed=self.key_changed)
 
     def join(
@@ -243,6 +249,9 @@ class TopologyStream:
         base = topology.named(name, "join")
         left = self._as_records().ready_for_join(f"{base}-left", name, needs_key=how == "inner")
         right = other._as_records().ready_for_join(f"{base}-right", name, needs_key=how == "inner")
+        if how != "inner":
+            keep_rows_without_key(topology, left.node)
+            keep_rows_without_key(topology, right.node)
         node = join_streams(topology, base, left.node, right.node, fn, windows, how, kafka=kafka)
         return TopologyStream(topology, node)
 
@@ -327,8 +336,6 @@ class TopologyStream:
             return self.ready_for(base, needs_key=needs_key)
         if self._together is None:
             self._together = self.with_equal_keys_together(base, needs_key=needs_key)
-        elif not needs_key:
-            keep_rows_without_key(self.topology, self._together.node)
         return self._together
 
     def with_equal_keys_together(self, base: str, *, needs_key: bool = True) -> TopologyStream:
