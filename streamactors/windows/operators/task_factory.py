@@ -65,6 +65,15 @@ class TaskFactory:
         """Whether the tasks are called by the wall clock."""
         return False
 
+    def in_run(self, now_ms: Callable[[], int], start_coroutine: Callable[[Any], Any]) -> TaskFactory:
+        """Return the factory for a run, with the clock and the asyncio loop of its actor system."""
+        return self
+
+    @property
+    def rows_together(self) -> int:
+        """The number of rows that a task should get at once, where there are so many."""
+        return 1
+
     @property
     def time_first(self) -> frozenset[str]:
         """The stores whose entries lie on disk by time, then key."""

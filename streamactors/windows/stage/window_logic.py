@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.coroutines import run_coroutine
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic
@@ -43,6 +45,7 @@ class WindowLogic(Logic):
         self.intake = factory.blueprint.intake
         self._keeper: Keeper | None = None
         self._idle_after_ms = factory.blueprint.idle_after_ms
+        self._rows_together = factory.rows_together
         self._results = MarkedQueue()
         self._late = MarkedQueue()
         self.completing = False
@@ -66,8 +69,7 @@ class WindowLogic(Logic):
 
     def on_start(self) -> None:
         factory = replace(self.factory, on_failure=self._on_failure, on_task=LIVE_TASKS.add)
-        if factory.keeps_time:
-            factory = replace(factory, now_ms=self._wall_ms)  # type: ignore[call-arg]
+        factory = factory.in_run(self._wall_ms, partial(run_coroutine, self.run.system))
         self.turns.providers = self._changelogs.providers_of(self.in_.carries)
         provider = next(iter(self.turns.providers.values()), None)
         if provider is None:
@@ -142,7 +144,7 @@ class WindowLogic(Logic):
     @property
     def room(self) -> int:
         """Number of rows that may be processed at once."""
-        return min(self._demand(), self._pace.limit)
+        return min(self._demand(), max(self._pace.limit, self._rows_together))
 
     def _demand(self) -> int:
         """Number of rows that may be taken: the smallest demand of the outlets."""
@@ -176,7 +178,7 @@ class WindowLogic(Logic):
             return
         demand = self._demand()
         if demand:
-            self.in_.want(min(demand, self._pace.window))
+            self.in_.want(min(demand, max(self._pace.window, self._rows_together)))
 
     def hand_out(self) -> None:
         """Emit waiting results up to the demand."""

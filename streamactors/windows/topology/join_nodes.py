@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.windows.joins.asking import Asking
+from streamactors.windows.joins.lookup import LookupJoin
+from streamactors.windows.joins.lookup_cache import LookupCache
 from streamactors.windows.joins.stream_stream import JoinSpec, KafkaSide, StrictSide
 from streamactors.windows.joins.stream_stream_state import JoinClock, SideRows, WaitingRows
 from streamactors.windows.joins.stream_table import StreamTableJoin
@@ -56,6 +59,38 @@ class StreamTableNode(Node):
             grace_ms=self.grace_ms,
             kafka=self.kafka,
         )
+
+
+class LookupNode(Node):
+    """join_lookup. `key`: the key that is asked for; None: the row's own."""
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[[Any], Any],
+        joiner: Callable[[Any, Any], Any],
+        *,
+        left: bool,
+        key: Callable[[Any], Any] | None,
+        most_calls: int,
+        most_answers: int,
+        ttl_ms: int | None,
+        missing_ttl_ms: int | None,
+    ) -> None:
+        super().__init__(name)
+        self.fn = fn
+        self.joiner = joiner
+        self.left = left
+        self.key = key
+        self.most_calls = most_calls
+        self.most_answers = most_answers
+        self.ttl_ms = ttl_ms
+        self.missing_ttl_ms = missing_ttl_ms
+
+    def operator(self, build: Build) -> Operator:
+        asking = Asking(self.fn, self.most_calls, build.start_coroutine)
+        cache = LookupCache(self.most_answers, self.ttl_ms, self.missing_ttl_ms)
+        return LookupJoin(self.name, build.env, asking, cache, self.joiner, build.now_ms, left=self.left, key=self.key)
 
 
 def all_below(table: TableNode) -> list[TableNode]:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from streamactors.errors import BuildError
+from streamactors.stages.checks import at_least, positive
+from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.joins.stream_stream import JoinSpec
 from streamactors.windows.joins.table_table import How, TableJoin
@@ -16,7 +18,7 @@ from streamactors.windows.topology.foreign_nodes import (
     SubscriptionsNode,
     TellNode,
 )
-from streamactors.windows.topology.join_nodes import StreamJoinNode
+from streamactors.windows.topology.join_nodes import LookupNode, StreamJoinNode
 from streamactors.windows.topology.model import Node, SourceNode, Topology, above
 from streamactors.windows.topology.record_nodes import MergeNode, RepartitionNode
 from streamactors.windows.topology.table_join_nodes import (
@@ -79,6 +81,41 @@ def keep_rows_without_key(topology: Topology, node: Node) -> None:
                 seen.add(entry)
                 entry.needs_key = False
                 waiting.append(entry)
+
+
+def pair(value: Any, found: Any) -> tuple[Any, Any]:
+    """Return both."""
+    return value, found
+
+
+def lookup_node(
+    name: str,
+    fn: object,
+    joiner: object,
+    key: object,
+    left: bool,
+    ttl: Duration | None,
+    missing_ttl: Duration | None,
+    max_concurrency: int,
+    max_entries: int,
+) -> LookupNode:
+    """Return the node of a lookup, with its parameters checked."""
+    callable_or_error("join_lookup", fn)
+    callable_or_error("join_lookup: joiner", joiner)
+    if key is not None:
+        callable_or_error("join_lookup: key", key)
+    ttl_ms = None if ttl is None else to_ms(ttl, "join_lookup: ttl")
+    return LookupNode(
+        name,
+        cast("Callable[[Any], Any]", fn),
+        cast("Fn", joiner),
+        left=left,
+        key=cast("Callable[[Any], Any] | None", key),
+        most_calls=positive("join_lookup", "max_concurrency", max_concurrency),
+        most_answers=at_least("join_lookup", "max_entries", max_entries, 0),
+        ttl_ms=ttl_ms,
+        missing_ttl_ms=ttl_ms if missing_ttl is None else to_ms(missing_ttl, "join_lookup: missing_ttl"),
+    )
 
 
 def join_streams(

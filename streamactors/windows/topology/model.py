@@ -164,8 +164,9 @@ class Build:
         *,
         partition: int = 0,
         now_ms: Callable[[], int] = lambda: 0,
+        start_coroutine: Callable[[Any], Any] | None = None,
     ) -> None:
-        """`now_ms`: the wall clock."""
+        """`now_ms`: the wall clock. `start_coroutine`: runs a coroutine on the actor system's loop and returns a Future; None: no system."""
         self.topology = topology
         self.globals: Mapping[str, Operator] = {}
         """The global tables that somebody else fills, by topic."""
@@ -178,7 +179,8 @@ class Build:
         self.buffers: list[Callable[[], Buffered]] = []
         self.partition = partition
         self.times: list[TaskTime] = []
-        self._now_ms = now_ms
+        self.now_ms = now_ms
+        self.start_coroutine = start_coroutine
         self._time_numbers: dict[Node, int] | None = None
         self._operators: dict[Node, Operator] = {}
         self._shared: dict[Any, Any] = {}
@@ -207,7 +209,7 @@ class Build:
         """Return the time of the nodes that are connected with `node` without a repartition topic."""
         if self._time_numbers is None:
             self._time_numbers = connected(self.topology)
-            self.times = [TaskTime(self._now_ms) for _ in set(self._time_numbers.values())]
+            self.times = [TaskTime(self.now_ms) for _ in set(self._time_numbers.values())]
         return self.times[self._time_numbers[node]]
 
     def keep(self, stateful: Stateful) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from streamactors.windows.joins.lookup import LookupJoin
 from streamactors.windows.operators.operator import Operator
 from streamactors.windows.processors.operator import ProcessorOperator
 from streamactors.windows.topology.model import Build, Node
@@ -35,7 +36,9 @@ class Step:
 
 
 class Plan:
-    """The steps of one task. `entrances`: topic -> (first step, whether each row goes alone)."""
+    """The steps of one task. `entrances`: topic -> (first step, whether each row goes alone).
+
+    `first_lookups`: the lookups directly behind a topic, which can ask for the keys of many rows though each row goes alone."""
 
     def __init__(self, build: Build) -> None:
         topology = build.topology
@@ -54,6 +57,12 @@ class Plan:
             for node in crossed:
                 self.steps[node].whole = False
             self.entrances[topic] = (self.steps[source], alone)
+        self.first_lookups: list[tuple[str, LookupJoin]] = []
+        for topic, source in topology.sources.items():
+            for child in source.children:
+                operator = self.steps[child].operator
+                if isinstance(operator, LookupJoin):
+                    self.first_lookups.append((topic, operator))
 
 
 def _goes_alone(source: Node, in_memory: bool, keeps_time: bool) -> tuple[bool, list[Node]]:

@@ -22,6 +22,8 @@ from streamactors.windows.topology.joining import (
     co_partition,
     join_streams,
     keep_rows_without_key,
+    lookup_node,
+    pair,
     round_trip,
     same_topology,
 )
@@ -218,6 +220,37 @@ class TopologyStream:
             keep_rows_without_key(self.topology, stream.node)
         node = self.topology.add(StreamTableNode(name, table.node, fn, left=left, key=key), stream.node)
         return TopologyStream(self.topology, node, key_changed=self.key_changed)
+
+    def join_lookup(
+        self,
+        fn: Callable[[Any], Any],
+        joiner: Callable[[Any, Any], Any] = pair,
+        *,
+        key: Callable[[Any], Any] | None = None,
+        how: Literal["inner", "left"] = "inner",
+        ttl: Duration | None = None,
+        missing_ttl: Duration | None = None,
+        max_concurrency: int = 16,
+        max_entries: int = 10_000,
+        name: str | None = None,
+    ) -> TopologyStream:
+        """`joiner(value, fn(key))` of each record, by default the pair; `fn` asks a database or a service, and None means that it knows no such key.
+
+        `fn`: a function or a coroutine function. The records of a chunk are asked for together, at most `max_concurrency` calls at a
+        time, each key once; they go on in their order when the last answer is there. `key(record)` names what is asked for, default the
+        record's key. Each task keeps `max_entries` answers, for `ttl` of the wall clock (answers of None: `missing_ttl`); without `ttl` as long
+        as there is room. A restart asks again. An error of `fn` fails the records of its key, and is not kept.
+
+        inner: records whose answer is None are left out; left: joiner(value, None). Records without value are dropped and counted; records
+        without key too, but a left join gives joiner(value, None). No repartition."""
+        topology = self.topology
+        left = choice("join_lookup", how, ("inner", "left")) == "left"
+        node_name = topology.named(name, "join-lookup")
+        node = lookup_node(node_name, fn, joiner, key, left, ttl, missing_ttl, max_concurrency, max_entries)
+        stream = self._as_records()
+        if left:
+            keep_rows_without_key(topology, stream.node)
+        return TopologyStream(topology, topology.add(node, stream.node), key_changed=self.key_changed)
 
     def join(
         self,

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from streamactors.windows.errors import InvalidRecord, RestoreError
+from streamactors.windows.joins.lookup import LookupJoin
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.processors.state_store import StateStore
@@ -69,6 +70,8 @@ class TopologyTask(WindowTask):
             self.disk.rest()
 
     def _process(self, rows: Sequence[Any]) -> None:
+        for topic, lookup in self._plan.first_lookups:
+            lookup.ask_ahead([row for row in rows if _topic_of(row) == topic])
         for topic, group in groupby(rows, key=_topic_of):
             of_topic = list(group)
             entrance = self._plan.entrances.get(topic)
@@ -130,9 +133,12 @@ class TopologyTask(WindowTask):
         return out
 
     def close(self) -> None:
-        """The task ends: close its processors."""
+        """The task ends: close its processors and lookups."""
         for time in self._times:
             time.close()
+        for step in self._plan.steps.values():
+            if isinstance(step.operator, LookupJoin):
+                step.operator.close()
 
     def stateful(self, store: str) -> Stateful | None:
         """Return what keeps a store, or None."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from streamactors.clock import SystemClock
 from streamactors.errors import BuildError
@@ -17,12 +17,16 @@ from streamactors.windows.record import LateRecord
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.store_log import TaskIdentity
 from streamactors.windows.topology.edges import Outbox
+from streamactors.windows.topology.join_nodes import LookupNode
 from streamactors.windows.topology.model import Build, SourceNode, Topology
 from streamactors.windows.topology.queues import InternalQueues
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import GlobalTable, TopologyTable
 from streamactors.windows.topology.table_nodes import table_source
 from streamactors.windows.topology.task import TopologyTask
+
+ROWS_FOR_A_CALL: Final = 4
+"""Rows that are taken together for each call that a lookup may have under way; many of their keys have an answer already."""
 
 
 class TopologyTopics:
@@ -90,7 +94,9 @@ class TopologyFactory(TaskFactory):
     globals: Mapping[str, Operator] = field(default_factory=dict)
     """The global tables that somebody else fills, by topic."""
     now_ms: Callable[[], int] = SystemClock().wall_ms
-    """The wall clock of processors."""
+    """The wall clock of processors and lookups."""
+    start_coroutine: Callable[[Any], Any] | None = None
+    """Runs a coroutine on the actor system's asyncio loop and returns its Future; None: there is no system."""
 
     def __call__(self, identity: TaskIdentity = TaskIdentity(), disk: DiskStores | None = None) -> TopologyTask:
         """Return a task without state, for the partitions of one number; `disk`: its stores, if they are on disk."""
@@ -101,7 +107,15 @@ class TopologyFactory(TaskFactory):
         env = TaskEnvironment(self.serdes, metrics, self.on_failure, self.changelog, late)
         outbox = Outbox(InternalQueues() if self.in_memory else None)
         stores = self.stores() if disk is None else disk
-        build = Build(self.topology, env, stores, outbox, partition=identity.partition, now_ms=self.now_ms)
+        build = Build(
+            self.topology,
+            env,
+            stores,
+            outbox,
+            partition=identity.partition,
+            now_ms=self.now_ms,
+            start_coroutine=self.start_coroutine,
+        )
         build.globals = self.globals
         return TopologyTask(build, env, outbox, identity, self.blueprint.idle_after_ms, disk)
 
@@ -109,6 +123,17 @@ class TopologyFactory(TaskFactory):
     def keeps_time(self) -> bool:
         """Whether the tasks have processors, which may be called by the wall clock."""
         return any(node.keeps_time for node in self.topology.nodes)
+
+    def in_run(self, now_ms: Callable[[], int], start_coroutine: Callable[[Any], Any]) -> TopologyFactory:
+        return replace(self, now_ms=now_ms, start_coroutine=start_coroutine)
+
+    @property
+    def rows_together(self) -> int:
+        return max((ROWS_FOR_A_CALL * node.most_calls for node in self._lookups), default=1)
+
+    @property
+    def _lookups(self) -> list[LookupNode]:
+        return [node for node in self.topology.nodes if isinstance(node, LookupNode)]
 
 
 def topology_factory(
