@@ -40,7 +40,7 @@ def produced(client: WireClient, clock: VirtualClock, size: int, version: int = 
 def muted(broker: LiveBroker, client: WireClient) -> bool:
     port = client.socket.getsockname()[1]
     return broker.on_data_plane(
-        lambda: next(bool(each.muted) for each in broker.node.processor.connections.values() if each.port == port)
+        lambda: any(each.muted for each in broker.node.processor.connections.values() if each.port == port)
     )
 
 
