@@ -123,7 +123,7 @@ def _child(descriptor: int) -> int:
                 }
                 _tell(end, answer)
 
-            run(assembled, ready, metrics_address=metrics, parent_pipe=descriptor)
+            run(assembled, ready, metrics=metrics, parent_pipe=descriptor)
         except StreamActorsError as error:
             _tell(end, {"error": str(error)})
             return 2

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from streamactors.broker.http_door import HttpDoor
 from streamactors.broker.network.listener import address
 from streamactors.broker.server import Broker
-from streamactors.broker.startup import Assembled, assemble, parse_address_of_metrics
+from streamactors.broker.startup import Assembled, assemble
 
 
-def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, tuple[str, int] | None]:
-    """Return the configuration of a Cluster's arguments, and the address of its metrics."""
+def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, HttpDoor | None]:
+    """Return the configuration of a Cluster's arguments, and where its metrics are served."""
     metrics = arguments["metrics"]
     assembled = assemble(
         listen=arguments["listen"],
@@ -23,7 +24,7 @@ def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, tuple[s
         add_scram=arguments.get("add_scram", ()),
         acls=arguments.get("acls", ()),
     )
-    return assembled, None if metrics is None else parse_address_of_metrics(metrics)
+    return assembled, None if metrics is None else HttpDoor.of(metrics)
 
 
 def bootstrap_servers(broker: Broker) -> str:
@@ -50,9 +51,9 @@ class EmbeddedBroker:
         try:
             self._broker.start()
             if metrics is not None:
-                from streamactors.broker.metrics_endpoint import MetricsEndpoint
+                from streamactors.broker.metrics_endpoint import serve_metrics_of
 
-                self._metrics = MetricsEndpoint(self._broker.node, metrics)
+                self._metrics = serve_metrics_of(self._broker.node, metrics)
         except BaseException:
             self.close()
             raise

@@ -1,15 +1,12 @@
-"""Prometheus' /metrics and a /ready probe over HTTP.
+"""Prometheus' /metrics of a broker, and a /ready probe.
 
-Owner: a thread of its own. A request for metrics waits for a sample from the data plane, so an answer also shows that the data
-plane is alive. Listens on loopback unless a host is given.
-"""
+A request for metrics waits for a sample from the data plane, so an answer also shows that the data plane is alive."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -19,77 +16,46 @@ from prometheus_client.registry import CollectorRegistry
 from streamactors.broker.broker_metrics import sample
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.helpers import call_on
+from streamactors.broker.http_door import HttpDoor
+from streamactors.broker.http_endpoint import HttpEndpoint, Page
 
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
 
 ANSWER_WITHIN_S: Final = 5.0
-CLIENT_TIMEOUT_S: Final = 10.0
 
 
-class MetricsEndpoint:
-    """Serves until it is closed. Raises BrokerStartError if the address is not available."""
+def serve_metrics_of(node: Node, door: HttpDoor) -> HttpEndpoint:
+    """Serve the pages of a broker. Raises BrokerStartError if the address is not available."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(node))
 
-    def __init__(self, node: Node, address: tuple[str, int]) -> None:
-        registry = CollectorRegistry()
-        registry.register(_Collector(node))
+    @_in_time
+    def metrics() -> Page:
+        return Page(generate_latest(registry), CONTENT_TYPE_LATEST)
+
+    @_in_time
+    def ready() -> Page:
+        call_on(node.data_plane, lambda: None, ANSWER_WITHIN_S)
+        return Page(b"ready\n")
+
+    try:
+        return HttpEndpoint(door, {"/metrics": metrics, "/ready": ready, "/healthz": ready})
+    except OSError as error:
+        raise BrokerStartError(
+            f"cannot serve metrics at {door.host}:{door.port}: {error.strerror or error}; choose another --metrics-port"
+        ) from error
+
+
+def _in_time(page: Callable[[], Page]) -> Callable[[], Page]:
+    @wraps(page)
+    def asked() -> Page:
         try:
-            self._server = _Server(address, node, registry)
-        except OSError as error:
-            host, port = address
-            raise BrokerStartError(
-                f"cannot serve metrics at {host}:{port}: {error.strerror or error}; choose another --metrics-port"
-            ) from error
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="metrics", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop serving and free the address."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], node: Node, registry: CollectorRegistry) -> None:
-        self.node = node
-        self.registry = registry
-        super().__init__(address, _Handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    timeout = CLIENT_TIMEOUT_S
-
-    def do_HEAD(self) -> None:  # for probes that read only the status
-        self.do_GET()
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        try:
-            if path == "/metrics":
-                self._answer(HTTPStatus.OK, generate_latest(self.server.registry), CONTENT_TYPE_LATEST)
-            elif path in ("/ready", "/healthz"):
-                call_on(self.server.node.data_plane, lambda: None, ANSWER_WITHIN_S)
-                self._answer(HTTPStatus.OK, b"ready\n")
-            else:
-                self._answer(HTTPStatus.NOT_FOUND, b"not found; use /metrics or /ready\n")
+            return page()
         except TimeoutError:
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"the broker does not answer\n")
+            return Page(b"the broker does not answer\n", status=HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Do not log scrapes."""
+    return asked
 
 
 class _Collector:

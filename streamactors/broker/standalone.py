@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from streamactors.broker.http_door import HttpDoor
 from streamactors.broker.startup import Assembled
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def run(
     assembled: Assembled,
     ready: Callable[[Broker], None],
     *,
-    metrics_address: tuple[str, int] | None = None,
+    metrics: HttpDoor | None = None,
     parent_pipe: int | None = None,
 ) -> None:
     """Run a broker until SIGTERM, SIGINT or SIGHUP, or until `parent_pipe` closes; then stop it cleanly.
@@ -50,11 +51,10 @@ def run(
         broker = Broker(assembled.config, assembled.folder, first=assembled.first)
         undo.callback(broker.stop)
         broker.start()
-        if metrics_address is not None:
-            from streamactors.broker.metrics_endpoint import MetricsEndpoint
+        if metrics is not None:
+            from streamactors.broker.metrics_endpoint import serve_metrics_of
 
-            endpoint = MetricsEndpoint(broker.node, metrics_address)
-            undo.callback(endpoint.close)
+            undo.callback(serve_metrics_of(broker.node, metrics).close)
         _collect_seldom()
         ready(broker)
         stop.wait()

@@ -80,14 +80,6 @@ def parse_setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def parse_address_of_metrics(text: str) -> tuple[str, int]:
-    """Return (host, port) of a `--metrics-port`; the host is loopback unless given. Raises InvalidSetting."""
-    if text.strip().isdecimal():
-        text = f"127.0.0.1:{text.strip()}"
-    _, host, port = parse_address("--metrics-port", text)
-    return host, port
-
-
 def _listen(given: dict[str, Plain], listen: Sequence[str], advertise: Sequence[str]) -> None:
     listeners = [_named("--listen", part) for address in listen for part in address.split(",")]
     given["listeners"] = ",".join(listeners)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from streamactors.cli.metrics_options import metrics_door, metrics_options
 
 if TYPE_CHECKING:
     from streamactors.broker.server import Broker
@@ -37,7 +39,7 @@ LEVELS = ("debug", "info", "warning", "error")
     metavar="MECHANISM=[name=USER,password=PASSWORD]",
     help="A user who can log in from the start (KIP-900); may be given several times.",
 )
-@click.option("--metrics-port", metavar="[HOST:]PORT", help="Serve /metrics (Prometheus) and /ready over HTTP.")
+@metrics_options
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
 def command(
     listen: tuple[str, ...],
@@ -46,8 +48,8 @@ def command(
     config: str | None,
     settings: tuple[str, ...],
     add_scram: tuple[str, ...],
-    metrics_port: str | None,
     log_level: str,
+    **metrics: Any,
 ) -> None:
     """Start a Kafka-compatible broker and run it until Ctrl-C or SIGTERM.
 
@@ -58,10 +60,10 @@ def command(
       streamactors broker --listen localhost:9092 --listen DOCKER://0.0.0.0:29092 --advertise DOCKER://host.docker.internal:29092
     """
     from streamactors.broker.standalone import run
-    from streamactors.broker.startup import assemble, parse_address_of_metrics, parse_setting
+    from streamactors.broker.startup import assemble, parse_setting
 
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    metrics_address = parse_address_of_metrics(metrics_port) if metrics_port is not None else None
+    door = metrics_door(metrics)
     assembled = assemble(
         listen=listen,
         advertise=advertise,
@@ -83,4 +85,4 @@ def command(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
             logging.getLogger("streamactors.broker").warning("cannot print (%s): %s", error.strerror, line)
 
-    run(assembled, ready, metrics_address=metrics_address)
+    run(assembled, ready, metrics=door)

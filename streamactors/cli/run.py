@@ -15,10 +15,12 @@ import click
 
 from streamactors.cli.graph_module import graph_argument, load_graph
 from streamactors.cli.member import answering, member_name
+from streamactors.cli.metrics_options import metrics_door, metrics_options
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
+    from streamactors.broker.http_door import HttpDoor
     from streamactors.dsl.runnable import RunnableGraph
     from streamactors.engine.stalls.watchdog import Watchdog
     from streamactors.kafka.control import Control
@@ -36,7 +38,7 @@ class RunFailed(StreamActorsError):
 
 @click.command("run")
 @graph_argument
-@click.option("--metrics-port", metavar="[HOST:]PORT", help="Serve /metrics (Prometheus) and /ready over HTTP.")
+@metrics_options
 @click.option(
     "--drain-timeout",
     type=click.FloatRange(0),
@@ -71,12 +73,12 @@ class RunFailed(StreamActorsError):
 @click.option("--dry-run", is_flag=True, help="Check that the graph could run, brokers and topics included, and stop.")
 def command(
     graph: str,
-    metrics_port: str | None,
     drain_timeout: float,
     stall_after: str,
     processes: int,
     restarts: int,
     dry_run: bool,
+    **metrics: Any,
 ) -> int:
     """Run a graph until its stream ends, or until SIGTERM or Ctrl-C: then its sources stop, what is in flight is finished and
     committed, and the process ends. A second signal ends it at once.
@@ -92,6 +94,7 @@ def command(
     """
     from streamactors.cli.supervised import SupervisedRun
 
+    door = metrics_door(metrics)
     loaded = load_graph(graph)
     if dry_run:
         from streamactors.cli.preflight import preflight
@@ -101,16 +104,16 @@ def command(
         return 0
     if processes > 1:
         arguments = [graph, "--drain-timeout", f"{drain_timeout:g}", "--stall-after", stall_after]
-        return _run_members(arguments, loaded, processes, restarts, metrics_port, drain_timeout)
+        return _run_members(arguments, loaded, processes, restarts, door, drain_timeout)
     with ExitStack() as undo:
         asked = undo.enter_context(_signals())
         running = undo.enter_context(SupervisedRun(loaded))
         undo.enter_context(_watchdog(running.system, stall_after))
         _say(f"running {graph}{_reading(running.graph)}")
-        if metrics_port is not None:
+        if door is not None:
             from streamactors.cli.run_metrics import registry_of, serve_metrics
 
-            undo.enter_context(serve_metrics(metrics_port, registry_of(running)))
+            undo.enter_context(serve_metrics(door, registry_of(running)))
         if member_name():
             from prometheus_client.exposition import generate_latest
 
@@ -151,7 +154,7 @@ def _run_members(
     loaded: RunnableGraph[Any],
     processes: int,
     restarts: int,
-    metrics_port: str | None,
+    door: HttpDoor | None,
     drain_timeout: float,
 ) -> int:
     """Run the graph in several processes; return the exit code."""
@@ -163,14 +166,14 @@ def _run_members(
         asked = undo.enter_context(_signals())
         members = undo.enter_context(Members(arguments, processes, restarts, _say))
         _say(f"running {graph} in {processes} processes")
-        if metrics_port is not None:
+        if door is not None:
             from prometheus_client import CollectorRegistry
 
             from streamactors.cli.run_metrics import serve_metrics
 
             registry = CollectorRegistry()
             registry.register(members)
-            undo.enter_context(serve_metrics(metrics_port, registry))
+            undo.enter_context(serve_metrics(door, registry))
         while not asked.wait(0.1) and not members.look():
             pass
         if asked.is_set():

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from streamactors.broker.startup import parse_address_of_metrics
+from streamactors.broker.http_door import HttpDoor
+from streamactors.broker.http_endpoint import HttpEndpoint, Page
 from streamactors.engine.snapshot import snapshots
 from streamactors.engine.stalls.diagnosis import Cause
 from streamactors.engine.stalls.watchdog import WATCHDOGS
@@ -90,43 +88,20 @@ def registry_of(running: SupervisedRun) -> CollectorRegistry:
 
 
 @contextmanager
-def serve_metrics(address: str, registry: CollectorRegistry) -> Iterator[int]:
-    """Serve while the block runs; give the port. Loopback unless a host is given. Raises MetricsNotServed."""
-    host, port = parse_address_of_metrics(address)
-
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 10.0
-
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            if path == "/metrics":
-                self._answer(HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_LATEST)
-            elif path == "/ready":
-                self._answer(HTTPStatus.OK, b"ready\n")
-            else:
-                self._answer(HTTPStatus.NOT_FOUND, b"there are /metrics and /ready\n")
-
-        def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Keep scrapes out of the log."""
-
+def serve_metrics(door: HttpDoor, registry: CollectorRegistry) -> Iterator[int]:
+    """Serve while the block runs; give the port. Raises MetricsNotServed."""
     try:
-        server = ThreadingHTTPServer((host, port), Handler)
+        endpoint = HttpEndpoint(
+            door,
+            {
+                "/metrics": lambda: Page(generate_latest(registry), CONTENT_TYPE_LATEST),
+                "/ready": lambda: Page(b"ready\n"),
+            },
+        )
     except OSError as error:
-        where = f"{host}:{port}"
+        where = f"{door.host}:{door.port}"
         raise MetricsNotServed(f"cannot serve metrics at {where}: {error.strerror}; choose another port") from None
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, args=(0.05,), name="metrics", daemon=True)
-    thread.start()
     try:
-        yield server.server_address[1]
+        yield endpoint.port
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        endpoint.close()

@@ -13,6 +13,7 @@ import pytest
 
 from streamactors import Flow, Keep, RestartSettings, RestartSource, Sink, Source
 from streamactors.broker import Cluster
+from streamactors.broker.http_door import HttpDoor
 from streamactors.cli.main import run
 from streamactors.cli.run_metrics import registry_of, serve_metrics
 from streamactors.cli.supervised import SupervisedRun
@@ -268,7 +269,7 @@ def test_metrics_show_the_consumers_of_a_run():
                 all_seen.set()
 
         graph = Consumer.source(settings, Subscriptions.topics("numbers")).to_mat(Sink.foreach(see), Keep.right)
-        with SupervisedRun(graph) as running, serve_metrics("0", registry_of(running)) as port:
+        with SupervisedRun(graph) as running, serve_metrics(HttpDoor.of("0"), registry_of(running)) as port:
             assert all_seen.wait(60)
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
                 text = answer.read().decode()

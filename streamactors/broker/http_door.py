@@ -1,0 +1,49 @@
+"""Where a process serves its metrics, and who may read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from streamactors.broker.config.listeners import parse_address
+from streamactors.broker.config.setting import InvalidSetting
+
+LOOPBACK: Final = ("localhost", "127.", "::1")
+
+
+class HttpDoor(NamedTuple):
+    """Where pages are served, and who may read them. `certificate` is a PEM file with chain and key; None for plain HTTP."""
+
+    host: str
+    port: int
+    token: str | None = None
+    certificate: str | None = None
+
+    @classmethod
+    def of(cls, address: str, token_file: str | None = None, certificate: str | None = None) -> HttpDoor:
+        """Return the door of `--metrics-port`; the host is loopback unless given. Raises InvalidSetting."""
+        text = address.strip()
+        _, host, port = parse_address("--metrics-port", f"127.0.0.1:{text}" if text.isdecimal() else text)
+        token = None if token_file is None else _token(token_file)
+        if token is None and not host.startswith(LOOPBACK):
+            raise InvalidSetting(
+                f"--metrics-port={address}: other hosts reach this address, so it needs a token; write one into a file and give "
+                "--metrics-token-file FILE",
+                name="--metrics-port",
+                value=address,
+            )
+        if certificate is not None:
+            from streamactors.broker.http_endpoint import tls_context  # OpenSSL: only where it is used
+
+            tls_context(certificate)  # a wrong file is told at the start
+        return cls(host, port, token, certificate)
+
+
+def _token(file: str) -> str:
+    try:
+        token = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidSetting(f"--metrics-token-file={file}: {error}", name="--metrics-token-file", value=file) from None
+    if not token:
+        raise InvalidSetting(f"--metrics-token-file={file}: the file is empty", name="--metrics-token-file", value=file)
+    return token

@@ -1,0 +1,42 @@
+"""The options of the commands that serve metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from streamactors.broker.http_door import HttpDoor
+
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+
+def metrics_options(fn: Fn) -> Fn:
+    """Give a command `--metrics-port`, `--metrics-token-file` and `--metrics-certificate`; they arrive as `metrics`."""
+    for option in (
+        click.option(
+            "--metrics-certificate",
+            metavar="FILE",
+            envvar="STREAMACTORS_METRICS_CERTIFICATE",
+            help="Serve metrics over HTTPS: a PEM file with the certificate chain and its key.",
+        ),
+        click.option(
+            "--metrics-token-file",
+            metavar="FILE",
+            envvar="STREAMACTORS_METRICS_TOKEN_FILE",
+            help="The token that /metrics asks for; needed unless the address is loopback.",
+        ),
+        click.option("--metrics-port", metavar="[HOST:]PORT", help="Serve /metrics (Prometheus) and /ready over HTTP."),
+    ):
+        fn = option(fn)
+    return fn
+
+
+def metrics_door(given: dict[str, Any]) -> HttpDoor | None:
+    """Return the door of the options; None without `--metrics-port`. Raises InvalidSetting."""
+    from streamactors.broker.http_door import HttpDoor
+
+    port, token, certificate = (given[f"metrics_{name}"] for name in ("port", "token_file", "certificate"))
+    return None if port is None else HttpDoor.of(port, token, certificate)
