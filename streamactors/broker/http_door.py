@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streamactors.broker.config.listeners import parse_address
 from streamactors.broker.config.setting import InvalidSetting
+
+if TYPE_CHECKING:
+    import ssl
 
 LOOPBACK: Final = ("localhost", "127.", "::1")
 
@@ -33,8 +36,6 @@ class HttpDoor(NamedTuple):
                 value=address,
             )
         if certificate is not None:
-            from streamactors.broker.http_endpoint import tls_context  # OpenSSL: only where it is used
-
             tls_context(certificate)  # a wrong file is told at the start
         return cls(host, port, token, certificate)
 
@@ -47,3 +48,20 @@ def _token(file: str) -> str:
     if not token:
         raise InvalidSetting(f"--metrics-token-file={file}: the file is empty", name="--metrics-token-file", value=file)
     return token
+
+
+def tls_context(certificate: str) -> ssl.SSLContext:
+    """Return the TLS settings of a server with this certificate. Raises InvalidSetting."""
+    import ssl  # OpenSSL: only where it is used
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidSetting(
+            f"--metrics-certificate={certificate}: {error.strerror or error}; it is a PEM file with the certificate chain and its key",
+            name="--metrics-certificate",
+            value=certificate,
+        ) from None
+    return context

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hmac
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,8 +14,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, NamedTuple
 
-from streamactors.broker.config.setting import InvalidSetting
-from streamactors.broker.http_door import HttpDoor
+from streamactors.broker.http_door import HttpDoor, tls_context
 
 CLIENT_TIMEOUT_S: Final = 10.0
 LONGEST_S: Final = 30.0
@@ -36,21 +34,6 @@ class Page(NamedTuple):
 
 Pages = Mapping[str, Callable[[], Page]]
 OPEN_PAGES: Final = frozenset({"/ready", "/healthz"})
-
-
-def tls_context(certificate: str) -> ssl.SSLContext:
-    """Return the TLS settings of a server with this certificate. Raises InvalidSetting."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(certificate)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidSetting(
-            f"--metrics-certificate={certificate}: {error.strerror or error}; it is a PEM file with the certificate chain and its key",
-            name="--metrics-certificate",
-            value=certificate,
-        ) from None
-    return context
 
 
 class HttpEndpoint:
