@@ -1,6 +1,6 @@
 """The bridge: a small server in the streaming process that Spark's Python processes ask for offsets and rows.
 
-It listens on loopback by default. A connection begins with the token of the run, compared in constant time; a connection without the token
+It listens on loopback by default, with TLS if asked to. A connection begins with the token of the run, compared in constant time; a connection without the token
 is dropped and logged. Requests are JSON behind their length, whose limit is checked before memory is allocated; rows go out as an Arrow
 stream. There is one thread per connection: connections are few, and sending rows releases the interpreter lock."""
 
@@ -10,6 +10,7 @@ import hmac
 import logging
 import secrets
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from streamactors.engine.marks.ownership import Positions
 from streamactors.errors import StreamActorsError
+from streamactors.spark.bridge_tls import BridgeTls
 from streamactors.spark.reader import LARGEST_REQUEST, TOKEN_BYTES, receive, receive_exactly, send
 
 _log = logging.getLogger("streamactors.spark")
@@ -57,8 +59,11 @@ class Answering(Protocol):
 class Bridge:
     """See the module. `address` and `token` are what a reader needs."""
 
-    def __init__(self, answering: Answering, schema: pa.Schema, host: str, slices: int) -> None:
+    def __init__(
+        self, answering: Answering, schema: pa.Schema, host: str, slices: int, tls: BridgeTls | None = None
+    ) -> None:
         self._answering = answering
+        self._tls = tls
         self._schema = schema
         self._slices = max(1, slices)
         self.token = secrets.token_hex(TOKEN_BYTES // 2)
@@ -73,6 +78,12 @@ class Bridge:
     def start(self) -> None:
         """Begin to listen."""
         self._thread.start()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What a reader needs beside the address."""
+        certificate = {} if self._tls is None else {"certificate": self._tls.authority}
+        return {"token": self.token, **certificate}
 
     def close(self) -> None:
         """Stop listening and drop the connections. Idempotent."""
@@ -96,6 +107,9 @@ class Bridge:
                 if self._closed:
                     return
                 continue
+            if self._tls is not None:  # its handshake happens on the connection's own thread
+                connection.settimeout(TOKEN_S)
+                connection = self._tls.server.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
             with self._lock:
                 refuse = self._closed or len(self._open) >= MOST_CONNECTIONS
                 if not refuse:
@@ -126,6 +140,8 @@ class Bridge:
     def _has_token(self, connection: socket.socket, peer: Any) -> bool:
         connection.settimeout(TOKEN_S)
         try:
+            if isinstance(connection, ssl.SSLSocket):
+                connection.do_handshake()
             shown = receive_exactly(connection, TOKEN_BYTES)
         except OSError:
             shown = b""

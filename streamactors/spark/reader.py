@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 import sys
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ ANSWER_S = 60.0  # the bridge answers within seconds, also when there is no batc
 
 
 class StreamActorsSource(DataSource):
-    """Options: host, port, token."""
+    """Options: host, port, token; certificate (PEM) if the bridge has TLS."""
 
     @classmethod
     def name(cls) -> str:
@@ -44,6 +45,7 @@ class BridgeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Any) -> None:
         self._address = (options["host"], int(options["port"]))
         self._token = options["token"]
+        self._certificate = options.get("certificate")
         self._calls: Any = None
         self._available_now = False
 
@@ -75,7 +77,7 @@ class BridgeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         start, end, first, last = partition.value
-        with connected(self._address, self._token) as connection:
+        with connected(self._address, self._token, self._certificate) as connection:
             send(connection, {"ask": "read", "start": start, "end": end, "first": first, "last": last})
             answer = receive(connection, LARGEST_ANSWER)
             if "error" in answer:
@@ -99,7 +101,7 @@ class BridgeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         if self._calls is None:
-            self._calls = connected(self._address, self._token)
+            self._calls = connected(self._address, self._token, self._certificate)
         send(self._calls, question)
         answer = receive(self._calls, LARGEST_ANSWER)
         if "error" in answer:
@@ -113,9 +115,14 @@ def end_quietly(kind: type[BaseException], error: BaseException, trace: Any) -> 
         sys.__excepthook__(kind, error, trace)
 
 
-def connected(address: tuple[str, int], token: str) -> socket.socket:
-    """Connect to the bridge and send the token."""
+def connected(address: tuple[str, int], token: str, certificate: str | None = None) -> socket.socket:
+    """Connect to the bridge and send the token. With a certificate the bridge must have one that it has signed."""
     connection = socket.create_connection(address, timeout=CONNECT_S)
+    if certificate is not None:
+        trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusted.check_hostname = False  # the certificate is made for one run, and no other is trusted
+        trusted.load_verify_locations(cadata=certificate)
+        connection = trusted.wrap_socket(connection)
     connection.settimeout(ANSWER_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.sendall(token.encode("ascii"))

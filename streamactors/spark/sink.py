@@ -79,6 +79,7 @@ class SparkSink:
         query_name: str | None = None,
         bind: str = "127.0.0.1",
         advertise: str | None = None,
+        encrypt: bool = False,
     ) -> Sink[Any, SparkStreamQuery]:
         """Call `fn(df, epoch_id)` with each batch, in order, in this process: at least once per batch, with the same rows each time.
 
@@ -91,6 +92,7 @@ class SparkSink:
         `dead_letters(row, error)`: gets each row that does not fit the schema; without it the first such row fails the stream.
         `fail_on_data_loss`: False skips records that retention has deleted before Spark wrote them; True fails the query.
         `bind`, `advertise`: the address where the rows are served, and the address by which executors reach it; loopback by default.
+        `encrypt`: serve the rows over TLS, with a certificate made for this run (extra `tls`).
         Materializes: a SparkStreamQuery.
         """
         plain_function("SparkSink.foreach_batch", fn)
@@ -108,6 +110,7 @@ class SparkSink:
             query_name,
             bind,
             advertise,
+            encrypt,
         )
 
     @staticmethod
@@ -127,6 +130,7 @@ class SparkSink:
         query_name: str | None = None,
         bind: str = "127.0.0.1",
         advertise: str | None = None,
+        encrypt: bool = False,
     ) -> Sink[Any, SparkStreamQuery]:
         """Write each batch as Parquet below `path`, exactly once: one folder per (query, epoch), replaced when the batch is repeated.
 
@@ -157,6 +161,7 @@ class SparkSink:
             query_name,
             bind,
             advertise,
+            encrypt,
         )
 
 
@@ -185,6 +190,7 @@ def _sink(
     query_name: str | None,
     bind: str,
     advertise: str | None,
+    encrypt: bool,
 ) -> Sink[Any, SparkStreamQuery]:
     """Check the common settings and return the sink; `make_write` is called when the session has been checked."""
     check_session(spark)
@@ -208,6 +214,7 @@ def _sink(
         host=bind,
         advertised_host=advertise,
         strict=bool(fail_on_data_loss),
+        encrypt=bool(encrypt),
     )
     return Sink(StageModule(SparkSinkStage(name, settings)))
 

@@ -21,6 +21,7 @@ from streamactors.errors import AbruptTermination, StreamActorsError
 from streamactors.spark.batch_state import PLENTY
 from streamactors.spark.batches import Batches
 from streamactors.spark.bridge import Bridge, reachable
+from streamactors.spark.bridge_tls import tls_for_one_run
 from streamactors.spark.checkpoint import Checkpoint
 from streamactors.spark.errors import SparkError, SparkSetupError
 from streamactors.spark.files import Files
@@ -51,6 +52,7 @@ class SinkSettings:
     host: str
     advertised_host: str | None
     strict: bool
+    encrypt: bool = False
 
 
 class SparkSinkLogic(Logic):
@@ -153,13 +155,14 @@ class SparkSinkLogic(Logic):
             settings.schema.spark.simpleString(),
         )
         slices = settings.spark.sparkContext.defaultParallelism
-        self._bridge = bridge = Bridge(self, settings.schema.arrow, settings.host, slices)
+        tls = tls_for_one_run() if settings.encrypt else None
+        self._bridge = bridge = Bridge(self, settings.schema.arrow, settings.host, slices, tls)
         bridge.start()
         host, port = bridge.address
         return {
             "host": reachable(settings.spark.sparkContext, host, settings.advertised_host),
             "port": str(port),
-            "token": bridge.token,
+            **bridge.options,
         }
 
     # ── Spark asks; on the bridge's threads ───────────────────────────────────────────────────────────────────────

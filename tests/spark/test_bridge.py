@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from streamactors.spark.bridge import (
     rows_of,
     slices,
 )
+from streamactors.spark.bridge_tls import tls_for_one_run
 from streamactors.spark.errors import CheckpointError
 from streamactors.spark.reader import BridgeReader
 
@@ -225,3 +227,23 @@ def test_the_reader_needs_no_other_part_of_this_package() -> None:
     assert said.strip() == (
         "['streamactors', 'streamactors.lazy_names', 'streamactors.spark', 'streamactors.spark.reader'] False False"
     )
+
+
+def test_with_tls_only_a_reader_with_the_certificate_and_the_token_gets_rows() -> None:
+    bridge = Bridge(Answers(), SCHEMA, "127.0.0.1", 4, tls_for_one_run())
+    bridge.start()
+    try:
+        address = {"host": "127.0.0.1", "port": str(bridge.address[1])}
+        reader = BridgeReader({**address, **bridge.options})
+        (partition,) = reader.partitions({"0/0": 0}, {"0/0": 10})
+        assert pa.Table.from_batches(list(reader.read(partition))).column("n").to_pylist() == list(range(10))
+        other = BridgeReader({**address, **bridge.options, "certificate": tls_for_one_run().authority})
+        with pytest.raises(ssl.SSLCertVerificationError):
+            other.initialOffset()
+        with pytest.raises(OSError):  # closed or reset, as the system likes it
+            BridgeReader({**address, "token": bridge.token}).initialOffset()
+        with pytest.raises(OSError):
+            BridgeReader({**address, **bridge.options, "token": "0" * 64}).initialOffset()
+        reader.stop()
+    finally:
+        bridge.close()

@@ -46,6 +46,13 @@ def test_a_second_run_of_the_same_snippet_goes_on_behind_the_checkpoint(spark: A
     assert [epoch for epoch, _ in written] == list(range(len(written)))
 
 
+def test_rows_reach_spark_over_tls(spark: Any, tmp_path: Path) -> None:
+    written: Written = []
+    sink = SparkSink.foreach_batch(spark, collect(written), "n long", tmp_path / "ck", encrypt=True)
+    assert run(Source.range(0, 50).map(lambda n: (n,)), sink).await_termination(END_S)
+    assert sorted(row for _, rows in written for row in rows) == [(n,) for n in range(50)]
+
+
 def test_a_side_sink_that_fails_late_ends_the_query_and_its_element_comes_again(spark: Any, tmp_path: Path) -> None:
     """The side's failure came when `also_to` had completed, and the query waited for ever for the side to be done."""
     written: Written = []
