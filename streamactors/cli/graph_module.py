@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -47,8 +48,10 @@ def load_graph(text: str) -> RunnableGraph[Any]:
     for part in name.split("."):
         if not hasattr(found, part):
             known = [each for each, value in vars(module).items() if isinstance(value, RunnableGraph)]
+            near = get_close_matches(part, [each for each in vars(module) if not each.startswith("_")], n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
             others = f"; it has {', '.join(known)}" if known else ""
-            raise GraphNotFound(f"{where} has no {name}{others}")
+            raise GraphNotFound(f"{where} has no {name}{meant or others}")
         found = getattr(found, part)
     return _runnable(text, found)
 

@@ -66,12 +66,10 @@ class SupervisedRun:
     @property
     def error(self) -> BaseException | None:
         """The error of the run; None if it ended well, or has not ended."""
-        for future in [*(control.is_shutdown for control in self.controls), *self._futures]:
-            if future.done() and not future.cancelled():
-                error = future.exception()
-                if error is not None and not isinstance(error, AbruptTermination):
-                    return error
-        return None
+        every = [*(control.is_shutdown for control in self.controls), *self._futures]
+        # all are read: a failure that is left in a future would be logged as one that nobody has read
+        errors = [future.exception() for future in every if future.done() and not future.cancelled()]
+        return next((error for error in errors if error is not None and not isinstance(error, AbruptTermination)), None)
 
     def _held(self, module: Module) -> Module:
         """Return the module with a handle behind every source."""

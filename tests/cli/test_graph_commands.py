@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -78,6 +79,23 @@ class Take(GraphStageLogic):
 """
 
 
+@pytest.mark.parametrize("keep", ["Keep.left", "Keep.right"])
+def test_a_failure_is_told_once(module, capsys, caplog, keep):
+    # the failure in the sink's own future was logged again when the process ended, as one that nobody has read
+    name = module(f"graph = Source.range(0, 3).map(lambda n: 1 // n).to_mat(Sink.ignore(), {keep})\n")
+    assert run(["run", f"{name}:graph"]) == 1
+    gc.collect()
+    assert "nobody has read" not in caplog.text + said(capsys)
+
+
+def test_a_misspelt_graph_gets_the_one_that_was_meant(module, capsys):
+    name = module(
+        "def graph():\n    return Source.single(1).to(Sink.ignore())\nother = Source.empty().to(Sink.ignore())\n"
+    )
+    assert run(["run", f"{name}:grpah"]) == 2
+    assert said(capsys) == f"streamactors: {name} has no grpah; did you mean graph?"
+
+
 @pytest.mark.parametrize(
     "graph",
     [
@@ -113,7 +131,7 @@ def test_a_branch_that_fails_beside_one_that_goes_on_fails_the_run(module, capsy
     ("text", "graph", "code", "told"),
     [
         ("", "no-colon", 2, "its form is MODULE:GRAPH"),
-        ("graph = Source.single(1).to(Sink.ignore())", ":grap", 2, "has no grap; it has graph"),
+        ("graph = Source.single(1).to(Sink.ignore())", ":grap", 2, "has no grap; did you mean graph?"),
         ("graph = Source.single(1)", ":graph", 2, "is a Source, not a runnable graph; connect it to a sink"),
         ("graph = 3", ":graph", 2, "is a int, not a runnable graph"),
         ("def graph(n): ...", ":graph", 2, "takes arguments; give a function of none"),

@@ -11,8 +11,8 @@ from confluent_kafka import Producer as BareProducer
 
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.errors import BuildError
-from streamactors.kafka import Consumer
-from streamactors.kafka.errors import TopicError
+from streamactors.kafka import Consumer, ConsumerSettings
+from streamactors.kafka.errors import NoBroker, TopicError
 from streamactors.windows import JoinWindows
 
 PARTITIONS = 3
@@ -136,3 +136,12 @@ def test_a_topology_without_topics_or_of_another_group_is_refused(settings) -> N
         Consumer.topics(settings).source(Consumer.topics(settings).stream("x"))
     with pytest.raises(BuildError, match="reads no topic"):
         Consumer.topics(settings).graph()
+
+
+def test_a_topology_that_fails_at_the_start_leaves_no_run_behind(system):
+    # "1 stream was still running when the process ended"
+    topics = Consumer.topics(ConsumerSettings("127.0.0.1:1", "g", preflight_timeout_ms=100))
+    topics.stream("orders").to("copies")
+    with pytest.raises(NoBroker):
+        topics.graph().run(system)
+    assert list(system.streams()) == []

@@ -123,7 +123,11 @@ def materialize(module: Module, system: ActorSystem) -> Any:
         logic.interpreter.logics.append(logic)
     run.islands.extend(islands)
     run.runs.alive.add(run)
-    value = plan.evaluate(values)
+    try:
+        value = plan.evaluate(values)
+    except BaseException:
+        run.runs.alive.discard(run)  # no island has started: the run is over, and nobody is to wait for it
+        raise
     first, *others = islands
     first.tell(Start(others) if others else ALONE)
     return value
