@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Final
+
+from streamactors.broker.errors import BrokerStartError
+
+_WORDS: Final[Mapping[str, list[str]]] = {
+    "operation": [
+        "ALL",
+        "READ",
+        "WRITE",
+        "CREATE",
+        "DELETE",
+        "ALTER",
+        "DESCRIBE",
+        "CLUSTER_ACTION",
+        "DESCRIBE_CONFIGS",
+        "ALTER_CONFIGS",
+        "IDEMPOTENT_WRITE",
+        "CREATE_TOKENS",
+        "DESCRIBE_TOKENS",
+        "TWO_PHASE_COMMIT",
+    ],
+    "resource": ["TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER"],
+    "pattern": ["LITERAL", "PREFIXED"],
+    "permission": ["ALLOW", "DENY"],
+}
+CLUSTER: Final = "kafka-cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +43,25 @@ class Acl:
     principal: str
     operation: str
     resource: str
-    name: str = "kafka-cluster"
+    name: str = CLUSTER
     pattern: str = "LITERAL"
     permission: str = "ALLOW"
     host: str = "*"
+
+    def __post_init__(self) -> None:
+        for name in ("principal", "operation", "resource", "name", "pattern", "permission", "host"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value:
+                raise BrokerStartError(
+                    f"Acl: {name} is {value!r}; it is a text, as in Acl('ann', 'READ', 'TOPIC', 'orders')"
+                )
+        for name, words in _WORDS.items():
+            value = getattr(self, name)
+            if value.upper() not in words:
+                raise BrokerStartError(f"Acl: {name} is {value!r}; it is one of {', '.join(words)}")
+            object.__setattr__(self, name, value.upper())
+        if self.name == CLUSTER and self.resource != "CLUSTER":
+            raise BrokerStartError(f"Acl: a {self.resource} needs a name; '*' means every one")
 
     def as_words(self) -> dict[str, str]:
         """Return the fields as words."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from streamactors.broker.cluster_arguments import check_arguments
 from streamactors.broker.errors import BrokerStartError
 
 if TYPE_CHECKING:
@@ -71,6 +72,12 @@ class Cluster:
         tls: bool = False,
         acls: Iterable[Acl] | None = None,
     ) -> None:
+        if isinstance(acls, Iterable) and not isinstance(acls, str):
+            acls = tuple(acls)
+        check_arguments(
+            {"process": process, "tls": tls, "pipelining": pipelining, "users": users, "acls": acls}
+            | {"listen": listen, "advertise": advertise, "config": config, "data": data}
+        )
         if brokers != 1:
             raise BrokerStartError(f"Cluster(brokers={brokers}): several brokers are not supported yet; use one")
         if acls is not None and not users:

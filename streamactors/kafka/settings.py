@@ -124,6 +124,9 @@ class ClientSettings:
 
     def with_properties(self: S, properties: Mapping[str, Any]) -> S:
         """Return these settings with several librdkafka properties set."""
+        if not isinstance(properties, Mapping):
+            kind = type(properties).__name__
+            raise BuildError(f"with_properties expects a mapping of librdkafka properties, got a {kind}")
         return replace(self, properties={**self.properties, **properties})
 
     def with_bootstrap_servers(self: S, bootstrap_servers: str) -> S:
@@ -222,6 +225,8 @@ class ConsumerSettings(ClientSettings):
         if self.auto_offset_reset not in _RESETS:
             raise BuildError(f"auto_offset_reset must be one of {', '.join(_RESETS)}, got {self.auto_offset_reset!r}")
         _text_or_none("ConsumerSettings", "group_id", self.group_id)
+        if self.group_id is not None and not self.group_id.strip():
+            raise BuildError("ConsumerSettings: group_id must not be empty; None reads without a group")
         at_least("ConsumerSettings", "max_poll_records", self.max_poll_records, 1)
         if not isinstance(self.state, State):
             raise BuildError(

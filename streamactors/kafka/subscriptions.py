@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from streamactors.errors import BuildError
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class TopicPartition(NamedTuple):
@@ -48,6 +50,10 @@ class AutoSubscription(Subscription):
     topics: tuple[str, ...] = ()
     pattern: str | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.topics, tuple):
+            raise BuildError(f"AutoSubscription: topics is {self.topics!r}; use Subscriptions.topics(…)")
+
     @property
     def several_topics(self) -> bool:
         return self.pattern is not None or len(self.topics) > 1
@@ -69,6 +75,10 @@ class ManualSubscription(Subscription):
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.partitions, tuple):
+            raise BuildError(f"ManualSubscription: partitions is {self.partitions!r}; use Subscriptions.assignment(…)")
+
     @property
     def several_topics(self) -> bool:
         return len({key.topic for key in self.partitions}) > 1
@@ -86,6 +96,12 @@ class Subscriptions:
         flat = list(_flattened(topics))
         if not flat or not all(isinstance(topic, str) and topic for topic in flat):
             raise BuildError(f"Subscriptions.topics expects names of topics, got {topics!r}")
+        for topic in flat:
+            if topic.startswith("^"):
+                raise BuildError(
+                    f"Subscriptions.topics: {topic!r} is a pattern; give Subscriptions.topic_pattern({topic!r})"
+                )
+            _checked_name("Subscriptions.topics", topic)
         return AutoSubscription(tuple(dict.fromkeys(flat)))
 
     @staticmethod
@@ -117,6 +133,13 @@ class Subscriptions:
         return ManualSubscription(_some("assignment_offsets_for_times", told), times_ms=told)
 
 
+def _checked_name(where: str, topic: str) -> None:
+    if not _NAME.fullmatch(topic):
+        raise BuildError(
+            f"{where}: {topic!r} is no name of a topic: a name has letters, digits, . _ and -, at most 249 of them"
+        )
+
+
 def _flattened(values: Iterable[object]) -> Iterable[str]:
     for value in values:
         if isinstance(value, str):
@@ -145,6 +168,7 @@ def _partition(value: object) -> TopicPartition:
         and type(value[1]) is int
         and value[1] >= 0
     ):
+        _checked_name("a partition", value[0])
         return TopicPartition(value[0], value[1])
     raise BuildError(f"a partition is (topic, number), got {value!r}")
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.kafka import CommitterSettings, ConsumerSettings, ProducerSettings
+from streamactors.errors import BuildError
+from streamactors.kafka import CommitterSettings, ConsumerSettings, ProducerSettings, Subscriptions
+from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription
+from streamactors.windows.state.disk.definition import State
 
 PRODUCER = ProducerSettings("localhost:1")
 
@@ -69,3 +72,24 @@ def test_a_client_beside_another_has_its_user_and_its_patience_and_nothing_else(
         "earliest",
         {"ssl.ca.location": "ca"},
     )
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ConsumerSettings("localhost:1", " "), "group_id must not be empty; None reads without a group"),
+        (lambda: ConsumerSettings("localhost:1").with_properties(["a"]), "expects a mapping of librdkafka properties"),
+        (lambda: ConsumerSettings("localhost:1").with_properties(None), "expects a mapping of librdkafka properties"),
+        (lambda: State("state"), r"path is 'state'; use State\.on_disk"),
+        (lambda: AutoSubscription("orders"), r"use Subscriptions\.topics"),
+        (lambda: ManualSubscription("orders"), r"use Subscriptions\.assignment"),
+        (lambda: Subscriptions.topics("orders-.*", "a b"), "is no name of a topic"),
+        (lambda: Subscriptions.topics("^orders"), "is a pattern; give Subscriptions.topic_pattern"),
+        (lambda: Subscriptions.assignment(("a/b", 0)), "'a/b' is no name of a topic"),
+        (lambda: Subscriptions.topics("a" * 250), "at most 249"),
+    ],
+)
+def test_what_would_fail_later_or_never_is_refused_where_it_is_written(make, said):
+    # librdkafka takes "^orders" for a pattern and waits for a topic "a b" for ever
+    with pytest.raises(BuildError, match=said):
+        make()

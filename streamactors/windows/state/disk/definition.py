@@ -44,6 +44,10 @@ class State:
     token: str | None = field(default=None, repr=False)
     """What such requests must send."""
 
+    def __post_init__(self) -> None:
+        if self.path is not None and not isinstance(self.path, Path):
+            raise BuildError(f"State: path is {self.path!r}; use State.on_disk(path) or State.in_memory()")
+
     @classmethod
     def in_memory(cls, *, advertise: str | None = None, token: str | None = None) -> State:
         """State in the memory of this process, restored from its changelogs. `advertise` and `token` as in on_disk."""
