@@ -49,7 +49,7 @@ def test_K_15_the_changelog_keeps_each_open_window_and_the_stream_time(
     control.shutdown().result(30)
     done.result(30)
     detail = Admin(ClientSettings(cluster.bootstrap_servers)).describe(changelog)
-    assert detail.settings["cleanup.policy"] == "compact"
+    assert detail.settings["cleanup.policy"] == "compact,delete"
     assert len(detail.partitions) == 2
     by_partition = {number: {} for number in (0, 1)}
     for message in read_all(changelog, 2):

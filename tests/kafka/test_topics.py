@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer as BareProducer
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, ConsumerSettings
+from streamactors.kafka.between import topic_upkeep
+from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import NoBroker, TopicError
-from streamactors.windows import JoinWindows
+from streamactors.kafka.settings import ClientSettings
+from streamactors.windows import JoinWindows, TimeWindows
 
 PARTITIONS = 3
 
@@ -120,6 +124,39 @@ def test_streams_are_joined_whatever_topic_is_read_first(cluster, settings, syst
     results: list[Any] = []
     running(system, topics.source(clicks.join(views, lambda click, view: (click, view), windows)), results, 90)
     assert sorted(record.value for record in results) == [(i, i) for i in range(90)]
+
+
+def test_internal_topics_have_kafka_streams_settings_and_keep_no_rows_that_are_done(
+    cluster, settings, system, write, wait_for, monkeypatch
+) -> None:
+    monkeypatch.setattr(topic_upkeep, "PURGE_INTERVAL_MS", 50)
+    cluster.create_topic("visits", partitions=PARTITIONS)
+    write("visits", [(f"u{i}", {"page": f"p{i % 5}"}, 1_000 + i) for i in range(60)])
+    topics = Consumer.topics(settings)
+    visits = topics.stream("visits", value="json")
+    pages = visits.select_key(lambda record: record.value["page"]).group_by_key()
+    hourly = pages.windowed_by(TimeWindows.of_size("1h").with_grace("1m")).count(name="hourly")
+    visits.to_table(name="users", history="2h")
+    visits.group_by_key().count(name="by-user")
+    results: list[Any] = []
+    admin = Admin(ClientSettings(cluster.bootstrap_servers))
+    name = f"{settings.group_id}-hourly-repartition"
+
+    def purged():
+        wait_for(lambda: sum(each.latest for each in admin.describe(name).partitions) >= 60)
+        wait_for(lambda: max(each.latest - each.earliest for each in admin.describe(name).partitions) <= 1)  # a marker
+
+    running(system, topics.source(hourly), results, 60, purged)
+    assert sum(latest(results).values()) == 60
+    found, client = {}, AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for store in ("hourly", "users", "by-user"):
+        resource = ConfigResource(ConfigResource.Type.TOPIC, f"{settings.group_id}-{store}-changelog")
+        config = client.describe_configs([resource])[resource].result(30)
+        found[store] = [config[each].value for each in ("cleanup.policy", "retention.ms", "min.compaction.lag.ms")]
+    day, hour = 86_400_000, 3_600_000
+    assert found["hourly"][:2] == ["compact,delete", str(hour + 60_000 + day)]
+    assert (found["users"][0], found["users"][2]) == ("compact", str(2 * hour + day))
+    assert (found["by-user"][0], found["by-user"][2]) == ("compact", "0")
 
 
 def test_topics_of_a_join_with_different_numbers_of_partitions_are_refused_by_name(cluster, settings, system) -> None:

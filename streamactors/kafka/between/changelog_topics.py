@@ -1,4 +1,4 @@
-"""Changelog topics: compacted, with as many partitions as the input. They are created when missing, checked otherwise, and read to their end.
+"""Changelog topics: compacted (`changelog_settings.py`), with as many partitions as the input. They are created when missing, checked otherwise, and read to their end.
 
 Only committed entries are read. An open transaction of the former owner ends first: the new owner fences it, or the broker times it out.
 
@@ -20,6 +20,7 @@ from streamactors.kafka.errors import KafkaError, TopicError, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.errors import RestoreError
+from streamactors.windows.state.changelog_settings import COMPACTED
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.store_log import Change
 
@@ -33,7 +34,6 @@ READER: Final[Mapping[str, object]] = {
 }
 """Read at full speed, to the end."""
 
-TOPIC: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
 ROWS: Final[Mapping[str, str]] = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """A topic of rows on their way: they carry event time, and the broker's retention goes by it: of rows that happened longer ago than
 log.retention.hours it would delete what nobody has read yet. Kafka Streams creates its repartition topics so, too."""
@@ -53,13 +53,16 @@ class ChangelogTopics:
         settings: ConsumerSettings,
         topics: Mapping[str, str],
         of_run: Callable[[], Iterable[str]] | None = None,
+        created_with: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
+        """`created_with`: the settings of new topics that are not just compacted, by store."""
         self.settings = ConsumerSettings(
             settings.bootstrap_servers, None, "earliest", properties={**settings.security(), **READER}
         )
         self._topics = topics
         self._stores = {topic: store for store, topic in topics.items()}
         self._of_run = of_run or topics.values
+        self._created_with = created_with or {}
         self._cancelled = threading.Event()
 
     def cancel(self) -> None:
@@ -138,7 +141,10 @@ class ChangelogTopics:
                 )
         self._refuse_renumbered(missing, known)
         if missing:
-            Admin(self.settings).create(missing, partitions, settings=TOPIC, exist_ok=True)
+            admin = Admin(self.settings)
+            for topic in missing:
+                wanted = self._created_with.get(self._stores[topic], COMPACTED)
+                admin.create(topic, partitions, settings=wanted, exist_ok=True)
             _wait_for(client, missing)
 
     def _refuse_renumbered(self, missing: Iterable[str], known: Iterable[str]) -> None:

@@ -45,7 +45,7 @@ class TaskState:
         self._tasks = tasks
         self._folder = folder
         self._fenced = fenced
-        self._reader = ChangelogTopics(settings, topics, of_run)
+        self._reader = ChangelogTopics(settings, topics, of_run, tasks.changelog_settings)
         self._admin: Admin | None = None
         self._disks: dict[int, TaskDisk] = {}
         self._ends: dict[TopicPartition, int] = {}

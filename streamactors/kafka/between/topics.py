@@ -18,6 +18,7 @@ from streamactors.kafka.between.changelog import producer_beside
 from streamactors.kafka.between.changelog_topics import ensure_topic
 from streamactors.kafka.between.global_tables import GlobalEntries, GlobalTables
 from streamactors.kafka.between.repartition import ABANDONED_AFTER_MS
+from streamactors.kafka.between.topic_upkeep import TopicUpkeep
 from streamactors.kafka.between.topology_rows import TopologyRows, reader_of
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.control import Control
@@ -121,8 +122,12 @@ class KafkaTopics(TopologyTopics):
             admin = Admin(settings)
             counts = {name: len(admin.partitions_of(name)) for name in names if name not in internal}
             self._check(counts)
+            partitions = max(counts.values())
             for topic in internal:
-                ensure_topic(settings, topic, max(counts.values()))
+                ensure_topic(settings, topic, partitions)
+                upkeep = TopicUpkeep(settings, topic, purged=partitions)
+                upkeep.start()
+                done.add_done_callback(lambda _, upkeep=upkeep: upkeep.stop())
             if tables:
                 filling = GlobalTables(settings, tables)
                 filling.fill()

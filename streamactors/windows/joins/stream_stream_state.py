@@ -48,6 +48,7 @@ class SideRows:
         self._clock = clock
         self._rows = stores.rows(store)
         self._log = StoreLog(store, node, shape, env.track_changes)
+        env.expires(self._log, retention_ms)
         self._sequence = 0
         self._swept_to = NO_TIME
         self.between = self._rows.between

@@ -128,6 +128,7 @@ class WindowedOperator(AggregateOperator):
         super().__init__(spec.node, spec.store, f"{spec.aggregator.kind} over {spec.windows.shape}", env)
         self._aggregator = spec.aggregator
         self._retention = spec.retention_ms
+        env.expires(self._log, spec.retention_ms)
         self._finals = spec.finals
         self._kafka = spec.kafka
         self._newest = NO_TIME  # the largest start (session: end) ever written

@@ -7,12 +7,13 @@ raises, the results of the rows before stay in `out`."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.record import LateRecord, RecordContext
+from streamactors.windows.state.changelog_settings import COMPACTED, expiring
 from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
 from streamactors.windows.state.serdes import Ident as Ident
 from streamactors.windows.state.serdes import KeyIdentity, Serdes
@@ -61,8 +62,15 @@ class TaskEnvironment:
         self.late = late
         self.on_failure = on_failure
         self.track_changes = track_changes
+        self.changelog_settings: dict[str, Mapping[str, str]] = {}
+        """The settings of the changelogs that are not just compacted, by store."""
         self.task_time_ms = NO_TIME
         """The stream time of the whole task: the largest timestamp of any row of any of its topics (topologies only)."""
+
+    def expires(self, log: StoreLog, retention_ms: int) -> None:
+        """The store of `log` hides entries behind its retention."""
+        self.changelog_settings[log.store] = settings = expiring(retention_ms)
+        log.expires = settings is not COMPACTED
 
     def settle(self, failure: OperatorFailed) -> None:
         """Return if the failed row is to be skipped, else raise `failure`."""

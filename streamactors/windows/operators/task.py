@@ -7,7 +7,7 @@ An error ends a task. The results of the rows before the failing one are still e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from streamactors.windows.errors import RestoreError, TaskDead
@@ -48,6 +48,11 @@ class WindowTask:
     def stores(self) -> tuple[str, ...]:
         """The names of its stores. Each entry of `changes` carries one of them."""
         return tuple(operator.store for operator in self._operators if operator.store is not None)
+
+    @property
+    def changelog_settings(self) -> Mapping[str, Mapping[str, str]]:
+        """The settings of the changelogs that are not just compacted, by store."""
+        return self._env.changelog_settings
 
     @property
     def metrics(self) -> TaskMetrics:

@@ -5,7 +5,7 @@ state."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -80,6 +80,11 @@ class TaskFactory:
         layout = LayoutOfStores()
         replace(self, stores=lambda: layout)()
         return frozenset(layout.time_first)
+
+    @property
+    def changelog_settings(self) -> Mapping[str, Mapping[str, str]]:
+        """The settings of the changelogs that are not just compacted, by store."""
+        return self().changelog_settings
 
     def changelog_topics(self, application: str) -> dict[str, str]:
         """Return the changelog topic of each store that the tasks have, by the store's name."""

@@ -40,6 +40,7 @@ class SessionValues(StateStore[Spanned]):
     ) -> None:
         super().__init__(definition, node, env, time, stores)
         self._retention = definition.retention_ms
+        env.expires(self._log, definition.retention_ms)
 
     @property
     def _expired_through(self) -> int:

@@ -12,6 +12,7 @@ from streamactors.windows.processors.state_store import StateStore, time_bytes
 from streamactors.windows.processors.store_definitions import VersionedStore
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.processors.window import Timed
+from streamactors.windows.state.changelog_settings import versioned
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.stores import Stores
 
@@ -43,6 +44,7 @@ class VersionedValues(StateStore[Timed]):
     ) -> None:
         super().__init__(definition, node, env, time, stores)
         self._history = definition.history_ms
+        env.changelog_settings[self.name] = versioned(definition.history_ms)
 
     def put(self, key: Any, value: Any, time: int) -> int | Refusal | None:
         """Write a version that is valid from `time` on; None deletes from then on.

@@ -40,6 +40,7 @@ class WindowValues(StateStore[Timed]):
     ) -> None:
         super().__init__(definition, node, env, time, stores)
         self._retention = definition.retention_ms
+        env.expires(self._log, definition.retention_ms)
         self._duplicates = definition.retain_duplicates
         self._sequence = 0
 

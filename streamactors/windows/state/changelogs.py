@@ -26,6 +26,10 @@ class Tasks(Protocol):
     def time_first(self) -> frozenset[str]:
         """The stores whose entries lie on disk by time, then key."""
 
+    @property
+    def changelog_settings(self) -> Mapping[str, Mapping[str, str]]:
+        """The settings of the changelogs that are not just compacted, by store."""
+
     def restored(self, identity: TaskIdentity, changes: Iterable[Change], disk: DiskStores | None = None) -> WindowTask:
         """Return a task restored from its entries, or from its disk. Raises RestoreError."""
 

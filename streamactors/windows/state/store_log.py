@@ -48,15 +48,18 @@ class Logged(Protocol):
 
 
 class StoreLog:
-    """The changes of one store since the last commit. `on`: somebody keeps a changelog."""
+    """The changes of one store since the last commit. `on`: somebody keeps a changelog.
 
-    __slots__ = ("_gone", "_last_meta", "_touched", "node", "on", "shape", "store")
+    `expires`: the changelog deletes old entries, so the metadata is written with every commit and is never older than an entry."""
+
+    __slots__ = ("_gone", "_last_meta", "_touched", "expires", "node", "on", "shape", "store")
 
     def __init__(self, store: str, node: str, shape: str, on: bool) -> None:
         self.store = store
         self.node = node
         self.shape = shape
         self.on = on
+        self.expires = False
         self._touched: list[tuple[Any, Any]] = []
         self._gone: list[bytes] = []
         self._last_meta: bytes | None = None
@@ -89,10 +92,10 @@ class StoreLog:
         """Return the entries to write: the metadata if it changed, the tombstones, and the `changed` (key, fields)."""
         owner = [identity.application, identity.partition, identity.partitions, self.node, self.shape]
         meta = dumps([FORMAT_VERSION, *owner, state])
-        if meta != self._last_meta:
+        entries = {key: dumps(fields) for key, fields in changed}
+        if meta != self._last_meta or (self.expires and entries):
             self._last_meta = meta
             yield Change(self.store, META_KEY, meta)
-        entries = {key: dumps(fields) for key, fields in changed}
         for key in dict.fromkeys(self._gone):
             if key not in entries:
                 yield Change(self.store, ENTRY + key, None)

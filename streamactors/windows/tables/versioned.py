@@ -14,6 +14,7 @@ from typing import Any, Final
 from streamactors.windows.operators.aggregate import Accepted, AggregateOperator
 from streamactors.windows.operators.late_rows import refuse_row
 from streamactors.windows.operators.operator import NO_TIME, Found, Ident, TaskEnvironment
+from streamactors.windows.state.changelog_settings import versioned
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import as_restored
 from streamactors.windows.state.stores import Stores
@@ -65,6 +66,7 @@ class VersionedTable(AggregateOperator):
         super().__init__(node, store, f"versions of {history_ms} ms", env)
         self._table: MutableMapping[Ident, Versions] = stores.keyed(store)
         self._history = history_ms
+        env.changelog_settings[store] = versioned(history_ms)
         self._sends_old = sends_old
 
     def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
