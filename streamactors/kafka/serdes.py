@@ -15,6 +15,7 @@ from streamactors.kafka.client.schema_serdes import context_of, needs_topic
 from streamactors.kafka.errors import RecordError
 from streamactors.kafka.producer_record import ProducerRecord, checked_record
 from streamactors.kafka.typed_records import functions_of_class
+from streamactors.stages.checks import no_coroutine_function
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Serde:
         for which, given in (("serialize", serialize), ("deserialize", deserialize)):
             if given is not None and not callable(given):
                 raise BuildError(f"Serde.of: {which} must be a function, got {type(given).__name__}")
+            no_coroutine_function(f"Serde.of: {which}", given)
         return Serde(name, serialize or _absent(name, "serialize"), deserialize or _absent(name, "deserialize"))
 
     def for_topic(self, topic: str, *, is_key: bool) -> Serde:

@@ -30,11 +30,16 @@ def is_coroutine_function(fn: Callable[..., Any]) -> bool:
 def plain_function(operator: str, value: F, instead: str | None = None) -> F:
     """Return `value` if it can be called and is no coroutine function."""
     function(operator, value)
-    if is_coroutine_function(value):
-        name = getattr(value, "__qualname__", repr(value))
-        way_out = f"; use {instead} for coroutine functions" if instead else ""
-        raise BuildError(f"{operator} expects a plain function, got the coroutine function {name}{way_out}")
+    no_coroutine_function(operator, value, f"use {instead} for coroutine functions" if instead else None)
     return value
+
+
+def no_coroutine_function(operator: str, value: Any, way_out: str | None = None) -> None:
+    """Raise BuildError if `value` is a coroutine function."""
+    if callable(value) and is_coroutine_function(value):
+        name = getattr(value, "__qualname__", repr(value))
+        hint = f"; {way_out}" if way_out else ""
+        raise BuildError(f"{operator} expects a plain function, got the coroutine function {name}{hint}")
 
 
 def asyncio_loop(operator: str, value: Any) -> asyncio.AbstractEventLoop | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from streamactors.errors import BuildError
+from streamactors.stages.checks import no_coroutine_function
 from streamactors.windows.definitions.aggregator import Aggregator, aggregating, counting, reducing
 from streamactors.windows.definitions.blueprint import (
     AggregateStep,
@@ -58,6 +59,7 @@ class WindowOps(ABC, Generic[R_co, W_co]):
         """Aggregate records by the key `fn(record)`; a key of None drops the record, counted. `changelog` as in group_by_key."""
         if not callable(fn):
             raise BuildError(f"key_by: {fn!r} is not callable; give a function of a record")
+        no_coroutine_function("key_by", fn)
         return Grouped(self, self._begin("key_by", KeyByStep(fn), changelog, 0))
 
     def to_table(
@@ -76,6 +78,7 @@ class WindowOps(ABC, Generic[R_co, W_co]):
 def _must_be_callable(fn: object, where: str) -> None:
     if not callable(fn):
         raise BuildError(f"{where}: {fn!r} is not callable; give a function of a value")
+    no_coroutine_function(where, fn)
 
 
 class _Aggregations(ABC, Generic[T_co]):

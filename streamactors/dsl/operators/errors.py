@@ -11,6 +11,7 @@ from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out, U
 from streamactors.engine.supervision import Directive
 from streamactors.engine.user_code import blame
+from streamactors.stages.checks import plain_function
 from streamactors.stages.errors.recovering import (
     MapError,
     On,
@@ -59,6 +60,8 @@ class ErrorOps(Ops[Out, Mat]):
         The decider of all stages up to here that honour supervision (see their pages). Each dropped element is logged.
         """
         chosen = failures("on_error_continue", on)
+        if fn is not None:
+            plain_function("on_error_continue", fn)
 
         def decide(error: BaseException) -> Directive:
             if not chosen(error):

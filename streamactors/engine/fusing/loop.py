@@ -36,6 +36,7 @@ from types import CodeType
 from typing import Any
 
 from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.coroutine_results import RefusingCoroutines
 from streamactors.engine.supervision import Directive, log_skipped
 from streamactors.engine.user_code import blame, frame_of
 from streamactors.engine.zero import fresh
@@ -146,10 +147,14 @@ def _kind(op: Op) -> str:
     return "filter_true" if op.kind == "filter" else "filter_false"
 
 
+def _checked(op: Op) -> Callable[..., Any] | None:
+    return op.fn if op.fn is None or op.kind in ("map", "collect") else RefusingCoroutines(op.fn, op.label)
+
+
 class FusedLoop:
     """A generated loop bound to its functions; asks the decider about errors. Shared by all runs; each run has its own state."""
 
-    __slots__ = ("_arguments", "_code", "_loop", "_ops", "_skipped", "_steps", "scans")
+    __slots__ = ("_arguments", "_checked", "_code", "_loop", "_ops", "_skipped", "_steps", "scans")
 
     def __init__(self, ops: tuple[Op, ...], skipped: int = 0, refilled: Refilled | None = None) -> None:
         kinds = [_kind(op) for op in ops]
@@ -160,6 +165,7 @@ class FusedLoop:
         self._skipped = skipped
         wrapper = () if refilled is None else (refilled.make, sys.getrefcount, ALONE)
         self._arguments = (*wrapper, *(op.fn for op in ops))
+        self._checked: tuple[Any, ...] | None = (*wrapper, *map(_checked, ops))  # for the first elements
         self.scans = tuple(i for i, kind in enumerate(kinds) if kind == "scan")
 
     def fresh(self) -> list[Any]:
@@ -186,9 +192,12 @@ class FusedLoop:
 
     def __call__(self, feed: Iterator[Any], out: list[Any], stop: list[int], state: list[Any]) -> BaseException | None:
         """Run the loop until the feed ends or `stop` is filled; return the error that stops the stage, or None."""
+        arguments = self._checked or self._arguments
         while True:
             try:
-                self._loop(feed, out, stop, state, *self._arguments)
+                self._loop(feed, out, stop, state, *arguments)
+                if self._checked is not None and all(getattr(check, "passed", True) for check in self._checked):
+                    self._checked = None
             except BaseException as error:  # noqa: BLE001  # whatever the user's function raised
                 failure = self._after(error, out, state)
                 if failure is not None or stop:

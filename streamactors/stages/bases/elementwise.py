@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from streamactors.engine.coroutine_results import RefusingCoroutines
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.supervision import failure_of
@@ -30,7 +31,7 @@ class ElementwiseLogic(EmittingLogic):
 
     def __init__(self, stage: Any) -> None:
         super().__init__(stage)
-        self.fn = stage.fn
+        self.fn = stage.fn and RefusingCoroutines(stage.fn, stage.label)
 
     def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
         """Take elements of `feed`, append results to `out`; return after the current element when `stop` is not empty."""
@@ -55,6 +56,8 @@ class ElementwiseLogic(EmittingLogic):
             self.loop(feed, results, self.interpreter.stop_slice)
         except BaseException as error:  # noqa: BLE001  # whatever the user's function raised
             failure = pace.resume(self.loop, error, results, self._after)
+        if type(self.fn) is RefusingCoroutines and self.fn.passed:
+            self.fn = self.stage.fn
         pace.give_back(in_, self.back)
         self.back = 0
         if results:
@@ -67,7 +70,7 @@ class ElementwiseLogic(EmittingLogic):
             self.ask(out.asked)
 
     def _after(self, error: BaseException, element: Any, results: list[Any]) -> BaseException | None:
-        return failure_of(self, error, element, self.fn, lambda: self.restart(results))
+        return failure_of(self, error, element, self.stage.fn, lambda: self.restart(results))
 
     def stopped_by(self, failure: BaseException) -> None:
         """User code raised, and the decider's directive is stop."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError, FramingError
+from streamactors.stages.checks import no_coroutine_function
 from streamactors.stages.files.io_result import Path, checked_path
 from streamactors.stages.files.text_file import opened_text
 from streamactors.stages.framing.text import checked_encoding
@@ -71,6 +72,8 @@ class FromCsv(FromIterable):
         names = field_names(self.name, fields)
         if types is not None and (not isinstance(types, Mapping) or not all(map(callable, types.values()))):
             raise BuildError(f"from_csv: types must map names of fields to functions, got {shortened(types, 60)}")
+        for field, convert in (types or {}).items():
+            no_coroutine_function(f"from_csv: types[{field!r}]", convert)
         if types and not header and names is None:
             raise BuildError("from_csv: types needs names of fields: header=True or fields=[…]")
         if names is not None and (missing := set(types or ()) - set(names)):

@@ -17,7 +17,7 @@ from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError, FramingError
 from streamactors.stages.bases.cutting import CuttingLogic
 from streamactors.stages.bases.elementwise import ElementwiseLogic
-from streamactors.stages.checks import positive
+from streamactors.stages.checks import no_coroutine_function, positive
 from streamactors.stages.files.csv_text import CsvText
 from streamactors.stages.files.row_sinks import json_line
 from streamactors.stages.files.row_sources import Dialect, field_names
@@ -62,6 +62,8 @@ class ParseCsv(Stage[bytes, Any]):
         self.fields = field_names("parse_csv", fields)
         if types is not None and (not isinstance(types, Mapping) or not all(map(callable, types.values()))):
             raise BuildError(f"parse_csv: types must map names of fields to functions, got {shortened(types, 60)}")
+        for field, convert in (types or {}).items():
+            no_coroutine_function(f"parse_csv: types[{field!r}]", convert)
         if types and not header and self.fields is None:
             raise BuildError("parse_csv: types needs names of fields: header=True or fields=[…]")
         self.types = dict(types or {})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CoroutineType
 from typing import Any
 
+from streamactors.engine.coroutine_results import coroutine_refused
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.logic import Logic, logic_of
@@ -241,7 +243,14 @@ class DivertTo(Partition):
 
     def __init__(self, when: Callable[[Any], Any]) -> None:
         plain_function("divert_to", when)
-        super().__init__(2, lambda element: 1 if when(element) else 0, eager_cancel=True)
+
+        def side(element: Any) -> int:
+            answer = when(element)
+            if type(answer) is CoroutineType:
+                raise coroutine_refused(answer, "divert_to")
+            return 1 if answer else 0
+
+        super().__init__(2, side, eager_cancel=True)
 
 
 @logic_of(Partition)

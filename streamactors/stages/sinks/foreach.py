@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.engine.coroutine_results import RefusingCoroutines
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.island.sink import SinkLogic
@@ -29,7 +30,7 @@ class ElementwiseSinkLogic(SinkLogic):
 
     def __init__(self, stage: Any) -> None:
         super().__init__(stage)
-        self.fn = stage.fn
+        self.fn = RefusingCoroutines(stage.fn, stage.label)
 
     def loop(self, feed: Any, out: list[Any], stop: list[int]) -> None:
         """Consume elements of `feed`; return when `stop` is not empty. `out` stays empty."""
@@ -47,12 +48,14 @@ class ElementwiseSinkLogic(SinkLogic):
         failure = pace.run(in_, pace.limit, self.loop, [], self._after)
         pace.give_back(in_)
         if failure is None:
+            if type(self.fn) is RefusingCoroutines and self.fn.passed:
+                self.fn = self.stage.fn
             pace.ask(in_, pace.window, True)
         else:
             self.fail_stage(failure)
 
     def _after(self, error: BaseException, element: Any, _: list[Any]) -> BaseException | None:
-        return failure_of(self, error, element, self.fn, self.restart)
+        return failure_of(self, error, element, self.stage.fn, self.restart)
 
 
 class Foreach(SinkStage):

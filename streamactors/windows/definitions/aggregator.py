@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, Final
 
 from streamactors.errors import BuildError
+from streamactors.stages.checks import no_coroutine_function
 
 Init = Callable[[], Any]
 Add = Callable[[Any, Any], Any]
@@ -78,6 +79,7 @@ def aggregating(init: Init, add: Add, merge: Merge | None) -> Aggregator:
 def _must_be_callable(fn: object, where: str, form: str) -> None:
     if not callable(fn):
         raise BuildError(f"{where}: {fn!r} is not callable; give a function of the form {form}")
+    no_coroutine_function(where, fn)
 
 
 def as_values(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from streamactors.errors import BuildError
+from streamactors.stages.checks import no_coroutine_function
 from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.processors.context import ProcessorContext
 from streamactors.windows.processors.store_definitions import KeyValueStore, StoreDefinition
@@ -66,6 +67,7 @@ def processor_definition(
         raise BuildError(
             f"{where}: {make!r} is no processor; give a class derived from Processor, or a function that returns one"
         )
+    no_coroutine_function(where, make)
     if semantics not in ("strict", "kafka"):
         raise BuildError(f'{where}: semantics is {semantics!r}; choose "strict" or "kafka"')
     if isinstance(stores, str | StoreDefinition):
@@ -133,6 +135,7 @@ def keyed_definition(
     """Check the parameters of `keyed`. `initial`: a value that cannot change, or a function that returns a new state. Raises BuildError."""
     if not callable(fn):
         raise BuildError(f"keyed: {fn!r} is not callable; give a function of state and record")
+    no_coroutine_function("keyed", fn)
     if not callable(initial) and isinstance(initial, list | dict | set | bytearray):
         raise BuildError(
             f"keyed: initial is {initial!r}, which all keys would share; give a function: initial={type(initial).__name__}"

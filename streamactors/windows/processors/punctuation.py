@@ -13,6 +13,7 @@ from itertools import count
 from typing import Final, Literal
 
 from streamactors.errors import BuildError
+from streamactors.stages.checks import no_coroutine_function
 from streamactors.windows.definitions.duration import Duration, to_ms
 
 Clock = Literal["stream", "wall"]
@@ -72,6 +73,7 @@ def checked_schedule(every: Duration, fn: object, clock: object) -> tuple[int, C
     every_ms = to_ms(every, "schedule: every", minimum=1)
     if not callable(fn):
         raise BuildError(f"schedule: {fn!r} is not callable; give a function of the time in ms")
+    no_coroutine_function("schedule", fn)
     if clock not in _CLOCKS:
         raise BuildError(f'schedule: clock is {clock!r}; choose "stream" or "wall"')
     return every_ms, fn

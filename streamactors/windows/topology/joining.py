@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from streamactors.errors import BuildError
-from streamactors.stages.checks import at_least, positive
+from streamactors.stages.checks import at_least, no_coroutine_function, positive
 from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.joins.stream_stream import JoinSpec
@@ -36,6 +36,7 @@ def callable_or_error(where: str, fn: object) -> None:
     """Raise BuildError if `fn` cannot be called."""
     if not callable(fn):
         raise BuildError(f"{where}: {fn!r} is not callable; give a function")
+    no_coroutine_function(where, fn)
 
 
 def choice(where: str, how: object, choices: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.engine.coroutine_results import RefusingCoroutines
 from streamactors.windows.operators.operator import Operator
 from streamactors.windows.operators.record_steps import FilterRecords, KeyBy, MapRecords
 from streamactors.windows.operators.stream_steps import (
@@ -31,6 +32,8 @@ OPERATORS: dict[str, type[MapRecords]] = {
     "peek": Peek,
 }
 
+_ANSWER_IS_NOT_EMITTED = ("filter", "filter-not", "peek")
+
 
 class RecordNode(Node):
     """A function on records; `kind` is a key of OPERATORS."""
@@ -41,7 +44,8 @@ class RecordNode(Node):
         self.fn = fn
 
     def operator(self, build: Build) -> Operator:
-        return OPERATORS[self.kind](self.name, build.env, self.fn)
+        fn = RefusingCoroutines(self.fn, self.kind) if self.kind in _ANSWER_IS_NOT_EMITTED else self.fn
+        return OPERATORS[self.kind](self.name, build.env, fn)
 
 
 class MergeNode(Node):
