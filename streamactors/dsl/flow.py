@@ -17,6 +17,7 @@ from streamactors.dsl.part import checked_combine, joined, module_of, not_used
 from streamactors.dsl.runnable import default_system
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.typevars import M2, M3, M4, In, Mat, Out, T, U
+from streamactors.dsl.ways_out import FlowWaysOut
 from streamactors.engine.blueprint.modules import Module, StageModule, Wired, keep_both, keep_right
 from streamactors.engine.island.materializer import materialize
 from streamactors.engine.stage import Element, NotUsed, Stage
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from streamactors.engine.blueprint.attributes import Attributes
 
 
-class Flow(FlowOps[In, Out, Mat]):
+class Flow(FlowOps[In, Out, Mat], FlowWaysOut):
     """Elements in, elements out. Each operator exists on the class too: `Flow.map(f).filter(g)`."""
 
     __slots__ = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
@@ -148,13 +149,36 @@ def module_of(operator: str, value: Any, ports: tuple[int, int] | None) -> Modul
         module = getattr(value, "module", None)
     if not isinstance(module, Module):
         expected = _WHAT[ports] if ports is not None else "a part of a graph"
-        hint = "; a class was given: make an instance" if isinstance(value, type) else ""
-        raise BuildError(f"{operator} expects {expected}, got {type(value).__name__} {shortened(value, 60)}{hint}")
+        raise BuildError(
+            f"{operator} expects {expected}, got {type(value).__name__} {shortened(value, 60)}{_way_out(value, expected)}"
+        )
     found = (len(module.shape.inlets), len(module.shape.outlets))
     if ports is not None and found != ports:
         given = _WHAT.get(found) or f"a part with {found[0]} inlets and {found[1]} outlets"
         raise BuildError(f"{operator} expects {_WHAT[ports]}, got {given}: {labels(module, 60)}")
     return module
+
+
+_OF_A_FUNCTION = {"a Sink": "Sink.foreach", "a Flow": "Flow.map", "a Source": "Source.from_iterable"}
+
+
+def _way_out(value: Any, expected: str) -> str:
+    """Return what to write instead of a class, a constructor without its parentheses, or a function."""
+    owner = getattr(value, "__self__", None)
+    if isinstance(owner, type) and issubclass(owner, Part):
+        name = f"{owner.__name__}.{value.__name__}"
+        return f"; call it: {name}(…)" if _needs_arguments(value) else f"; call it: {name}()"
+    if isinstance(value, type):
+        return "; a class was given: make an instance"
+    if inspect.isroutine(value) and expected in _OF_A_FUNCTION:
+        called = "()" if expected == "a Source" else ""
+        return f"; make one of the function: {_OF_A_FUNCTION[expected]}({getattr(value, '__name__', 'fn')}{called})"
+    return ""
+
+
+def _needs_arguments(value: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(value).parameters.values()
+    return any(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in parameters)
 
 
 def is_identity(module: Module) -> bool:

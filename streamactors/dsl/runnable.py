@@ -11,7 +11,7 @@ from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.blueprint.modules import Attributed, MatMapped, Module
 from streamactors.engine.blueprint.picture import mermaid_of
 from streamactors.engine.island.materializer import materialize
-from streamactors.engine.stage import FUTURE_NAMES
+from streamactors.engine.ways_out import FUTURE_NAMES, WaysOut
 from streamactors.stages.checks import plain_function
 
 if TYPE_CHECKING:
@@ -26,11 +26,16 @@ class Elsewhere(Protocol):
         """Start a run of a closed graph; return its materialized value."""
 
 
-class RunnableGraph(Part[Mat]):
+class RunnableGraph(Part[Mat], WaysOut):
     """A closed graph. Immutable; each call of `run` is a new run."""
 
     __slots__ = ()
     ports = (0, 0)
+    _ways_out = dict.fromkeys(
+        FUTURE_NAMES,
+        "a graph has not run; source.run_with(sink) runs it and returns the future of the sink, and "
+        "source.to_mat(sink, Keep.right).run() does the same",
+    ) | {"run_with": "a graph has its sink already: graph.run()"}
 
     def run(self, system: ActorSystem | Elsewhere | None = None) -> Mat:
         """Start a run and return its materialized value at once.
@@ -43,14 +48,6 @@ class RunnableGraph(Part[Mat]):
         else:
             value = materialize(self.module, system if system is not None else default_system())
         return value
-
-    def __getattr__(self, name: str) -> Any:
-        if name in FUTURE_NAMES:
-            raise AttributeError(
-                f"a graph has no {name}: it has not run; source.run_with(sink) runs it and returns the future of the sink, and "
-                f"source.to_mat(sink, Keep.right).run() does the same"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _repr_markdown_(self) -> str:
         """Show the graph as a picture in a notebook."""

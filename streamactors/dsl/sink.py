@@ -9,6 +9,7 @@ from streamactors.dsl.part import Part, joined, module_of
 from streamactors.dsl.runnable import default_system
 from streamactors.dsl.sinks.every import SinkConstructors
 from streamactors.dsl.typevars import M2, In, Mat, T
+from streamactors.dsl.ways_out import SinkWaysOut
 from streamactors.engine.blueprint.modules import MatMapped, StageModule, keep_both, keep_right
 from streamactors.engine.island.materializer import materialize
 from streamactors.engine.stage import GraphStage, NotUsed
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
 
 
-class Sink(Part[Mat], SinkConstructors, Generic[In, Mat]):
+class Sink(Part[Mat], SinkConstructors, SinkWaysOut, Generic[In, Mat]):
     """The end of a stream. Made by `Sink.foreach(…)`, `Sink.fold(…)` and so on."""
 
     __slots__ = ()

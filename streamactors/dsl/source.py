@@ -14,6 +14,7 @@ from streamactors.dsl.part import checked_combine, joined, labels, module_of, no
 from streamactors.dsl.runnable import RunnableGraph, default_system
 from streamactors.dsl.sources.every import SourceConstructors
 from streamactors.dsl.typevars import M2, M3, Mat, Out, T, U
+from streamactors.dsl.ways_out import SourceWaysOut
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.blueprint.modules import (
     Attributed,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from streamactors.dsl.sink import Sink
 
 
-class Source(SourceOps[Out, Mat], SourceConstructors):
+class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
     """The beginning of a stream. Made by `Source.from_iterable(…)`, `Source.range(…)`, `Source.queue(…)` and so on."""
 
     __slots__ = ()

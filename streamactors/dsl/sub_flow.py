@@ -10,6 +10,7 @@ from streamactors.dsl.part import module_of
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.typevars import Mat, Out
 from streamactors.engine.blueprint.modules import Module, StageModule
+from streamactors.engine.ways_out import WaysOut
 from streamactors.stages.bases.passing import Identity
 from streamactors.stages.junctions.fan_out import Broadcast
 from streamactors.stages.sinks.values import Ignore
@@ -17,13 +18,17 @@ from streamactors.stages.substreams.substreams import Substreams
 from streamactors.stages.transform.mapping import Filter
 
 
-class SubFlow(SubFlowOps[Out, Mat]):
+class SubFlow(SubFlowOps[Out, Mat], WaysOut):
     """What `group_by`, `split_when` and `split_after` return. Operators apply to each substream by itself; materialized values inside
     are dropped.
 
         words.group_by(str.lower, max_substreams=1_000).fold(0, lambda n, _: n + 1).merge_substreams()
     """
 
+    _ways_out = dict.fromkeys(
+        ("run_with", "run", "run_iter", "run_async_iter"),
+        "substreams run when they are one stream again: .merge_substreams().run_with(sink), or .to(sink) for each of them",
+    )
     __slots__ = ("_cut", "_outer")
     ports = (1, 1)
 

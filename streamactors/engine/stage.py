@@ -12,6 +12,7 @@ from streamactors.engine.element.graph_stage_logic import GraphStageLogic, eleme
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import FlowLogic, Logic
 from streamactors.engine.marks.marks import OPAQUE, Handling, Needs
+from streamactors.engine.ways_out import FUTURE_NAMES, WaysOut
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -25,22 +26,15 @@ else:
 call give it. The bound lets a lambda use any operator on such an element."""
 
 
-FUTURE_NAMES: Final = frozenset({"result", "exception", "done", "cancel", "add_done_callback"})
-"""What users ask of a materialized value that they expect to be a future."""
-
-
-class NotUsed:
+class NotUsed(WaysOut):
     """The materialized value of a stage that has none; there is one instance, NOT_USED."""
 
     __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name in FUTURE_NAMES:
-            raise AttributeError(
-                f"NotUsed has no {name}: to() keeps the source's materialized value, and this source has none; "
-                "run_with(sink), or to_mat(sink, Keep.right).run(), returns the future of the sink"
-            )
-        raise AttributeError(f"'NotUsed' object has no attribute {name!r}")
+    _ways_out = dict.fromkeys(
+        FUTURE_NAMES,
+        "to() keeps the source's materialized value, and this source has none; run_with(sink), or to_mat(sink, Keep.right).run(), returns "
+        "the future of the sink",
+    )
 
     def __repr__(self) -> str:
         return "NotUsed"

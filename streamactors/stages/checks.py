@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from streamactors.clock import duration_ms, timeout_s
 from streamactors.engine.user_code import shortened
@@ -18,8 +18,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 def function(operator: str, value: F, what: str = "a function") -> F:
     """Return `value` if it can be called."""
     if not callable(value):
-        raise BuildError(f"{operator} expects {what}, got {type(value).__name__} {shortened(value, 60)}")
+        hint = f"; {WITHOUT_A_CALL}" if value is None else ""
+        raise BuildError(f"{operator} expects {what}, got {type(value).__name__} {shortened(value, 60)}{hint}")
     return value
+
+
+WITHOUT_A_CALL: Final = "give the function itself, without a call: fn, not fn()"
+"""The way out for `map(print())`: the function was called, and has returned None."""
 
 
 def is_coroutine_function(fn: Callable[..., Any]) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from streamactors.engine.ways_out import WaysOut
 from streamactors.errors import BuildError
 from streamactors.stages.checks import no_coroutine_function
 from streamactors.windows.definitions.aggregator import Aggregator, aggregating, counting, reducing
@@ -81,7 +82,7 @@ def _must_be_callable(fn: object, where: str) -> None:
     no_coroutine_function(where, fn)
 
 
-class _Aggregations(ABC, Generic[T_co]):
+class _Aggregations(ABC, WaysOut, Generic[T_co]):
     """The aggregations of grouped records; each starts a table."""
 
     __slots__ = ()
@@ -115,10 +116,18 @@ class _Aggregations(ABC, Generic[T_co]):
         """The table of this aggregation."""
 
 
+_RUNS: Final = ("run_with", "run", "run_iter", "run_async_iter", "via", "to", "map")
+_AGGREGATE_FIRST: Final = dict.fromkeys(
+    _RUNS,
+    "groups are no stream; aggregate them: .count(), .reduce(fn) or .aggregate(init, add), then .to_stream() gives a Source",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Grouped(_Aggregations["Table[R_co]"], Generic[R_co, W_co]):
     """Records, grouped by key."""
 
+    _ways_out = _AGGREGATE_FIRST
     _origin: WindowOps[Any, Any]
     _blueprint: Blueprint
 
@@ -155,6 +164,7 @@ class Grouped(_Aggregations["Table[R_co]"], Generic[R_co, W_co]):
 class Windowed(_Aggregations["WindowedTable[W_co]"], Generic[W_co]):
     """Grouped records with their windows."""
 
+    _ways_out = _AGGREGATE_FIRST
     _origin: WindowOps[Any, Any]
     _blueprint: Blueprint
     _windowing: WindowingStep
@@ -174,8 +184,12 @@ T = TypeVar("T", bound="Table[Any]")
 
 
 @dataclass(frozen=True, slots=True)
-class Table(Generic[S]):
+class Table(WaysOut, Generic[S]):
     """A table as a stream of updates: one for each change of an entry."""
+
+    _ways_out = dict.fromkeys(
+        _RUNS, "a table is no stream; .to_stream() gives its updates, which run: table.to_stream().run_with(sink)"
+    )
 
     _origin: WindowOps[Any, Any]
     _blueprint: Blueprint

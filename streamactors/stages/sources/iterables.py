@@ -140,6 +140,10 @@ class FromIterable(GraphStage):
                 "from_iterable expects rows, got a DataFrame, whose iteration gives the names of its columns; use "
                 "df.itertuples(index=False) of pandas, df.iter_rows(named=True) of polars, or SparkSource.of(df)"
             )
+        if self.name == "from_iterable" and (
+            isinstance(elements, (bytes, dict)) or (isinstance(elements, str) and not elements.isalnum())
+        ):
+            _log.warning("from_iterable: a %s is iterated: its elements are %s; %s", *_surprise(elements))
         self._elements = elements
         self._read = False  # an iterator has been given to a run
         self.emits_marks = self.reads_marks_of(elements)
@@ -168,6 +172,15 @@ class FromIterable(GraphStage):
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         return FeedLogic(self.feed, None, self.label, attributes, identity=self.identity), NOT_USED
+
+
+def _surprise(elements: str | bytes | dict[Any, Any]) -> tuple[str, str, str]:
+    """Return the type, its elements, and what else may be meant."""
+    if isinstance(elements, dict):
+        return "dict", "its keys", "Source.from_iterable(d.items()) gives pairs, Source.single(d) the dict"
+    if isinstance(elements, bytes):
+        return "bytes", "integers", "Source.single(data) gives the bytes, Source.from_file(path) those of a file"
+    return "str", "its characters", "Source.single(text) gives the text, Source.from_lines(path) the lines of a file"
 
 
 class Range(FromIterable):

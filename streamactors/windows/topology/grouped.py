@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
+from streamactors.engine.ways_out import WaysOut
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.aggregator import Aggregator, aggregating, counting, reducing
 from streamactors.windows.definitions.blueprint import Semantics, WindowingStep, windowing
@@ -16,7 +17,7 @@ from streamactors.windows.tables.cogroup import tagged
 from streamactors.windows.tables.grouping import TableAggregator
 from streamactors.windows.topology.aggregate_nodes import AggregateNode
 from streamactors.windows.topology.group_nodes import CogroupNode, CogroupPartNode, GroupedTableNode, TagNode
-from streamactors.windows.topology.joining import callable_or_error, co_partition, round_trip, same_topology
+from streamactors.windows.topology.joining import RUNS, callable_or_error, co_partition, round_trip, same_topology
 from streamactors.windows.topology.model import Node, Topology
 from streamactors.windows.topology.ready import CountedStream, ReadyAggregations
 from streamactors.windows.topology.stream import TopologyStream
@@ -25,8 +26,13 @@ from streamactors.windows.topology.table_nodes import NO_WINDOWS
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedStream(ReadyAggregations):
+class GroupedStream(ReadyAggregations, WaysOut):
     """Records of a stream, grouped by key, and by windows behind `windowed_by`."""
+
+    _ways_out = dict.fromkeys(
+        RUNS,
+        "groups are no stream; aggregate them: .count(), .reduce(fn) or .aggregate(init, add), then topics.source(table).run_with(sink)",
+    )
 
     _stream: TopologyStream
     _windowing: WindowingStep = NO_WINDOWS

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from streamactors.errors import BuildError
-from streamactors.stages.checks import at_least, no_coroutine_function, positive
+from streamactors.stages.checks import WITHOUT_A_CALL, at_least, no_coroutine_function, positive
 from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.joins.stream_stream import JoinSpec
@@ -29,13 +29,16 @@ from streamactors.windows.topology.table_join_nodes import (
 )
 from streamactors.windows.topology.table_nodes import TableNode, TableSourceNode
 
+RUNS: Final = ("run_with", "run", "run_iter", "run_async_iter", "via", "to_mat")
+"""What users of Source try on a part of a topology."""
+
 Fn = Callable[[Any, Any], Any]
 
 
 def callable_or_error(where: str, fn: object) -> None:
     """Raise BuildError if `fn` cannot be called."""
     if not callable(fn):
-        raise BuildError(f"{where}: {fn!r} is not callable; give a function")
+        raise BuildError(f"{where}: {fn!r} is not callable; {WITHOUT_A_CALL if fn is None else 'give a function'}")
     no_coroutine_function(where, fn)
 
 

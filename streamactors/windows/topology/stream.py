@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from streamactors.engine.ways_out import WaysOut
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.blueprint import Semantics
 from streamactors.windows.definitions.duration import Duration, to_ms
@@ -17,6 +18,7 @@ from streamactors.windows.processors.store_definitions import StoreDefinition
 from streamactors.windows.record import Record
 from streamactors.windows.topology.join_nodes import StreamTableNode
 from streamactors.windows.topology.joining import (
+    RUNS,
     callable_or_error,
     choice,
     co_partition,
@@ -37,8 +39,13 @@ if TYPE_CHECKING:
     from streamactors.windows.topology.table import GlobalTable, TopologyTable
 
 
-class TopologyStream:
+class TopologyStream(WaysOut):
     """A stream of Records in a topology. Functions see every row, also rows whose key or value is None."""
+
+    _ways_out = dict.fromkeys(
+        RUNS,
+        'a topology runs as a whole: topics.source(stream).run_with(sink), or stream.to("topic") and topics.graph().run() over Kafka',
+    )
 
     def __init__(self, topology: Topology, node: Node, *, key_changed: bool = False, windowed: bool = False) -> None:
         """`windowed`: the rows are WindowedRecords."""

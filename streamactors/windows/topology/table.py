@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from streamactors.engine.ways_out import WaysOut
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.blueprint import Semantics
 from streamactors.windows.definitions.suppressed import Suppressed
@@ -12,6 +13,7 @@ from streamactors.windows.definitions.windows import UnlimitedWindows
 from streamactors.windows.topology.aggregate_nodes import AggregateNode
 from streamactors.windows.topology.group_nodes import RegroupNode
 from streamactors.windows.topology.joining import (
+    RUNS,
     callable_or_error,
     choice,
     join_by_foreign_key,
@@ -36,8 +38,13 @@ class GlobalTable:
         self.node = node
 
 
-class TopologyTable:
+class TopologyTable(WaysOut):
     """A table in a topology: its entries, and the updates that change them."""
+
+    _ways_out = dict.fromkeys(
+        RUNS,
+        'a topology runs as a whole: topics.source(table).run_with(sink), or table.to("topic") and topics.graph().run() over Kafka',
+    )
 
     def __init__(self, topology: Topology, node: TableNode) -> None:
         self.topology = topology
