@@ -10,7 +10,7 @@ import pytest
 
 from streamactors import Sink, Source, Topics
 
-AWAITING = {"batches: write", "foreach_async: fn", "lazy_sink: make", "lazy_future_sink: make"}
+AWAITING = {"batches: write", "foreach_async: fn", "join_lookup: fn", "lazy_sink: make", "lazy_future_sink: make"}
 """They take coroutine functions, as everything does whose name has `async` or `future` in it."""
 ELSEWHERE = {
     "from_file_object",

@@ -35,11 +35,12 @@ RUNS: Final = ("run_with", "run", "run_iter", "run_async_iter", "via", "to_mat")
 Fn = Callable[[Any, Any], Any]
 
 
-def callable_or_error(where: str, fn: object) -> None:
-    """Raise BuildError if `fn` cannot be called."""
+def callable_or_error(where: str, fn: object, *, awaited: bool = False) -> None:
+    """Raise BuildError if `fn` cannot be called, or is a coroutine function and nothing awaits it."""
     if not callable(fn):
         raise BuildError(f"{where}: {fn!r} is not callable; {WITHOUT_A_CALL if fn is None else 'give a function'}")
-    no_coroutine_function(where, fn)
+    if not awaited:
+        no_coroutine_function(where, fn)
 
 
 def choice(where: str, how: object, choices: tuple[str, ...]) -> str:
@@ -104,7 +105,7 @@ def lookup_node(
     max_entries: int,
 ) -> LookupNode:
     """Return the node of a lookup, with its parameters checked."""
-    callable_or_error("join_lookup", fn)
+    callable_or_error("join_lookup", fn, awaited=True)
     callable_or_error("join_lookup: joiner", joiner)
     if key is not None:
         callable_or_error("join_lookup: key", key)
