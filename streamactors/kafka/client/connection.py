@@ -14,7 +14,8 @@ from typing import Any, Final
 import confluent_kafka
 import confluent_kafka.admin
 
-from streamactors.kafka.client.doors import Doors, listens, not_kafka
+from streamactors.kafka.client.doors import Doors, listens, not_kafka, shortened
+from streamactors.kafka.client.outage import Outage
 from streamactors.kafka.client.property_names import is_known
 from streamactors.kafka.client.refused_properties import check_files, check_token, told_refusal, warn_once
 from streamactors.kafka.client.rights import DENIED, REFUSED_PARTITION, Right, not_allowed
@@ -78,6 +79,8 @@ class Connection:
         self.refused_topic = ""  # of the last transaction, whose error does not name it
         self.fatal: Any = None  # librdkafka's error after which a producer sends no more
         self._doors = Doors()
+        self._outage = Outage(settings.bootstrap_servers)
+        self._records_left = 0
         self._properties = Properties()
 
     def make(self, factory: Callable[[dict[str, Any]], Any], properties: Mapping[str, Any]) -> Any:
@@ -123,7 +126,19 @@ class Connection:
             self.complaint, self._knows_why = complaint, True
         elif not self._knows_why:
             self.complaint = complaint  # it tells no reason
+        self._outage.complained(shortened(self.complaint), time.monotonic())
         _log.info("%s: %s", self.settings.bootstrap_servers, complaint)
+
+    def records_wait(self, left: int) -> None:
+        """This many records of a producer are not acknowledged. Fewer than before, or none, is a sign of a broker."""
+        self.look_for_broker(seen=not left or left < self._records_left)
+        self._records_left = left
+
+    def look_for_broker(self, *, seen: bool) -> None:
+        """Say that no broker answers for a while, or that one is back. `seen`: there is a sign of a broker."""
+        said = self._outage.look(seen=seen, now_s=time.monotonic())
+        if said is not None:
+            _log.warning("%s", said)
 
     def known_topics(self, client: Any) -> Any:
         """Return the broker's topics by name, as librdkafka describes them. Waits for the answer; raises NoBroker.

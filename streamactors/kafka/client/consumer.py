@@ -13,7 +13,7 @@ from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
 from streamactors.kafka.client.rights import DENIED, Right
 from streamactors.kafka.client.runs import NOTHING, Batch, run_of, runs_of, wrapped
-from streamactors.kafka.client.statistics import Received, received_of, unknown_partitions
+from streamactors.kafka.client.statistics import Received, received_of, sees_broker, unknown_partitions
 from streamactors.kafka.errors import CommitFailed, ConsumerFailed
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -68,6 +68,7 @@ class StreamConsumer:
 
     def _on_statistics(self, text: str) -> None:
         self._statistics = (text, self._given)  # parsed when somebody asks
+        self._connection.look_for_broker(seen=sees_broker(text))
         if self._users_statistics is not None:
             self._users_statistics(text)
         unknown = unknown_partitions(text)

@@ -66,7 +66,7 @@ class Doors:
         if offered is not None:
             tried, offers = offered.groups()
             return f"the broker has no login by {tried}; it offers {offers.replace(',', ', ')}: set sasl.mechanism to one of them"
-        return f"{_SIGNS[number][1]} ({_shortened(line)})"
+        return f"{_SIGNS[number][1]} ({shortened(line)})"
 
 
 def listens(addresses: list[Address]) -> Address | None:
@@ -88,6 +88,6 @@ def not_kafka(address: Address, waited_s: float) -> NoBroker:
     )
 
 
-def _shortened(complaint: str) -> str:
+def shortened(complaint: str) -> str:
     """Return a complaint of librdkafka without its address and its times."""
-    return re.sub(r"\s*\(after \d+ms.*?\)", "", complaint.partition(": ")[2] or complaint)[:300]
+    return re.sub(r"\s*\(after \d+ms.*", "", complaint.partition(": ")[2] or complaint)[:300]

@@ -260,6 +260,7 @@ class StreamProducer:
         while left:
             with self._polls:
                 left = self._callbacks(self._client.flush, POLL_S)
+                self._connection.records_wait(left)
             self._tell()
 
     @property
@@ -325,8 +326,7 @@ class StreamProducer:
             pass
 
     def _callbacks(self, serve: Callable[[float], int], timeout_s: float) -> int:
-        """Have librdkafka's client call back. Raises ProducerFailed for a fatal error: the client raises it, once, in whichever call serves
-        callbacks when another producer has taken over the transactional id."""
+        """Have librdkafka's client call back. Raises ProducerFailed for a fatal error, which the client raises once, in any such call."""
         try:
             return serve(timeout_s)
         except ck.KafkaException as error:
@@ -339,6 +339,7 @@ class StreamProducer:
     def _poll(self, timeout_s: float) -> None:
         with self._polls:
             served = self._callbacks(self._client.poll, timeout_s)
+            self._connection.records_wait(len(self._client))
         if served:
             self._tell()
 

@@ -1,4 +1,5 @@
-"""librdkafka's statistics of a consumer: the records received from the broker, and assigned partitions that the broker does not know.
+"""librdkafka's statistics of a consumer: the records received from the broker, and assigned partitions that the broker does not
+know, and whether there is a connection.
 
 Owner: the consumer of a stream; its polls deliver the statistics. They are long, so they are parsed on demand."""
 
@@ -10,6 +11,9 @@ from typing import NamedTuple
 from streamactors.kafka.subscriptions import TopicPartition
 
 _UNKNOWN = '"unknown":true'
+
+
+_CONNECTED = '"state":"UP"'
 
 
 class Received(NamedTuple):
@@ -33,6 +37,11 @@ def received_of(text: str, given: int) -> Received:
     # all partitions feed one queue, and each partition reports the length of that queue
     waiting = max((p["fetchq_cnt"] for p in of), default=0)
     return Received(sum(p["rxmsgs"] for p in of), sum(p["rxbytes"] for p in of), waiting, given)
+
+
+def sees_broker(text: str) -> bool:
+    """Return whether the client is connected to a broker."""
+    return _CONNECTED in text
 
 
 def unknown_partitions(text: str) -> set[TopicPartition]:

@@ -1,0 +1,39 @@
+"""Outage: says once that no broker answers any more, and once that one is back. librdkafka waits for a broker without a word.
+
+Owner: one client. A complaint of librdkafka begins an outage only if no sign of a broker follows it: connections are also closed when they
+are idle, and one broker of several may be gone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SAID_AFTER_S: Final = 5.0
+
+
+class Outage:
+    """See the module. Pure; times are seconds of one clock."""
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._reason = ""
+        self._since: float | None = None  # the first complaint since a broker was seen
+        self._said = False
+
+    def complained(self, reason: str, now_s: float) -> None:
+        """librdkafka has complained about a connection."""
+        self._reason = reason
+        if self._since is None:
+            self._since = now_s
+
+    def look(self, *, seen: bool, now_s: float) -> str | None:
+        """Return what is to be said, now that a broker was seen or not."""
+        if self._since is None:
+            return None
+        gone_s = now_s - self._since
+        if seen:
+            said, self._said, self._since = self._said, False, None
+            return f"the broker at {self._servers} is back after {gone_s:.0f} s" if said else None
+        if self._said or gone_s < SAID_AFTER_S:
+            return None
+        self._said = True
+        return f"no broker at {self._servers} for {gone_s:.0f} s, waiting ({self._reason})"

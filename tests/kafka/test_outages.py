@@ -1,0 +1,89 @@
+"""A broker that goes while streams run: one sentence when it has been gone for a while, one when it is back."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamactors import Keep, Sink, Source
+from streamactors.broker import Cluster
+from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRecord, ProducerSettings, Subscriptions
+from streamactors.kafka.client import outage
+from streamactors.kafka.client.outage import SAID_AFTER_S, Outage
+
+
+def test_an_outage_is_said_once_and_its_end_once():
+    now = Outage("here:1")
+    assert now.look(seen=False, now_s=0) is None, "nothing was complained about"
+    now.complained("Connection refused", 1)
+    now.complained("timed out", 3)
+    assert now.look(seen=False, now_s=5.9) is None
+    assert now.look(seen=False, now_s=6) == "no broker at here:1 for 5 s, waiting (timed out)"
+    assert now.look(seen=False, now_s=60) is None
+    assert now.look(seen=True, now_s=61) == "the broker at here:1 is back after 60 s"
+    assert now.look(seen=True, now_s=62) is None
+
+
+def test_a_connection_that_was_closed_and_opened_again_is_no_outage():
+    now = Outage("here:1")
+    now.complained("Disconnected", 1)
+    assert now.look(seen=True, now_s=2) is None
+    assert now.look(seen=False, now_s=50) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["complaint", "seen", "not seen"]), st.integers(0, 9))))
+def test_the_sentences_take_turns(events):
+    now, at, told = Outage("here:1"), 0, []
+    for kind, pause in events:
+        at += pause
+        if kind == "complaint":
+            now.complained("refused", at)
+        elif said := now.look(seen=kind == "seen", now_s=at):
+            told.append("back" in said)
+    assert told == [bool(n % 2) for n in range(len(told))]
+    assert SAID_AFTER_S == 5
+
+
+@pytest.mark.slow
+def test_a_running_source_and_a_running_sink_say_it(tmp_path, system, monkeypatch, caplog, wait_for):
+    # neither said a word, however long the broker was gone
+    monkeypatch.setattr(outage, "SAID_AFTER_S", 0.05)
+    caplog.set_level(logging.WARNING, "streamactors.kafka")
+
+    def said(text):
+        return sum(record.name == "streamactors.kafka" and text in record.getMessage() for record in caplog.records)
+
+    broker = Cluster(data=tmp_path).start()
+    servers = broker.bootstrap_servers
+    broker.create_topic("t")
+    quick = {"reconnect.backoff.max.ms": 200}
+    read = []
+    reading = ConsumerSettings(servers, None, "earliest", properties={**quick, "statistics.interval.ms": 50})
+    control = (
+        Consumer.plain_source(reading, Subscriptions.assignment(("t", 0))).to(Sink.foreach(read.append)).run(system)
+    )
+    queue, stored = (
+        Source.queue(100)
+        .to_mat(Producer.plain_sink(ProducerSettings(servers, properties=quick)), Keep.both)
+        .run(system)
+    )
+    queue.offer(ProducerRecord("t", b"1"))
+    wait_for(lambda: len(read) == 1)
+    broker.close()
+    queue.offer(ProducerRecord("t", b"2"))
+    wait_for(lambda: said(f"no broker at {servers} for ") == 2)
+    assert "waiting (" in caplog.text
+    broker = Cluster(data=tmp_path, listen=servers).start()
+    try:
+        wait_for(lambda: len(read) == 2)
+        wait_for(lambda: said(f"the broker at {servers} is back after ") == 2)
+        assert said("no broker at") == 2
+        queue.complete()
+        stored.result(30)
+        control.stop()
+        control.is_shutdown.result(30)
+    finally:
+        broker.close()
