@@ -323,13 +323,14 @@ class SourceConstructors:
         `header=False` alone, lists. Values are texts, but for the fields of which `types` gives a function. Can be replayed by row
         (`with_replay`).
 
-        A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped.
+        A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
         Emits when: there is demand and a row was read.   Completes when: the file ends.
         Fails when: the file cannot be read or decoded, or a row does not have the fields of the others (FramingError, with file and line).
         """
     @classmethod
     def from_json_lines(cls, path: Path, encoding: str = "utf-8") -> Source[Any, NotUsed]:
-        """Emit the values of a file that has one JSON value a line. Empty lines are skipped. Can be replayed by value (`with_replay`).
+        """Emit the values of a file that has one JSON value a line. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
+        Can be replayed by value (`with_replay`).
 
         Emits when: there is demand and a line was read.   Completes when: the file ends.
         Fails when: the file cannot be read or decoded, or a line is no JSON (FramingError, with file and line).

@@ -123,7 +123,11 @@ class _Blocks(BackedFeed):
 
 class _FileBlocks(_Blocks):
     def __init__(self, path: Path, block: int, start: int) -> None:
-        super().__init__(open(path, "rb", buffering=0), block, closes=True)  # noqa: SIM115  # closed in on_stop
+        try:
+            file = open(path, "rb", buffering=0)  # noqa: SIM115  # closed in on_stop
+        except OSError as error:
+            raise naming(error, path) from None
+        super().__init__(file, block, closes=True)
         self.position = start
         self._path = path
         if start:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from streamactors.stages.files.io_result import Path, checked_path
 from streamactors.stages.files.text_file import opened_text
 from streamactors.stages.framing.text import checked_encoding
 from streamactors.stages.sources.iterables import FromIterable
+
+_log = logging.getLogger("streamactors.stages")
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class FromCsv(FromIterable):
     `header=False` alone, lists. Values are texts, but for the fields of which `types` gives a function. Can be replayed by row
     (`with_replay`).
 
-    A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped.
+    A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
     Emits when: there is demand and a row was read.   Completes when: the file ends.
     Fails when: the file cannot be read or decoded, or a row does not have the fields of the others (FramingError, with file and line).
     """
@@ -145,10 +148,21 @@ class _CsvRows:
             raise self._wrong(
                 reader.line_num, f"the header has the name {min(twice)!r} twice; give other names: fields=[…]"
             )
+        delimiter = next((c for c in ";\t|" if len(first) == 1 and c in first[0]), None)
+        hint = (
+            f"one field, with {delimiter!r} in it; if that divides the fields: delimiter={delimiter!r}"
+            if delimiter
+            else ""
+        )
         if missing := set(self.types) - set(first):
             raise self._wrong(
                 reader.line_num,
-                f"types names the field {min(missing)!r}, the header has {', '.join(map(repr, first[:10]))}",
+                f"types names the field {min(missing)!r}, the header has {', '.join(map(repr, first[:10]))}"
+                + (f": {hint}" if hint else ""),
+            )
+        if hint:
+            _log.warning(
+                "from_csv: %s, line %d: the header %r is %s", os.fspath(self.path), reader.line_num, first[0], hint
             )
         return tuple(first)
 
@@ -157,7 +171,8 @@ class _CsvRows:
 
 
 class FromJsonLines(FromIterable):
-    """Emit the values of a file that has one JSON value a line. Empty lines are skipped. Can be replayed by value (`with_replay`).
+    """Emit the values of a file that has one JSON value a line. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
+    Can be replayed by value (`with_replay`).
 
     Emits when: there is demand and a line was read.   Completes when: the file ends.
     Fails when: the file cannot be read or decoded, or a line is no JSON (FramingError, with file and line).

@@ -14,6 +14,7 @@ from streamactors.engine.logic import Logic, SourceLogic, logic_of
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
+from streamactors.stages.files.io_result import checked_path
 from streamactors.stages.files.text_file import opened_text
 from streamactors.stages.sources.iterables import FromIterable
 
@@ -125,8 +126,7 @@ class Lines(FromIterable):
     name = "from_lines"
 
     def __init__(self, path: str | os.PathLike[str], encoding: str = "utf-8") -> None:
-        if not isinstance(path, str | os.PathLike):
-            raise BuildError(f"from_lines expects a path, got {type(path).__name__} {shortened(path, 60)}")
+        checked_path("from_lines", path)
         try:
             "".encode(encoding)
         except (LookupError, TypeError) as error:
