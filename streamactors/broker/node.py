@@ -5,7 +5,8 @@ Owner: `server.Broker` sets the fields while it starts. Handlers read them on th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.broker.config.broker_config import BrokerConfig
@@ -21,6 +22,9 @@ from streamactors.broker.runtime import Runtime
 from streamactors.broker.security.acl_authoriser import AclAuthoriser, super_users_of
 from streamactors.broker.security.rights import AllowAll, Authoriser
 from streamactors.broker.transaction.transactions import Transactions
+
+if TYPE_CHECKING:
+    from streamactors.broker.security.delegation_tokens import DelegationTokens
 
 
 class Served(Protocol):
@@ -76,6 +80,15 @@ class Node(Runtime):
         self.listeners: list[Listener] = []
         self.charging: Charging | None = None  # None: no client has a quota
         self.forwarding: Forwards | None = None  # set if the controllers are other processes
+
+    @cached_property
+    def tokens(self) -> DelegationTokens:
+        """The delegation tokens."""
+        from streamactors.broker.security.delegation_tokens import (
+            DelegationTokens,  # an open broker loads no cryptography
+        )
+
+        return DelegationTokens(self.metadata, self.config.delegation_token_secret_key, self.clock.wall_ms)
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """Return the advertised (host, port) of a listener. Raises KeyError if there is no such listener."""

@@ -244,7 +244,9 @@ class Broker:
             protocol = SecurityProtocol[spec.protocol]
             protection = OPEN
             if protocol is not SecurityProtocol.PLAINTEXT:
-                protection = protection_of(spec.name, protocol, self.config, node.metadata, self._clock.wall_ms)
+                protection = protection_of(
+                    spec.name, protocol, self.config, node.metadata, node.tokens, self._clock.wall_ms
+                )
             node.listeners.append(acceptor.bind(spec, protection))
         return accepting, processor
 

@@ -323,3 +323,39 @@ def test_the_file_of_a_java_key_store_is_exported_as_the_error_says(tmp_path: Pa
             {"bootstrap.servers": running.bootstrap_servers, "security.protocol": "SSL", "ssl.ca.location": str(pem)}
         )
         assert client.list_topics(timeout=30).cluster_id == running.cluster_id
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_kafkas_tool_makes_tokens_and_javas_clients_log_in_by_them(tmp_path: Path, mechanism: str) -> None:
+    settings = {
+        "super.users": "User:ann;User:streamactors-cluster",
+        "delegation.token.secret.key": "only brokers know it",
+    }
+    with Cluster(users={"ann": "pw"}, tls=True, acls=[], config=settings) as running:
+        running.create_topic("t")
+        at, file = running.bootstrap_servers, java_properties(running, "ann", mechanism, tmp_path / "ann.properties")
+        tokens = ("org.apache.kafka.tools.DelegationTokenCommand", "--bootstrap-server", at, "--command-config", file)
+        made = apache.tool(*tokens, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
+        token_id, secret = made.splitlines()[-1].split()[:2]
+        by_token = tmp_path / "token.properties"
+        by_token.write_text(
+            Path(file)
+            .read_text()
+            .replace('username="ann"', f'tokenauth="true" username="{token_id}"')
+            .replace('password="pw"', f'password="{secret}"')
+        )
+        verify = (
+            "org.apache.kafka.tools.VerifiableProducer",
+            "--bootstrap-server",
+            at,
+            "--topic",
+            "t",
+            "--max-messages",
+            "20",
+        )
+        assert '"acked":20' in apache.tool(*verify, "--producer.config", str(by_token))
+        renewed = apache.tool(*tokens, "--renew", "--renew-time-period", "-1", "--hmac", secret)
+        assert "Completed renew operation" in renewed
+        assert token_id in apache.tool(*tokens, "--describe", "--owner-principal", "User:ann")
+        apache.tool(*tokens, "--expire", "--expiry-time-period", "-1", "--hmac", secret)
+        assert token_id not in apache.tool(*tokens, "--describe")

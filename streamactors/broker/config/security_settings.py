@@ -43,6 +43,15 @@ class SecuritySettings(Settings):
     connection_failed_authentication_delay_ms = integer(
         100, "Wait this long before a failed login is answered, against guessing.", at_least(0)
     )
+    delegation_token_expiry_time_ms = long(
+        86_400_000, "A delegation token expires after this time unless it is renewed.", at_least(1)
+    )
+    delegation_token_max_lifetime_ms = long(
+        604_800_000, "No renewal lets a delegation token live longer than this.", at_least(1)
+    )
+    delegation_token_secret_key = secret(
+        "The key from which the secrets of delegation tokens are made, the same on every broker. Without it there are no tokens."
+    )
     plain_sasl_jaas_config = secret(
         'Users of PLAIN, as `PlainLoginModule required user_ann="PASSWORD";`. Apache Kafka reads it per listener only.'
     )

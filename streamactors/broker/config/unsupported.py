@@ -36,6 +36,8 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
             replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
             replication.quota.window.num replication.quota.window.size.seconds unclean.leader.election.interval.ms""",
+        "expired delegation tokens count for nothing, and go when the next one is made": """
+            delegation.token.expiry.check.interval.ms""",
         "the quota controller_mutation_rate limits nothing yet": """
             controller.quota.window.num controller.quota.window.size.seconds""",
         "groups use the classic protocol": """
@@ -87,7 +89,6 @@ _REFUSED_NAMES: Final = {
     "security.providers": _SECURITY,
 }
 _REFUSED_PREFIXES: Final = (
-    ("delegation.token.", _SECURITY),
     ("listener.name.", _SECURITY),
     ("password.encoder.", _SECURITY),
     ("remote.fetch.", _TIERED),

@@ -16,7 +16,7 @@ from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import MetadataRecord
-from streamactors.broker.metadata.security_record import AccessControlEntry
+from streamactors.broker.metadata.security_record import AccessControlEntry, DelegationToken
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 PRODUCER_IDS_PER_BLOCK: Final = 1000
@@ -274,6 +274,42 @@ class AlterQuotas:
         return [outcome for _ in self.alterations]
 
 
+class TokenChanged(NamedTuple):
+    """The result of a command about a delegation token."""
+
+    code: ErrorCode
+    token: DelegationToken | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateToken:
+    """Add a delegation token. Answer: TokenChanged. `max_lifetime_ms` 0 or less: the longest that is allowed."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    max_lifetime_ms: int
+    now_ms: int
+
+    def refused(self, outcome: Outcome) -> TokenChanged:
+        return TokenChanged(outcome.code)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeToken:
+    """Renew a delegation token, or let it expire. Answer: TokenChanged. `period_ms` below 0: the usual period, or at once."""
+
+    token_id: str
+    principal: str
+    period_ms: int
+    now_ms: int
+    renew: bool
+
+    def refused(self, outcome: Outcome) -> TokenChanged:
+        return TokenChanged(outcome.code)
+
+
 class ProducerIdBlock(NamedTuple):
     """The ids `first` to `first + size - 1`, reserved for this broker."""
 
@@ -292,4 +328,6 @@ Command = (
     | DeleteAcls
     | AlterScram
     | AlterQuotas
+    | CreateToken
+    | ChangeToken
 )

@@ -17,9 +17,11 @@ from streamactors.broker.controller.command import (
     AlterQuotas,
     AlterScram,
     AutoCreate,
+    ChangeToken,
     Command,
     CreateAcls,
     CreatePartitions,
+    CreateToken,
     CreateTopics,
     DeleteAcls,
     DeleteTopics,
@@ -33,6 +35,7 @@ from streamactors.broker.controller.command import (
 from streamactors.broker.controller.plan_configs import alter_configs
 from streamactors.broker.controller.plan_quotas import alter_quotas
 from streamactors.broker.controller.plan_security import alter_scram, create_acls, delete_acls
+from streamactors.broker.controller.plan_tokens import change_token, create_token
 from streamactors.broker.controller.plan_topics import create_partitions, create_topics, delete_topics
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import ProducerIdsRecord
@@ -105,6 +108,8 @@ _RULES: Final[dict[type, Callable[[Facts, Any], Plan]]] = {
     DeleteAcls: delete_acls,
     AlterScram: alter_scram,
     AlterQuotas: alter_quotas,
+    CreateToken: create_token,
+    ChangeToken: change_token,
 }
 
 

@@ -83,6 +83,14 @@ class DelegationToken(MetadataRecord):
     expires_at_ms: Annotated[int, INT64]
     token_id: Annotated[str, TEXT]
 
+    def is_over(self, now_ms: float) -> bool:
+        """Whether the token has expired."""
+        return now_ms > self.expires_at_ms or now_ms > self.valid_until_ms
+
+    def is_of(self, principal: str) -> bool:
+        """Whether a principal may see, renew and expire the token without a right: the owner, the requester, a renewer."""
+        return principal in (self.owner, self.requester) or principal in self.renewers
+
 
 @dataclass(frozen=True, slots=True)
 class RemoveDelegationToken(MetadataRecord):

@@ -55,6 +55,8 @@ class Login:
         self._ends_at_ms: float | None = None
         self.state = LoginState.HANDSHAKE
         self.principal: str | None = None
+        self.by_token = False
+        """Whether a delegation token has logged in."""
         self.raw_tokens = False
         """After a handshake of version 0 the client's tokens come without a request header."""
 
@@ -128,6 +130,7 @@ class Login:
         # As in Kafka, only connections.max.reauth.ms makes the broker close a session, or a credential that expires.
         self._ends_at_ms = now_ms + lifetime_ms if lifetime_ms else None
         self.principal = mechanism.principal
+        self.by_token = mechanism.by_token
         self.state = LoginState.DONE
         self.raw_tokens = False
         self._mechanism = None

@@ -17,6 +17,7 @@ from streamactors.broker.security.sasl.mechanism import Mechanism
 if TYPE_CHECKING:
     from streamactors.broker.config.broker_config import BrokerConfig
     from streamactors.broker.metadata.cache import MetadataCache
+    from streamactors.broker.security.delegation_tokens import DelegationTokens
     from streamactors.broker.security.tls import Tls, TlsSettings
 
 
@@ -72,6 +73,7 @@ def protection_of(
     protocol: SecurityProtocol,
     config: BrokerConfig,
     metadata: MetadataCache,
+    tokens: DelegationTokens,
     wall_ms: Callable[[], float],
 ) -> Protection:
     """Return the protection of a listener. Raises InvalidSetting."""
@@ -79,7 +81,7 @@ def protection_of(
 
     own = partial(config.of_listener, listener)
     tls = Tls(_tls_settings(own)) if protocol.has_tls else None
-    mechanisms = _mechanisms(listener, own, metadata) if protocol.has_login else None
+    mechanisms = _mechanisms(listener, own, metadata, tokens) if protocol.has_login else None
     mapping = PrincipalMapping(own("ssl.principal.mapping.rules") or "DEFAULT")
     max_session_ms = int(own("connections.max.reauth.ms") or 0)
     return Protection(protocol, tls, mechanisms, max_session_ms, mapping, wall_ms)
@@ -125,7 +127,7 @@ def _tls_settings(own: _Own) -> TlsSettings:
     )
 
 
-def _mechanisms(listener: str, own: _Own, metadata: MetadataCache) -> Mechanisms:
+def _mechanisms(listener: str, own: _Own, metadata: MetadataCache, tokens: DelegationTokens) -> Mechanisms:
     names = [each.strip().upper() for each in (own("sasl.enabled.mechanisms") or "").split(",") if each.strip()]
     if not names:
         raise InvalidSetting(
@@ -133,10 +135,12 @@ def _mechanisms(listener: str, own: _Own, metadata: MetadataCache) -> Mechanisms
             "SCRAM-SHA-256, PLAIN, OAUTHBEARER)",
             name="sasl.enabled.mechanisms",
         )
-    return {name: _mechanism(name, listener, own, metadata) for name in names}
+    return {name: _mechanism(name, listener, own, metadata, tokens) for name in names}
 
 
-def _mechanism(name: str, listener: str, own: _Own, metadata: MetadataCache) -> Callable[[], Mechanism]:
+def _mechanism(
+    name: str, listener: str, own: _Own, metadata: MetadataCache, tokens: DelegationTokens
+) -> Callable[[], Mechanism]:
     from streamactors.broker.security.sasl import plain, scram
 
     if name == plain.NAME:
@@ -157,7 +161,7 @@ def _mechanism(name: str, listener: str, own: _Own, metadata: MetadataCache) -> 
                 None if kept is None else scram.Credential(kept.salt, kept.stored_key, kept.server_key, kept.iterations)
             )
 
-        return lambda: scram.Scram(kind, credential)
+        return lambda: scram.Scram(kind, credential, partial(tokens.login, kind))
     if name == "OAUTHBEARER":
         from streamactors.broker.security.sasl.oauth import oauth_mechanism  # its library is an extra
 

@@ -30,5 +30,9 @@ class Mechanism(Protocol):
     def expires_at_ms(self) -> float | None:
         """When the credential expires (ms since 1970); None if it does not."""
 
+    @property
+    def by_token(self) -> bool:
+        """Whether a delegation token logs in."""
+
     def respond(self, token: bytes) -> bytes:
         """Take a token of the client; return the answer. Raises AuthenticationFailed."""

@@ -38,6 +38,7 @@ class OAuthBearer:
         self._failed = ""
         self.principal: str | None = None
         self.expires_at_ms: float | None = None
+        self.by_token = False
 
     def respond(self, token: bytes) -> bytes:
         """Take the client's first message, or its acknowledgement of a refusal."""

@@ -19,6 +19,7 @@ class Plain:
     """See the module. `passwords` are the users' passwords by name."""
 
     expires_at_ms = None
+    by_token = False
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

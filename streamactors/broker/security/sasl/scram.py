@@ -22,6 +22,8 @@ _FIRST: Final = re.compile(
 _LAST: Final = re.compile(
     r"(?P<bare>c=(?P<channel>[^,]*),r=(?P<nonce>[!-+\--~]+)(?:,[a-oq-z]=[^,]*)*),p=(?P<proof>[^,]*)"
 )
+_BY_TOKEN: Final = "tokenauth=true"  # noqa: S105  # an extension of the protocol
+"""The extension by which a client says that its user is the id of a delegation token."""
 _NOT_A_USER_KEY: Final = secrets.token_bytes(32)
 
 
@@ -69,14 +71,30 @@ def new_credential(kind: ScramHash, password: str, iterations: int = MIN_ITERATI
     return credential_of(kind, kind.salted(password.encode(), salt, iterations), salt, iterations)
 
 
+class TokenLogin(NamedTuple):
+    """What a login by a delegation token needs."""
+
+    credential: Credential
+    owner: str
+    expires_at_ms: int
+
+
 class Scram:
-    """See the module. `credential(user)` returns what is kept of the user's password, None for an unknown one."""
+    """See the module. `credential(user)` returns what is kept of the user's password, None for an unknown one; `token(id)` what a login by
+    a delegation token needs."""
 
-    expires_at_ms = None
-
-    def __init__(self, kind: ScramHash, credential: Callable[[str], Credential | None]) -> None:
+    def __init__(
+        self,
+        kind: ScramHash,
+        credential: Callable[[str], Credential | None],
+        token: Callable[[str], TokenLogin | None] = lambda _: None,
+    ) -> None:
         self._kind = kind
         self._credential_of = credential
+        self._token_of = token
+        self.by_token = False
+        self.expires_at_ms: float | None = None
+        self._owner = ""
         self._user = ""
         self._known = False
         self._credential = Credential(b"", b"", b"", 0)
@@ -108,7 +126,7 @@ class Scram:
             raise AuthenticationFailed(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
-        known = self._credential_of(user)
+        known = self._of_token(user) if _BY_TOKEN in (found["more"] or "").split(",") else self._credential_of(user)
         self._known = known is not None
         self._credential = known or self._made_up(user)
         self._user, self._gs2 = user, found["gs2"]
@@ -135,8 +153,16 @@ class Scram:
         if not (self._known and right and found["nonce"] == self._nonce and channel == self._gs2.encode()):
             raise self._refused()
         self._proven = True
-        self.principal = f"User:{self._user}"
+        self.principal = self._owner or f"User:{self._user}"
         return b"v=" + base64.b64encode(kind.hmac(credential.server_key, signed))
+
+    def _of_token(self, token_id: str) -> Credential | None:
+        login = self._token_of(token_id)
+        self.by_token = True
+        if login is None:
+            return None
+        self._owner, self.expires_at_ms = login.owner, login.expires_at_ms
+        return login.credential
 
     def _made_up(self, user: str) -> Credential:
         salt = hmac.digest(_NOT_A_USER_KEY, user.encode(), "sha256")[:24]
@@ -150,13 +176,15 @@ class Scram:
 
 
 class ScramClient:
-    """The client's side of the exchange: for connections that the broker itself opens."""
+    """The client's side of the exchange: for connections that the broker itself opens. `token`: the user is the id of a delegation token, the
+    password its secret in base64."""
 
-    def __init__(self, kind: ScramHash, user: str, password: str) -> None:
+    def __init__(self, kind: ScramHash, user: str, password: str, *, token: bool = False) -> None:
         self._kind = kind
         self._password = password.encode()
         escaped = user.replace("=", "=3D").replace(",", "=2C")
-        self._first_bare = f"n={escaped},r={secrets.token_urlsafe(18)}"
+        self._nonce = secrets.token_urlsafe(18)
+        self._first_bare = f"n={escaped},r={self._nonce}{f',{_BY_TOKEN}' if token else ''}"
         self._expected = b""
 
     def first(self) -> bytes:
@@ -167,8 +195,7 @@ class ScramClient:
         """Return client-final for server-first. Raises AuthenticationFailed if that is none."""
         text = challenge.decode()
         fields = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
-        nonce = self._first_bare.partition(",r=")[2]
-        if not fields.keys() >= {"r", "s", "i"} or not fields["r"].startswith(nonce):
+        if not fields.keys() >= {"r", "s", "i"} or not fields["r"].startswith(self._nonce):
             raise AuthenticationFailed("the server's first message is no answer to ours")
         salted = self._kind.salted(self._password, base64.b64decode(fields["s"]), int(fields["i"]))
         client_key = self._kind.hmac(salted, b"Client Key")
