@@ -87,6 +87,7 @@ class Consumer:
         changelog: bool = True,
         producer: ProducerSettings | None = None,
         state: State | None = None,
+        until: str | None = None,
     ) -> KafkaTopics:
         """Return the topics of one group, from which a topology of streams and tables is built (docs/joins.md, docs/tables.md).
 
@@ -97,7 +98,8 @@ class Consumer:
         "<group>-<name>-repartition". `changelog`: keep the state in changelog topics. `semantics`: that of all steps that are
         not given one. `producer`: writes repartition topics and what `to` writes; with a transactional id of yours it shares
         the transaction of the run's other sinks. `state`: where the state is kept, `State.in_memory()` or `State.on_disk(path)`
-        (docs/state.md); default: as the settings say."""
+        (docs/state.md); default: as the settings say. `until="end"`: the run ends when every row that the topics had at the start, and
+        what it gave to repartition topics, is processed and committed."""
         from streamactors.kafka.between.topics import KafkaTopics
 
         name = "Consumer.topics"
@@ -105,10 +107,14 @@ class Consumer:
         if state is not None:
             settings = settings.with_state(state)
 
-        def read(settings: ConsumerSettings, topics: list[str]) -> Source[ConsumerRecord, Control]:
-            return consumer_source(name, settings, Subscriptions.topics(*topics), None, commits=Commits.MARKS)
+        if until not in (None, "end"):
+            raise BuildError(f"{name}: until must be None or 'end', got {until!r}")
 
-        return KafkaTopics(settings, semantics, max_task_idle, changelog, producer, read)
+        def read(settings: ConsumerSettings, topics: list[str], to_the_end: bool) -> Source[ConsumerRecord, Control]:
+            end = "end" if to_the_end else None
+            return consumer_source(name, settings, Subscriptions.topics(*topics), end, commits=Commits.MARKS)
+
+        return KafkaTopics(settings, semantics, max_task_idle, changelog, producer, read, bounded=until == "end")
 
     @staticmethod
     def plain_source(

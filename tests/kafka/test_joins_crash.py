@@ -117,6 +117,8 @@ def check_disks(folder, changelogs):
             disk = TaskDisk(rocks, ())
             for store in disk.stores:
                 entries, offset = {}, disk.offset(store)
+                if not offset:
+                    continue  # killed before the first offset was known: the next start empties the store
                 for message in changelogs[store]:
                     if message.partition() == partition and message.offset() < offset:
                         entries[message.key()] = message.value()

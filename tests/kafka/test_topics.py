@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.errors import BuildError
-from streamactors.kafka import Consumer, ConsumerSettings
+from streamactors.kafka import Consumer, ConsumerSettings, ProducerSettings
 from streamactors.kafka.between import topic_upkeep
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import NoBroker, TopicError
@@ -124,6 +125,40 @@ def test_streams_are_joined_whatever_topic_is_read_first(cluster, settings, syst
     results: list[Any] = []
     running(system, topics.source(clicks.join(views, lambda click, view: (click, view), windows)), results, 90)
     assert sorted(record.value for record in results) == [(i, i) for i in range(90)]
+
+
+def test_a_bounded_topology_ends_with_its_topics(cluster, settings, system, write) -> None:
+    for topic in ("bounded-orders", "bounded-people"):
+        cluster.create_topic(topic, partitions=PARTITIONS)
+    write("bounded-people", [(f"p{i}", f"n{i}", 1_000 + i) for i in range(6)])
+    write("bounded-orders", [(f"p{i % 7}", i, 2_000 + i) for i in range(40)])
+    topics = Consumer.topics(settings, until="end")
+    people = topics.table("bounded-people", value="json")
+    known = topics.stream("bounded-orders", value="json").join_table(people, lambda o, p: (o, p), how="left")
+    rows = topics.source(known).run_with(Sink.to_list(), system).result(60)
+    assert sorted(row.value for row in rows if row.value[1]) == [(i, f"n{i % 7}") for i in range(40) if i % 7 != 6]
+    assert len(rows) == 40
+    assert topics.source(known).run_with(Sink.to_list(), system).result(60) == []
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_a_bounded_topology_processes_its_repartition_topics_to_the_end(
+    cluster, settings, system, write, exactly_once, read_all
+) -> None:
+    topic, out = f"words-{exactly_once}", f"lengths-{exactly_once}"
+    cluster.create_topic(topic, partitions=PARTITIONS)
+    cluster.create_topic(out, partitions=PARTITIONS)
+    write(topic, [(f"k{i}", f"w{i % 11}", 1_000 + i) for i in range(120)])
+    producer = ProducerSettings(cluster.bootstrap_servers, transactional_id=out) if exactly_once else None
+    topics = Consumer.topics(replace(settings, group_id=topic), until="end", producer=producer)
+    words = topics.stream(topic, value="json").group_by(lambda record: record.value).count(name="words").to_stream()
+    lengths = words.group_by(lambda record: str(len(record.key))).count(name="lengths")
+    lengths.to(out, value="json")
+    topics.graph().run(system).is_shutdown.result(60)
+    found: dict[bytes, int] = {}
+    for message in read_all(out, PARTITIONS):
+        found[message.key()] = max(found.get(message.key(), 0), json.loads(message.value()))
+    assert found == {b"2": 110, b"3": 10}  # w0 to w9, and w10, which comes ten times
 
 
 def test_internal_topics_have_kafka_streams_settings_and_keep_no_rows_that_are_done(

@@ -19,11 +19,13 @@ from streamactors.kafka.between.changelog_topics import ensure_topic
 from streamactors.kafka.between.global_tables import GlobalEntries, GlobalTables
 from streamactors.kafka.between.repartition import ABANDONED_AFTER_MS
 from streamactors.kafka.between.topic_upkeep import TopicUpkeep
+from streamactors.kafka.between.topology_end import TopologyEnd
 from streamactors.kafka.between.topology_rows import TopologyRows, reader_of
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.control import Control
 from streamactors.kafka.errors import TopicError
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
+from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.kafka.transactions.transactional_stage import TransactionalStage
 from streamactors.stages.sinks.values import Ignore
 from streamactors.windows.definitions.blueprint import Intake, Semantics
@@ -48,9 +50,11 @@ class KafkaTopics(TopologyTopics):
         max_task_idle: Duration | None,
         changelog: bool,
         producer: ProducerSettings | None,
-        read: Callable[[ConsumerSettings, list[str]], Source[Any, Control]],
+        read: Callable[[ConsumerSettings, list[str], bool], Source[Any, Control]],
+        *,
+        bounded: bool = False,
     ) -> None:
-        """`read`: returns the source of the records of topics."""
+        """`read(settings, topics, to_the_end)`: returns the source of the records of topics. `bounded`: the run ends with them."""
         super().__init__(semantics)
         self.topology.prefix = f"{settings.group_id}-"
         self._settings = settings
@@ -58,6 +62,7 @@ class KafkaTopics(TopologyTopics):
         self._intake = Intake(changelog, idle_ms)
         self._producer = producer
         self._source_of = read
+        self._bounded = bounded
 
     def source(
         self, result: TopologyStream | TopologyTable, *, idle_after: Duration | None = None
@@ -97,7 +102,7 @@ class KafkaTopics(TopologyTopics):
             globals=tables,
             idle_after_ms=None if idle_after is None else to_ms(idle_after, "idle_after", minimum=1),
         )
-        source = self._source_of(settings, names)
+        source = self._source_of(settings, names, self._bounded and not internal)
         stage = WindowStage(factory)
         read = source.map(rows.read).named("read topics")
         outputs: Any = read._via(stage) if topology.late is None else read._fan_out(stage, topology.late)
@@ -128,6 +133,12 @@ class KafkaTopics(TopologyTopics):
                 upkeep = TopicUpkeep(settings, topic, purged=partitions)
                 upkeep.start()
                 done.add_done_callback(lambda _, upkeep=upkeep: upkeep.stop())
+            if internal and self._bounded:
+                outer = [key for name in counts for key in admin.partitions_of(name)]
+                inner = [TopicPartition(topic, number) for topic in internal for number in range(partitions)]
+                end = TopologyEnd(settings, outer, inner, control.stop_at_end)
+                end.start()
+                done.add_done_callback(lambda _: end.stop())
             if tables:
                 filling = GlobalTables(settings, tables)
                 filling.fill()
