@@ -28,10 +28,11 @@ def command(page: str | None) -> None:
     """
     found = pages()
     if page is None:
+        width = max(map(len, found), default=0) + 2
         for name, path in found.items():
             with path.open(encoding="utf-8") as text:
                 title = text.readline().strip("# \n")
-            click.echo(f"{name:32}{title}")
+            click.echo(f"{name:{width}}{title}")
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in found:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from streamactors.cli.durations import SECONDS
 from streamactors.cli.graph_module import graph_argument, load_graph
 from streamactors.cli.member import answering, member_name
 from streamactors.cli.metrics_options import metrics_door, metrics_options
@@ -41,11 +42,10 @@ class RunFailed(StreamActorsError):
 @metrics_options
 @click.option(
     "--drain-timeout",
-    type=click.FloatRange(0),
-    default=30.0,
+    type=SECONDS,
+    default="30s",
     show_default=True,
-    metavar="SECONDS",
-    help="Time limit of the drain: for the elements in flight after the signal to end.",
+    help="Time limit of the drain: for the elements in flight after the signal to end. A number is seconds.",
 )
 @click.option(
     "--stall-after",

@@ -181,14 +181,17 @@ def test_handling_says_what_an_operator_does():
 @pytest.mark.parametrize(
     ("operator", "why"),
     [
-        (ops.group_by(abs), r"rx\.group_by cannot be followed: it hands out observables .*group_by of the stream does"),
-        (ops.window_with_count(3), r"rx\.window_with_count cannot be followed.*the buffer of the same kind does"),
+        (
+            ops.group_by(abs),
+            r"rx\.group_by cannot be followed, because it emits observables.*use source\.group_by\(key, max_substreams\)",
+        ),
+        (ops.window_with_count(3), r"rx\.window_with_count cannot be followed.*use the buffer of the same kind"),
         (
             ops.buffer_with_count(3, 1),
-            r"rx\.buffer_with_count cannot be followed: its buffers overlap.*Flow\.sliding\(count, skip\)",
+            r"rx\.buffer_with_count cannot be followed, because its buffers overlap.*Flow\.sliding\(count, skip\)",
         ),
-        (ops.buffer_with_time(2.0, 1.0), r"rx\.buffer_with_time cannot be followed: its buffers overlap"),
-        (ops.merge(reactivex.of(1)), r"rx\.merge cannot be followed: the elements of the other observables"),
+        (ops.buffer_with_time(2.0, 1.0), r"rx\.buffer_with_time cannot be followed, because its buffers overlap"),
+        (ops.merge(reactivex.of(1)), r"rx\.merge cannot be followed, because the elements of the other observables"),
         (ops.observe_on(NewThreadScheduler()), r"rx\.observe_on may hold elements"),
         (lambda source: source, r"a function that is not RxPY's may hold elements"),
     ],

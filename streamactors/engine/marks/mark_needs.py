@@ -97,8 +97,8 @@ def _check_stage(node: Node, handling: Handling, needs: Needs, loops: bool) -> N
         because = node.stage.opaque_because
         if because:
             raise BuildError(
-                f"{needs.reader} cannot follow its elements through stage '{name}': {because}; "
-                "declare holds=False if the pipeline holds no elements, or put through_topic(...) before it"
+                f"{needs.reader} cannot follow its elements through stage '{name}': {because}. "
+                "Two other ways: put through_topic(…) before the stage; or declare rx(…, holds=False), if the pipeline keeps no element"
             )
         raise BuildError(
             f"{needs.reader} cannot follow its elements through stage '{name}', which does not declare how it treats marks; "

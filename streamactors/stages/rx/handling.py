@@ -157,7 +157,7 @@ def handling_of(
             who = "a function that is not RxPY's" if name is None else f"rx.{name}"
             return OPAQUE, f"{who} may hold elements", ()
         if isinstance(found, str):
-            return OPAQUE, f"rx.{name} cannot be followed: {found}", ()
+            return OPAQUE, f"rx.{name} cannot be followed, because {found}", ()
         followed.append(found)
         exact = exact and found.handling.exact
         remembers = remembers or found.handling.remembers

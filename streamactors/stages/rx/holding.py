@@ -102,7 +102,8 @@ def _refused(why: str) -> Callable[..., Found]:
     return lambda *_: why
 
 
-_WINDOWS = "it hands out observables whose pipelines the function behind it builds, so nothing shows when an element has left them"
+_WINDOWS = "it emits observables, and nothing tells when an element inside them is done"
+_GROUP_BY = "use source.group_by(key, max_substreams) and .merge_substreams() behind it"
 _KNOWN: Final[dict[str, Callable[..., Found]]] = {
     "debounce": _latest,
     "throttle_with_timeout": _latest,
@@ -120,8 +121,8 @@ _KNOWN: Final[dict[str, Callable[..., Found]]] = {
     "merge_all": _inner(BLURS),
     "merge": _merge,
     "switch_latest": _inner(BLURS_MEMORY),
-    "group_by": _refused(f"{_WINDOWS}; group_by of the stream does"),
-    "group_by_until": _refused(f"{_WINDOWS}; group_by of the stream does"),
+    "group_by": _refused(f"{_WINDOWS}; {_GROUP_BY}"),
+    "group_by_until": _refused(f"{_WINDOWS}; {_GROUP_BY}"),
     **dict.fromkeys(
         [
             "window",
@@ -131,7 +132,7 @@ _KNOWN: Final[dict[str, Callable[..., Found]]] = {
             "window_with_time",
             "window_with_time_or_count",
         ],
-        _refused(f"{_WINDOWS}; the buffer of the same kind does"),
+        _refused(f"{_WINDOWS}; use the buffer of the same kind, such as rx.buffer_with_count for rx.window_with_count"),
     ),
     "buffer_toggle": _refused("its buffers may overlap, so an element is held after it has left"),
 }
