@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from streamactors.cli.bootstrap import bootstrap_option, producer_settings
+from streamactors.cli.bootstrap import admin_client, bootstrap_option, producer_settings
 
 NEW_TOPIC_MS: Final = 10_000
 """How long the broker may not know a topic that was just created."""
@@ -25,6 +25,9 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 )
 @click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record.")
 @click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True)
+@click.option(
+    "--no-create", is_flag=True, help="Fail if the topic does not exist, also where the broker would create it."
+)
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 def command(
     bootstrap: str,
@@ -34,6 +37,7 @@ def command(
     headers: tuple[str, ...],
     compression: str,
     acks: str,
+    no_create: bool,
 ) -> None:
     """Produce every line of standard input as a record.
 
@@ -49,6 +53,8 @@ def command(
             raise click.UsageError(f"--header {header}: its form is NAME=VALUE, as in source=sensor-1")
     given = [(name, value.encode()) for name, _, value in (header.partition("=") for header in headers)]
     separator = key_separator.encode() if key_separator else None
+    if no_create:
+        admin_client(bootstrap).partitions_of(topic)  # raises TopicNotFound
     producer = _Lines(bootstrap, topic, compression, acks)
     try:
         if sys.stdin.isatty():

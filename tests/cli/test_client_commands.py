@@ -180,6 +180,7 @@ def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
         (["consume", "TOPIC", "--from", "noon"], 2, "give beginning, end, an offset"),
         (["produce", "TOPIC", "-k", ":"], 1, "line 1 has no ':' between key and value"),
         (["produce", "TOPIC", "-p", "9"], 1, "Unknown partition"),
+        (["produce", "no-such-topic", "--no-create"], 1, "no topic no-such-topic at"),
         (["nonsense"], 2, "No such command 'nonsense'"),
     ],
 )

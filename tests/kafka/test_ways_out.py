@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Consumer as BareConsumer
 
-from streamactors import Sink, Source
+from streamactors import Keep, Sink, Source
 from streamactors.kafka import (
     Consumer,
     MetadataClient,
@@ -16,6 +16,7 @@ from streamactors.kafka import (
     ProducerRecord,
     Subscriptions,
 )
+from streamactors.kafka.client import created_topics
 from streamactors.kafka.errors import RecordError, TopicNotFound
 from streamactors.kafka.reading import rebalances
 
@@ -102,3 +103,23 @@ def test_a_stateful_map_behind_a_source_that_goes_on_after_a_restart_warns(setti
     warned = f"'stateful_map' behind 'Consumer.{source}' forgets its state at a restart" in caplog.text
     assert warned == (source == "source")
     assert ("group_by_key()" in caplog.text) == warned
+
+
+def test_a_topic_that_the_records_bring_into_being_is_said(cluster, producer_settings, system, topic_with, caplog):
+    # a misspelt topic was created without a word where the broker creates missing topics
+    topic_with("payments", [b"1"])
+    for topic in ("payments", "paymetns", "paymetns"):
+        written(ProducerRecord(topic, b"1"), producer_settings, system)
+    told = [record.getMessage() for record in caplog.records if "was created" in record.getMessage()]
+    assert len(told) == 1
+    assert "topic paymetns did not exist at" in told[0]
+    assert told[0].endswith("was created (auto.create.topics.enable); did you mean payments?")
+
+
+def test_a_sink_that_runs_on_says_it_too(producer_settings, system, monkeypatch, caplog, wait_for):
+    monkeypatch.setattr(created_topics, "NEW_TOPIC_MS", 50)
+    queue, stored = Source.queue(9).to_mat(Producer.plain_sink(producer_settings), Keep.both).run(system)
+    queue.offer(ProducerRecord("never-seen", b"1"))
+    wait_for(lambda: "topic never-seen did not exist" in caplog.text)
+    queue.complete()
+    stored.result(30)

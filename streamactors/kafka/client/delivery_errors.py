@@ -98,3 +98,21 @@ def producer_failed(error: Any, who: str) -> ProducerFailed:
     cause = error.args[0]
     kind = StaleMembership if cause.code() in _STALE else ProducerFailed
     return kind(f"{who}: {cause.str()} ({cause.name()})")
+
+
+class ClosedClient:
+    """Replaces the client of a closed producer: no record is in flight, and none can be sent."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._servers = bootstrap_servers
+
+    def __len__(self) -> int:
+        return 0
+
+    def poll(self, _: float) -> int:
+        return 0
+
+    flush = poll
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        raise ProducerFailed(f"the producer of {self._servers} is closed")

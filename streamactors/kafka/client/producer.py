@@ -21,7 +21,15 @@ from typing import Any, TypeVar
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.kafka.client.connection import NO_TOPIC, Connection, ck
-from streamactors.kafka.client.delivery_errors import is_purged, not_delivered, not_sent, producer_failed, unsendable
+from streamactors.kafka.client.created_topics import CreatedTopics
+from streamactors.kafka.client.delivery_errors import (
+    ClosedClient,
+    is_purged,
+    not_delivered,
+    not_sent,
+    producer_failed,
+    unsendable,
+)
 from streamactors.kafka.client.rights import DENIED, Right, of_producer
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord, checked_record
@@ -53,6 +61,9 @@ class StreamProducer:
         self._dispatcher = Dispatcher(f"producer of {settings.bootstrap_servers}")
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._lock = threading.Lock()
+        self._created = CreatedTopics(
+            settings.bootstrap_servers, self.later, lambda: self._client.list_topics(timeout=1).topics
+        )
         self._polling = False
         self._served_at = self._busy_until = 0.0
         self._polls = threading.Lock()
@@ -75,7 +86,7 @@ class StreamProducer:
             return self._started
 
     def _connect(self) -> None:
-        self._connection.known_topics(self._client)
+        self._created.start(self._connection.known_topics(self._client))
         if self.settings.transactional_id is not None:
             try:
                 self._client.init_transactions()
@@ -128,11 +139,12 @@ class StreamProducer:
                         left,
                         self.settings.close_timeout_ms,
                     )
+            self._created.look()
             self._tell()
         finally:
             self._dispatcher.stop()
             # librdkafka's client ends with the last reference to it; the traceback of an error may keep this object for long
-            self._client = self.produce = _Closed(self.settings.bootstrap_servers)
+            self._client = self.produce = ClosedClient(self.settings.bootstrap_servers)
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -144,6 +156,7 @@ class StreamProducer:
     def send(self, record: ProducerRecord, report: Report) -> None:
         """Queue a record with its report. Raises BufferError while the queue is full, RecordError for a record that cannot be sent."""
         topic, value, key, partition, timestamp, headers = record
+        self._created.sent(topic)
         if partition is None:
             partition = -1
         try:
@@ -167,6 +180,8 @@ class StreamProducer:
 
         A record that cannot be sent counts as queued: its index and its error go to `refused`."""
         send, produce = self.send, self.produce
+        for record in (records[0], records[-1]) if records else ():
+            self._created.sent(getattr(record, "topic", None))
         rest = iter(records)
         for record, report in zip(rest, reports, strict=False):  # strict would look one ahead
             try:
@@ -380,21 +395,3 @@ class StreamProducer:
                     raise self._producer_failed(error) from None
             else:
                 return
-
-
-class _Closed:
-    """Replaces the client of a closed producer: no record is in flight, and none can be sent."""
-
-    def __init__(self, bootstrap_servers: str) -> None:
-        self._servers = bootstrap_servers
-
-    def __len__(self) -> int:
-        return 0
-
-    def poll(self, _: float) -> int:
-        return 0
-
-    flush = poll
-
-    def __call__(self, *_: Any, **__: Any) -> None:
-        raise ProducerFailed(f"the producer of {self._servers} is closed")
