@@ -6,7 +6,7 @@ request for its key. ApiVersions answers with this table."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -69,9 +69,9 @@ class Routes:
         """The imported APIs, by key; `get` imports the others."""
 
     @classmethod
-    def of_package(cls, package: ModuleType) -> Routes:
-        """Return the table of a package's files. Raises DuplicateApi if two files have one key."""
-        modules: dict[int, str] = {}
+    def of_package(cls, package: ModuleType, *, beside: Mapping[int, str] | None = None) -> Routes:
+        """Return the table of a package's files, and of the modules `beside` it by key. Raises DuplicateApi if two have one key."""
+        modules: dict[int, str] = dict(beside or {})
         for info in iter_modules(package.__path__, f"{package.__name__}."):
             match = _FILE.fullmatch(info.name.rpartition(".")[2])
             if match is None:
@@ -81,6 +81,10 @@ class Routes:
                 raise DuplicateApi(f"API key {key}: {modules[key]} and {info.name} both serve it; remove one")
             modules[key] = info.name
         return cls(modules)
+
+    def modules(self, keys: Collection[int]) -> dict[int, str]:
+        """Return the modules of these keys, for another table."""
+        return {key: name for key, name in self._modules.items() if key in keys}
 
     def get(self, key: int) -> Api | None:
         """Return the API of a key, None if it is not served."""

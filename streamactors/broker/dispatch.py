@@ -47,7 +47,11 @@ class Dispatch:
             self._node.processor.foreigners.report(connection.host, connection.peer, f"closed at {name}: {why}")
             connection.close("")
             return
-        api = self._loaded.get(key) or self._routes.get(key)
+        if connection.listener.for_controllers:
+            routes = self._node.controller_routes
+            api = None if routes is None else routes.get(key)
+        else:
+            api = self._loaded.get(key) or self._routes.get(key)
         if api is None:
             connection.close_after_answers(f"unknown API key {key} ({NAMES.get(key, 'no such API')})")
             return

@@ -4,7 +4,7 @@ Owner: `server.Broker` sets the fields while it starts. Handlers read them on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -34,10 +34,19 @@ class Served(Protocol):
     def ranges(self) -> Sequence[tuple[int, int, int]]: ...
 
 
-FORWARDED: Final = frozenset({19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 51, 55})
+class Routes(Served, Protocol):
+    """A table of APIs by key: `api.Routes`."""
+
+    @property
+    def loaded(self) -> Mapping[int, Any]: ...
+
+    def get(self, key: int) -> Any: ...
+
+
+FORWARDED: Final = frozenset({19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 49, 51, 55})
 """Requests that only the active controller can serve: CreateTopics, DeleteTopics, CreateAcls, DeleteAcls, AlterConfigs,
 CreatePartitions, ElectLeaders, IncrementalAlterConfigs, AlterPartitionReassignments, ListPartitionReassignments,
-AlterUserScramCredentials, DescribeQuorum."""
+AlterClientQuotas, AlterUserScramCredentials, DescribeQuorum."""
 
 
 class Commands(Protocol):
@@ -79,7 +88,14 @@ class Node(Runtime):
             )
         self.listeners: list[Listener] = []
         self.charging: Charging | None = None  # None: no client has a quota
+        self.controller_listener: Listener | None = None  # set if other brokers may join
+        self.controller_routes: Routes | None = None  # the APIs of that listener
         self.forwarding: Forwards | None = None  # set if the controllers are other processes
+
+    def served_on(self, listener: Listener) -> Served:
+        """Return the table of APIs of a listener."""
+        routes = self.controller_routes
+        return routes if listener.for_controllers and routes is not None else self.served
 
     @cached_property
     def tokens(self) -> DelegationTokens:

@@ -19,7 +19,7 @@ from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker import apis
 from streamactors.broker.api import Routes
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.config.listeners import listener_specs
+from streamactors.broker.config.listeners import ListenerSpec, controller_spec, listener_specs
 from streamactors.broker.controller.command import Command
 from streamactors.broker.controller.command import Outcome as CommandOutcome
 from streamactors.broker.controller.controller import Controller
@@ -130,12 +130,16 @@ class Broker:
         node.cluster_id = node.logs.properties.cluster_id
         node.partitions = PartitionTable(node)
         joined = self._join() if self.config.is_member else None
+        spec = controller_spec(self.config)
         if joined is None:
-            node.controller = Controller(node, MetadataPublisher(node, node.partitions))
+            publisher = MetadataPublisher(node, node.partitions)
+            node.controller = own = Controller(node, publisher, leads_others=spec is not None)
+            if spec is not None:
+                self._lead()
         node.producer_ids = ProducerIds(node.controller.submit)
         self._undo.append(node.controller.stop)
         node.controller.start()
-        acceptor, processor = self._bind()
+        acceptor, processor = self._bind(spec)
         node.controller.register(
             [
                 Endpoint(each.name, each.advertised_host, each.advertised_port, each.protection.protocol)
@@ -157,6 +161,17 @@ class Broker:
         if joined is not None:
             self._undo.append(joined.leave)
             joined.member.ready()
+        elif spec is not None:
+            self._undo.append(own.leave)
+
+    def _lead(self) -> None:
+        """Make the parts of a node whose controller has other brokers."""
+        from streamactors.broker import controller_apis
+        from streamactors.broker.leading import Leading  # a broker on its own does not need it
+
+        shared = self.routes.modules(controller_apis.SHARED)
+        self.node.controller_routes = Routes.of_package(controller_apis, beside=shared)
+        self._undo.append(Leading(self.node).stop)
 
     def _join(self) -> Joined:
         """Make the parts of a broker whose controllers are other processes."""
@@ -215,8 +230,8 @@ class Broker:
         except DispatcherStopped:
             pass  # the broker has stopped
 
-    def _bind(self) -> tuple[Cell, Cell]:
-        """Bind the listeners; return the acceptor's and the processor's mailboxes."""
+    def _bind(self, for_controllers: ListenerSpec | None) -> tuple[Cell, Cell]:
+        """Bind the listeners, also that for other nodes if there is one; return the acceptor's and the processor's mailboxes."""
         node, data_plane = self.node, self._data_plane
         limits = Limits.of(node.config)
         node.processor = Processor(data_plane, limits, Dispatch(node, self.routes))
@@ -248,6 +263,9 @@ class Broker:
                     spec.name, protocol, self.config, node.metadata, node.tokens, self._clock.wall_ms
                 )
             node.listeners.append(acceptor.bind(spec, protection))
+        if for_controllers is not None:
+            node.controller_listener = acceptor.bind(for_controllers)
+            node.controller_listener.for_controllers = True
         return accepting, processor
 
     def _limit(self, delta: ImageDelta) -> None:

@@ -40,7 +40,8 @@ def handle(request: Request) -> Body:
     image = request.node.metadata.image
     return {
         "api_keys": [
-            {"api_key": key, "min_version": low, "max_version": high} for key, low, high in request.node.served.ranges
+            {"api_key": key, "min_version": low, "max_version": high}
+            for key, low, high in request.node.served_on(request.listener).ranges
         ],
         "supported_features": [
             {"name": name, "min_version": low, "max_version": high}

@@ -1,47 +1,46 @@
 """ElectLeaders: elects the preferred replica, or with an unclean election any replica.
 
 Versions: 0-2 (1 unclean elections KIP-460, 2 flexible).   Authorised: ALTER CLUSTER.
-Errors: ELECTION_NOT_NEEDED, UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST (an unknown kind of election).
-Differs from Apache Kafka: nothing; with one broker every partition is led by its only replica."""
+Errors: ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST
+(an unknown kind of election).   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
+from streamactors.broker.api import LATER, Api, Body, Later
+from streamactors.broker.controller.cluster_command import ElectLeaders
+from streamactors.broker.controller.command import Outcome
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
 from streamactors.broker.security.rights import alter_cluster
 
-_KINDS: Final = (0, 1)  # preferred, unclean
+_PREFERRED, _UNCLEAN = 0, 1
 
 
-def handle(request: Request) -> Body:
+def handle(request: Request) -> Body | Later:
     message = request.message
-    if message.election_type not in _KINDS:
-        unknown = f"Unknown election type {message.election_type}"
-        return refuse(request, ErrorCode.INVALID_REQUEST, unknown)
-    image = request.node.metadata.image
-    if message.topic_partitions is None:  # all partitions: only those with a result are listed, and there are none
-        return _answer(ErrorCode.NONE, [(name, []) for name in image.topics])
-    return _answer(
-        ErrorCode.NONE,
-        [(t.topic, [_elect(request, t.topic, number) for number in t.partitions]) for t in message.topic_partitions],
-    )
+    kind = message.election_type if request.version >= 1 else _PREFERRED
+    if kind not in (_PREFERRED, _UNCLEAN):
+        return refuse(request, ErrorCode.INVALID_REQUEST, f"Unknown election type {kind}")
+    asked = message.topic_partitions
+    partitions = None if asked is None else tuple((t.topic, number) for t in asked for number in t.partitions)
+
+    @request.answer_with
+    def reply(elected: list[tuple[tuple[str, int], Outcome]]) -> Body:
+        names = request.node.metadata.image.topics if asked is None else [t.topic for t in asked]
+        results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+        for (name, number), (code, text) in elected:
+            results.setdefault(name, []).append(_result(number, code, text))
+        return _answer(ErrorCode.NONE, list(results.items()))
+
+    request.node.controller.submit(ElectLeaders(partitions, unclean=kind == _UNCLEAN), reply)
+    return LATER
 
 
 def refuse(request: Request, code: ErrorCode, message: str | None = None) -> Body:
     topics = request.message.topic_partitions or ()
     return _answer(code, [(t.topic, [_result(number, code, message) for number in t.partitions]) for t in topics])
-
-
-def _elect(request: Request, name: str, number: int) -> dict[str, Any]:
-    topic = request.node.metadata.image.topics.get(name)
-    if topic is None:
-        return _result(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
-    if not 0 <= number < len(topic.partitions):
-        return _result(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
-    return _result(number, ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
 
 
 def _answer(code: ErrorCode, topics: list[tuple[str, list[dict[str, Any]]]]) -> Body:

@@ -1,53 +1,43 @@
-"""AlterPartitionReassignments: moves replicas to other brokers; there are none yet.
+"""AlterPartitionReassignments: moves replicas to other brokers, or cancels such moves (KIP-455).
 
 Versions: 0-1 (1 may forbid another replication factor).   Authorised: ALTER CLUSTER.
-Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS.
-Differs from Apache Kafka: nothing; with one broker the only legal target is the current one."""
+Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NO_REASSIGNMENT_IN_PROGRESS.
+Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from streamactors.broker.api import Api, Body
-from streamactors.broker.controller.plan_topics import check_replicas
-from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.api import LATER, Api, Body, Later
+from streamactors.broker.controller.cluster_command import Move, Reassign
+from streamactors.broker.controller.command import Outcome
 from streamactors.broker.request import Request
 from streamactors.broker.security.rights import alter_cluster
 
 
-def handle(request: Request) -> Body:
+def handle(request: Request) -> Later:
     message = request.message
-    return {
-        "allow_replication_factor_change": message.allow_replication_factor_change,
-        "error_message": None,
-        "responses": [
-            {"name": topic.name, "partitions": [_reassign(request, topic.name, each) for each in topic.partitions]}
-            for topic in message.topics
-        ],
-    }
+    may_change = message.allow_replication_factor_change if request.version >= 1 else True
+    moves = tuple(
+        Move(topic.name, each.partition_index, None if each.replicas is None else tuple(each.replicas))
+        for topic in message.topics
+        for each in topic.partitions
+    )
 
+    @request.answer_with
+    def reply(outcomes: list[Outcome]) -> Body:
+        left = iter(outcomes)
+        responses = []
+        for topic in message.topics:
+            partitions = []
+            for each in topic.partitions:
+                code, text = next(left)
+                partitions.append({"partition_index": each.partition_index, "error_code": code, "error_message": text})
+            responses.append({"name": topic.name, "partitions": partitions})
+        return {"allow_replication_factor_change": may_change, "error_message": None, "responses": responses}
 
-def _reassign(request: Request, name: str, asked: Any) -> dict[str, Any]:
-    number = asked.partition_index
-    try:
-        _check(request, name, number, asked.replicas)
-    except Refusal as refusal:
-        return {"partition_index": number, "error_code": refusal.code, "error_message": refusal.message}
-    return {"partition_index": number, "error_code": ErrorCode.NONE, "error_message": None}
-
-
-def _check(request: Request, name: str, number: int, replicas: tuple[int, ...] | None) -> None:
-    image = request.node.metadata.image
-    topic = image.topics.get(name)
-    if topic is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
-    if not 0 <= number < len(topic.partitions):
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{number}.")
-    if replicas is None:
-        raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    check_replicas(image, replicas, None)
-    if set(replicas) != set(topic.partitions[number].replicas):
-        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Replicas cannot be moved between brokers yet.")
+    request.node.controller.submit(Reassign(moves, may_change), reply)
+    return LATER
 
 
 API: Final = Api(key=45, versions=(0, 1), authorise=alter_cluster, handle=handle)

@@ -21,6 +21,11 @@ class ClusterSettings(Settings):
     broker_session_timeout_ms = integer(
         9_000, "Without heartbeats for this long, in ms, the controllers fence a broker.", at_least(1)
     )
+    controller_fence_closed_connections = boolean(
+        False,
+        "Fence a broker at once when its heartbeat connection is closed and its listener refuses connections. Apache Kafka waits for the "
+        "session timeout.",
+    )
     controlled_shutdown_enable = boolean(
         True, "Move the leaderships to other brokers before this broker stops, if it is one of several."
     )

@@ -79,6 +79,20 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
     )
 
 
+def controller_spec(config: BrokerConfig) -> ListenerSpec | None:
+    """Return the listener for other brokers of the cluster, which this node's controller serves; None if there is none.
+
+    It has no logins yet, so it is opened only on a loopback address without encryption."""
+    controllers = {name.strip().upper() for name in (config.controller_listener_names or "").split(",")} - {""}
+    if config.is_member:
+        return None
+    for address in _addresses("listeners", config.listeners):
+        loopback = address.host.lower() in ("localhost", "::1") or address.host.startswith("127.")
+        if address.name in controllers and loopback and _protocols(config).get(address.name) in (None, "PLAINTEXT"):
+            return _spec(address, None)._replace(protocol="PLAINTEXT")
+    return None
+
+
 def parse_address(setting: str, text: str) -> tuple[str, str, int]:
     """Return (name, host, port) of one address. Raises InvalidSetting naming `setting`."""
     match = _ADDRESS.fullmatch(text.strip())

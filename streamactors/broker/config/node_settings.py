@@ -28,7 +28,8 @@ class NodeSettings(Settings):
     broker_id = integer(-1, "Old name of node.id; -1 means unset.", at_least(-1))
     broker_rack = optional_text("Rack (availability zone) of this broker, sent to clients.")
     controller_listener_names = optional_text(
-        "Names of listeners that are the controller's; they are not opened, since this node is its own controller."
+        "Names of listeners that are the controller's. One on a loopback address is opened, and brokers of this machine can join there; "
+        "any other is not opened, because such a listener has no logins yet."
     )
     controller_quorum_bootstrap_servers = words(
         (),

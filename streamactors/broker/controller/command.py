@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.errors import ErrorCode
@@ -173,7 +173,11 @@ class AlterConfigs:
 
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
-    """Reserve the next block of producer ids. Answer: ProducerIdBlock, or the Outcome of a refusal."""
+    """Reserve the next block of producer ids. Answer: ProducerIdBlock, or the Outcome of a refusal.
+
+    `broker` is the (id, epoch) of another broker that asks; without it the controller's own does."""
+
+    broker: tuple[int, int] | None = None
 
     def refused(self, outcome: Outcome) -> Outcome:
         return outcome
@@ -317,17 +321,7 @@ class ProducerIdBlock(NamedTuple):
     size: int = PRODUCER_IDS_PER_BLOCK
 
 
-Command = (
-    CreateTopics
-    | AutoCreate
-    | DeleteTopics
-    | CreatePartitions
-    | AlterConfigs
-    | AllocateProducerIds
-    | CreateAcls
-    | DeleteAcls
-    | AlterScram
-    | AlterQuotas
-    | CreateToken
-    | ChangeToken
-)
+class Command(Protocol):
+    """Any command: those above, and those of other nodes in `cluster_command` and `metadata_feed`."""
+
+    def refused(self, outcome: Outcome) -> Any: ...

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 import uuid
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
+from streamactors.broker.controller.duties import Duties
+from streamactors.broker.controller.election_rules import with_broker, without_broker
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.plan import plan
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, StorageError
 from streamactors.broker.helpers import call_on
 from streamactors.broker.metadata.delta import ImageDelta, apply_records
-from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage
 from streamactors.broker.metadata.metadata_record import (
     BrokerRegistration,
     Endpoint,
+    FeatureLevel,
     MetadataRecord,
     PartitionChange,
 )
@@ -35,6 +40,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("streamactors.broker.controller")
 
 Reply = Callable[[Any], object]
+
+LEAVE_WITHIN_S: Final = 2.0
+LEAVE_POLL_S: Final = 0.01
+CLUSTER_METADATA_VERSION: Final = 19
+"""3.7-IV4: the newest whose records this controller writes completely."""
 
 
 class Submitted(NamedTuple):
@@ -61,7 +71,10 @@ class Publisher(Protocol):
 class Controller:
     """Carries out commands, and publishes images to the `MetadataCache` that requests read."""
 
-    def __init__(self, node: Runtime, publisher: Publisher) -> None:
+    def __init__(self, node: Runtime, publisher: Publisher, *, leads_others: bool = False) -> None:
+        """`leads_others`: other brokers may join, over the listener for controllers."""
+        self._leads_others = leads_others
+        self._duties: Duties | None = None
         self._node = node
         self._publisher = publisher
         self._dispatcher = Dispatcher(f"{node.data_plane.name}-controller", node.clock)
@@ -80,6 +93,15 @@ class Controller:
         self._publisher.reconcile(delta)
         self._newest = delta.image
         self._on_data_plane(delta)
+        if self._leads_others:
+            self._duties = Duties(
+                self,
+                self._dispatcher,
+                self._metadata,
+                own_id=self._node.node_id,
+                cluster_id=self._node.cluster_id,
+                session_ms=self._node.config.broker_session_timeout_ms,
+            )
 
     def _check_identity(self) -> None:
         config, node_id = self._node.config, self._node.node_id
@@ -94,22 +116,66 @@ class Controller:
         """Register this broker with its listeners, and elect it as a leader where possible. Blocks; called before serving."""
         node, metadata = self._node, self._metadata
         assert metadata is not None
-        records: list[MetadataRecord] = [
-            BrokerRegistration(
-                broker_id=node.node_id,
-                incarnation_id=uuid.uuid4(),
-                broker_epoch=metadata.end_offset,
-                endpoints=tuple(endpoints),
-                rack=node.config.broker_rack,
-            )
-        ]
+        registration = BrokerRegistration(
+            broker_id=node.node_id,
+            incarnation_id=uuid.uuid4(),
+            broker_epoch=metadata.end_offset,
+            endpoints=tuple(endpoints),
+            rack=node.config.broker_rack,
+        )
+        records: list[MetadataRecord] = [registration]
         records += _elections(self._newest, node.node_id, everything=not node.logs.was_clean)
-        delta = apply_records(self._newest, records, metadata.append(records))
+        if self._leads_others:
+            directory = node.logs.properties.directory_id
+            records[0] = replace(registration, log_dirs=() if directory is None else (directory,))
+            records = [*self._rejoining(), *records]
+        self._append(records)
+        if self._leads_others:
+            self._append(list(with_broker(self._newest, node.node_id, lambda _: False)))
+        if self._duties is not None:
+            call_on(self._dispatcher, self._duties.start)
+
+    def _rejoining(self) -> list[MetadataRecord]:
+        """Return what precedes the registration in a cluster of several: the metadata version, and after an unclean stop the
+        departure from every ISR that has other members, because the end of a log may be lost."""
+        node = self._node
+        records: list[MetadataRecord] = []
+        if METADATA_VERSION not in self._newest.features:
+            records.append(FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION))
+        if not node.logs.was_clean:
+            records += without_broker(self._newest, node.node_id, lambda _: False)
+        return records
+
+    def _append(self, records: list[MetadataRecord]) -> None:
+        """Append and publish records of the start. Blocks."""
+        if not records:
+            return
+        assert self._metadata is not None
+        delta = apply_records(self._newest, records, self._metadata.append(records))
         self._newest = delta.image
         self._on_data_plane(delta)
 
+    def leave(self) -> None:
+        """Move the leaderships of this broker to others, before it stops and its cluster has no controller. Blocks."""
+        call_on(self._dispatcher, self._leave)
+        give_up = time.monotonic() + LEAVE_WITHIN_S
+        while not call_on(self._dispatcher, self._known_to_all) and time.monotonic() < give_up:
+            time.sleep(LEAVE_POLL_S)
+
+    def _known_to_all(self) -> bool:
+        return self._duties is None or self._duties.all_have_everything()
+
+    def _leave(self) -> None:
+        node = self._node
+        moved = without_broker(self._newest, node.node_id, lambda _: False)
+        changes: list[MetadataRecord] = [each for each in moved if each.leader != NO_LEADER]
+        if changes:
+            self.write(Plan(changes, None), lambda _: None)
+
     def stop(self) -> None:
         """End the controller's thread; waiting commands are dropped with their connections."""
+        if self._duties is not None and self._dispatcher.running:
+            call_on(self._dispatcher, self._duties.stop)
         self._dispatcher.stop()
 
     # --- from the data plane ---
@@ -150,28 +216,32 @@ class Controller:
             _log.exception("%s", self._broken)
 
     def _carry_out(self, command: Command, reply: Reply) -> None:
-        node = self._node
-        broker = self._newest.brokers[node.node_id]
-        made = plan(
-            Facts(
-                image=self._newest,
-                config=self._publisher.config_under(self._newest),
-                broker_id=node.node_id,
-                broker_epoch=broker.broker_epoch,
-                new_topic_id=new_topic_id,
-                placement_start=random.randrange(len(self._newest.brokers)),
-            ),
-            command,
-        )
-        if not made.records:
-            node.data_plane.execute(lambda: reply(made.answer))
+        if self._duties is not None and self._duties.carry_out(command, reply):
             return
         try:
-            delta = self._commit(made)
+            self.write(plan(self.facts(), command), reply)
         except BrokerError as error:
             self._refuse(command, reply, Outcome(error.code, str(error)))
-            return
 
+    def facts(self) -> Facts:
+        """Return what the rules decide on. On the controller's thread."""
+        node = self._node
+        broker = self._newest.brokers.get(node.node_id)
+        return Facts(
+            image=self._newest,
+            config=self._publisher.config_under(self._newest),
+            broker_id=node.node_id,
+            broker_epoch=-1 if broker is None else broker.broker_epoch,
+            new_topic_id=new_topic_id,
+            placement_start=random.randrange(max(len(self._newest.brokers), 1)),
+        )
+
+    def write(self, made: Plan, reply: Reply) -> None:
+        """Make a plan durable and publish it; then `reply` gets its answer on the data plane's thread. Raises BrokerError."""
+        if not made.records:
+            self._node.data_plane.execute(lambda: reply(made.answer))
+            return
+        delta = self._commit(made)
         # The next command is planned after this one is published: it may create a folder that is deleted now.
         self._on_data_plane(delta, lambda: reply(made.answer))
         self._snapshot()
@@ -193,6 +263,8 @@ class Controller:
             self._publisher.withdraw(folders)
             raise self._broken from error
         self._newest = delta.image
+        if self._duties is not None:
+            self._duties.grown()
         for topic in delta.created:
             _log.info("topic %s created: %d partitions", topic.name, len(topic.partitions))
         for topic in delta.deleted:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
@@ -54,6 +55,33 @@ class MetadataLog:
     def end_offset(self) -> int:
         """Return the offset that the next record gets."""
         return self._log.end_offset
+
+    @property
+    def start_offset(self) -> int:
+        """Return the offset of the first record that is not only in a snapshot."""
+        return self._log.log_start_offset
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """Return the greatest epoch that is at most `epoch`, and the offset at which it ends."""
+        return self._log.epoch_end_offset(epoch)
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Return whole batches from the one with `offset` on, at least one. Raises BrokerError."""
+        with self._log.read(offset, max_bytes, self._log.end_offset) as found:
+            return found.read()
+
+    def newest_snapshot(self) -> tuple[int, int, Path] | None:
+        """Return (end offset, epoch, file) of the newest snapshot, None if there is none."""
+        kept = snapshots(self._log.disk.names(self._log.directory))
+        if not kept:
+            return None
+        end_offset, name = kept[-1]
+        return end_offset, int(name.partition("-")[2].partition(".")[0]), self._log.directory / name
+
+    def read_snapshot(self, path: Path, position: int, max_bytes: int) -> tuple[int, bytes]:
+        """Return the size of a snapshot, and the bytes of it from `position` on. Raises OSError."""
+        content = self._log.disk.read(path)
+        return len(content), bytes(content[position : position + max_bytes])
 
     def load(self) -> ImageDelta:
         """Return the whole log as one delta on the empty image. Raises BrokerStartError if the log is damaged.

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.controller.cluster_command import AlterPartition, ElectLeaders, Reassign, UnregisterBroker
 from streamactors.broker.controller.command import (
     PRODUCER_IDS_PER_BLOCK,
     AllocateProducerIds,
@@ -33,10 +34,12 @@ from streamactors.broker.controller.command import (
     TopicCreated,
 )
 from streamactors.broker.controller.plan_configs import alter_configs
+from streamactors.broker.controller.plan_partitions import alter_partition, elect_leaders, unregister_broker
 from streamactors.broker.controller.plan_quotas import alter_quotas
 from streamactors.broker.controller.plan_security import alter_scram, create_acls, delete_acls
 from streamactors.broker.controller.plan_tokens import change_token, create_token
 from streamactors.broker.controller.plan_topics import create_partitions, create_topics, delete_topics
+from streamactors.broker.controller.reassignment_rules import reassign
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import ProducerIdsRecord
 from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -44,8 +47,12 @@ from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_T
 
 def allocate_producer_ids(facts: Facts, command: AllocateProducerIds) -> Plan:
     """Reserve the ids after the last block."""
+    broker_id, broker_epoch = command.broker or (facts.broker_id, facts.broker_epoch)
+    broker = facts.image.brokers.get(broker_id)
+    if broker is None or broker.broker_epoch != broker_epoch:
+        return Plan([], Outcome(ErrorCode.STALE_BROKER_EPOCH))
     first = facts.image.next_producer_id
-    record = ProducerIdsRecord(facts.broker_id, facts.broker_epoch, first + PRODUCER_IDS_PER_BLOCK)
+    record = ProducerIdsRecord(broker_id, broker_epoch, first + PRODUCER_IDS_PER_BLOCK)
     return Plan([record], ProducerIdBlock(first))
 
 
@@ -110,6 +117,10 @@ _RULES: Final[dict[type, Callable[[Facts, Any], Plan]]] = {
     AlterQuotas: alter_quotas,
     CreateToken: create_token,
     ChangeToken: change_token,
+    AlterPartition: alter_partition,
+    ElectLeaders: elect_leaders,
+    Reassign: reassign,
+    UnregisterBroker: unregister_broker,
 }
 
 

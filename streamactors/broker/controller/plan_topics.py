@@ -22,7 +22,8 @@ from streamactors.broker.controller.command import (
     TopicCreated,
     TopicDeleted,
 )
-from streamactors.broker.controller.placement import place
+from streamactors.broker.controller.election_rules import alive_in
+from streamactors.broker.controller.placement import over_racks, place
 from streamactors.broker.controller.plan_configs import check_topic_settings
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.metadata.image import MetadataImage, TopicImage
@@ -150,13 +151,15 @@ def _placed(facts: Facts, topic: NewTopic) -> list[tuple[int, ...]]:
 
 
 def _place_on_live(facts: Facts, partitions: int, replicas: int) -> list[tuple[int, ...]]:
-    live = facts.image.live_brokers()
+    alive = alive_in(facts.image)
+    live = [each for each in facts.image.live_brokers() if alive(each)]
     if replicas > len(live):
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} "
             f"cannot be reached because only {len(live)} broker(s) are registered.",
         )
+    live = over_racks(live, {each: facts.image.brokers[each].rack for each in live})
     return place(live, partitions, replicas, facts.placement_start)
 
 
@@ -237,14 +240,29 @@ def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | 
 
 
 def _new_partition(facts: Facts, topic_id: uuid.UUID, number: int, replicas: tuple[int, ...]) -> PartitionRecord:
-    live = tuple(replica for replica in replicas if not facts.image.brokers[replica].fenced)
+    alive = alive_in(facts.image)
+    live = tuple(replica for replica in replicas if alive(replica))
     if not live:
         raise Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
             "controlled shutdown.",
         )
-    return PartitionRecord(number, topic_id, replicas=replicas, isr=live, leader=live[0])
+    return PartitionRecord(
+        number,
+        topic_id,
+        replicas=replicas,
+        isr=live,
+        leader=live[0],
+        directories=directories_of(facts.image, replicas),
+    )
+
+
+def directories_of(image: MetadataImage, replicas: Sequence[int]) -> tuple[uuid.UUID, ...]:
+    """Return the data folders of replicas; none while a broker has not said which it has."""
+    folders = [image.brokers[replica].log_dirs for replica in replicas if replica in image.brokers]
+    known = len(folders) == len(replicas) and all(len(each) == 1 for each in folders)
+    return tuple(each[0] for each in folders) if known else ()
 
 
 def _find(facts: Facts, topic: str | uuid.UUID) -> TopicImage | None:

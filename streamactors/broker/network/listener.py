@@ -17,6 +17,7 @@ class Listener:
     advertised_host: str
     advertised_port: int
     protection: Protection = OPEN
+    for_controllers: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}://{address(self.advertised_host, self.advertised_port)}"

@@ -1,0 +1,146 @@
+"""The controller's duties towards the other brokers of its cluster: sessions, and the metadata log as they read it.
+
+Owner: the controller, on its thread. The rules are in `sessions_state` and `metadata_feed`; a plan of theirs is carried out like that of
+a command. Fetches that find nothing new wait here until the log grows, or until their time is over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.timing_wheel import Timer
+from streamactors.broker.controller.cluster_command import Heartbeat, ProcessEnded, RegisterBroker
+from streamactors.broker.controller.command import Facts, Plan
+from streamactors.broker.controller.metadata_feed import FetchMetadata, FetchSnapshot, feed, feed_snapshot
+from streamactors.broker.controller.metadata_log import EPOCH, MetadataLog
+from streamactors.broker.controller.plan_partitions import allows_unclean
+from streamactors.broker.controller.sessions_state import Sessions
+
+_log = logging.getLogger("streamactors.broker.controller")
+
+MOST_WAIT_MS: Final = 30_000.0
+CHECKS_PER_SESSION: Final = 10
+
+Reply = Callable[[Any], object]
+
+
+class Writing(Protocol):
+    """The part of the controller that carries out plans."""
+
+    def facts(self) -> Facts: ...
+
+    def write(self, made: Plan, reply: Reply) -> None: ...
+
+
+class Duties:
+    """See the module."""
+
+    def __init__(
+        self,
+        controller: Writing,
+        dispatcher: Dispatcher,
+        metadata: MetadataLog,
+        *,
+        own_id: int,
+        cluster_id: str,
+        session_ms: float,
+    ) -> None:
+        self._controller = controller
+        self._dispatcher = dispatcher
+        self._metadata = metadata
+        self._own_id = own_id
+        self._sessions = Sessions(own_id, cluster_id, session_ms)
+        self._check_ms = max(session_ms / CHECKS_PER_SESSION, 10.0)
+        self._waiting: dict[int, tuple[FetchMetadata, Reply, Timer]] = {}
+        self._number = 0
+        self._fetched: dict[int, int] = {}  # the offset that each node asked for last
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Give every known broker a session, and look for ended ones from now on."""
+        self._sessions.start(self._controller.facts().image, self._now_ms())
+        self._timer = self._dispatcher.call_later(self._check_ms, self._check)
+
+    def stop(self) -> None:
+        """End the timers; waiting fetches are dropped with their connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for _, _, timer in self._waiting.values():
+            timer.cancel()
+        self._waiting.clear()
+
+    def carry_out(self, command: object, reply: Reply) -> bool:
+        """Carry out a command of another node. Return False, and do nothing, for any other command."""
+        match command:
+            case FetchMetadata():
+                self._fetch(command, reply)
+            case FetchSnapshot():
+                reply(feed_snapshot(self._metadata, EPOCH, command))
+            case RegisterBroker():
+                facts = self._controller.facts()
+                end = self._metadata.end_offset
+                made = self._sessions.register(facts.image, command, end, self._now_ms(), _unclean(facts))
+                self._controller.write(made, reply)
+            case Heartbeat():
+                facts = self._controller.facts()
+                end = self._metadata.end_offset
+                made = self._sessions.heartbeat(facts.image, command, end, self._now_ms(), _unclean(facts))
+                self._controller.write(made, reply)
+            case ProcessEnded():
+                facts = self._controller.facts()
+                made = self._sessions.process_ended(facts.image, command, _unclean(facts))
+                if made.records:
+                    _log.warning("broker %d is fenced: its process has ended", command.broker_id)
+                self._controller.write(made, reply)
+            case _:
+                return False
+        return True
+
+    def all_have_everything(self) -> bool:
+        """Whether every live broker has read the whole log."""
+        image, own = self._controller.facts().image, self._own_id
+        live = [each for each in image.live_brokers() if each != own]
+        return all(self._fetched.get(each, -1) >= self._metadata.end_offset for each in live)
+
+    def grown(self) -> None:
+        """Answer the fetches that wait: the log has new records."""
+        waiting, self._waiting = self._waiting, {}
+        for fetch, reply, timer in waiting.values():
+            timer.cancel()
+            reply(feed(self._metadata, EPOCH, fetch, last_chance=True))
+
+    def _fetch(self, fetch: FetchMetadata, reply: Reply) -> None:
+        self._fetched[fetch.replica_id] = fetch.offset
+        answer = feed(self._metadata, EPOCH, fetch)
+        if answer is not None:
+            reply(answer)
+            return
+        self._number += 1
+        number = self._number
+        wait_ms = min(fetch.max_wait_ms, MOST_WAIT_MS)
+        timer = self._dispatcher.call_later(wait_ms, lambda: self._waited(number))
+        self._waiting[number] = (fetch, reply, timer)
+
+    def _waited(self, number: int) -> None:
+        fetch, reply, _ = self._waiting.pop(number)
+        reply(feed(self._metadata, EPOCH, fetch, last_chance=True))
+
+    def _check(self) -> None:
+        self._timer = self._dispatcher.call_later(self._check_ms, self._check)
+        while True:
+            facts = self._controller.facts()
+            ended = self._sessions.expire(facts.image, self._now_ms(), _unclean(facts))
+            if ended is None:
+                return
+            broker_id, made = ended
+            _log.warning("broker %d is fenced: no heartbeat within the session timeout", broker_id)
+            self._controller.write(made, lambda _: None)
+
+    def _now_ms(self) -> float:
+        return self._dispatcher.clock.now_ms()
+
+
+def _unclean(facts: Facts) -> Callable[[str], bool]:
+    return lambda topic: allows_unclean(facts, topic)

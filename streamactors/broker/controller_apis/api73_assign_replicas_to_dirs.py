@@ -1,0 +1,45 @@
+"""AssignReplicasToDirs: a broker says which data folder a replica is in (KIP-858).
+
+Versions: 0.   Authorised: CLUSTER_ACTION.   Errors: STALE_BROKER_EPOCH.
+Differs from Apache Kafka: a broker of this controller's cluster has one data folder, which is assigned when it registers, so every
+assignment to that folder is confirmed and no record is written; another folder is UNKNOWN_TOPIC_OR_PARTITION."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamactors.broker.api import Api, Body
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.request import Request
+from streamactors.broker.security.rights import cluster_action
+
+
+def handle(request: Request) -> Body:
+    message = request.message
+    broker = request.node.metadata.image.brokers.get(message.broker_id)
+    if broker is None or broker.broker_epoch != message.broker_epoch:
+        return {"throttle_time_ms": 0, "error_code": ErrorCode.STALE_BROKER_EPOCH, "directories": ()}
+    return {
+        "throttle_time_ms": 0,
+        "error_code": ErrorCode.NONE,
+        "directories": [_directory(each, each.id_ in broker.log_dirs) for each in message.directories],
+    }
+
+
+def _directory(asked: Any, known: bool) -> dict[str, Any]:
+    code = ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return {
+        "id_": asked.id_,
+        "topics": [
+            {
+                "topic_id": topic.topic_id,
+                "partitions": [
+                    {"partition_index": each.partition_index, "error_code": code} for each in topic.partitions
+                ],
+            }
+            for topic in asked.topics
+        ],
+    }
+
+
+API: Final = Api(key=73, versions=(0, 0), authorise=cluster_action, handle=handle)

@@ -1,0 +1,232 @@
+"""Sessions of brokers under a virtual clock: who is registered, fenced, unfenced and released, and what it does to partitions."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from streamactors.broker.controller.cluster_command import Beat, Heartbeat, ProcessEnded, RegisterBroker
+from streamactors.broker.controller.command import Plan
+from streamactors.broker.controller.sessions_state import Sessions
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
+from streamactors.broker.metadata.metadata_record import Endpoint, Feature, FeatureLevel
+from tests.broker.controller.clusters import after, cluster, directory, only, partition
+
+SESSION_MS = 1_000.0
+CLUSTER = "a-cluster"
+
+
+def never(_: str) -> bool:
+    return False
+
+
+class Controller:
+    """Carries plans out at once; broker 1 is its own."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self.now_ms = 0.0
+        self.sessions = Sessions(1, CLUSTER, SESSION_MS)
+        self.sessions.start(image, self.now_ms)
+
+    @property
+    def end(self) -> int:
+        return self.image.offset + 1
+
+    def done(self, made: Plan) -> object:
+        if made.records:
+            self.image = after(self.image, made.records)
+        return made.answer
+
+    def register(self, broker: int, incarnation: int, **changes: object) -> tuple[ErrorCode, int]:
+        given = {
+            "broker_id": broker,
+            "cluster_id": CLUSTER,
+            "incarnation_id": uuid.UUID(int=incarnation),
+            "endpoints": (Endpoint("PLAINTEXT", "127.0.0.1", 9000),),
+            "features": (Feature("metadata.version", 7, 27),),
+            "rack": None,
+            "log_dirs": (directory(broker),),
+            **changes,
+        }
+        command = RegisterBroker(**given)  # type: ignore[arg-type]
+        answer = self.done(self.sessions.register(self.image, command, self.end, self.now_ms, never))
+        error, epoch = answer  # type: ignore[misc]
+        return error, epoch
+
+    def beat(self, broker: int, *, fence: bool = False, leave: bool = False, offset: int | None = None) -> Beat:
+        epoch = self.image.brokers[broker].broker_epoch
+        at = self.image.offset if offset is None else offset
+        beat = Heartbeat(broker, epoch, at, fence, leave)
+        answer = self.done(self.sessions.heartbeat(self.image, beat, self.end, self.now_ms, never))
+        assert isinstance(answer, Beat)
+        return answer
+
+    def pass_time(self, ms: float) -> list[int]:
+        """Return the brokers whose session ended."""
+        self.now_ms += ms
+        ended = []
+        while (found := self.sessions.expire(self.image, self.now_ms, never)) is not None:
+            ended.append(found[0])
+            self.done(found[1])
+        return ended
+
+
+def test_a_new_broker_is_fenced_until_it_has_read_its_own_registration() -> None:
+    controller = Controller(cluster(brokers=(1,)))
+    error, epoch = controller.register(2, incarnation=200)
+    assert error is ErrorCode.NONE
+    assert controller.image.brokers[2].fenced
+    assert controller.beat(2, offset=epoch - 1) == Beat(ErrorCode.NONE, is_caught_up=False, is_fenced=True)
+    assert controller.beat(2, offset=epoch) == Beat(ErrorCode.NONE, is_caught_up=True, is_fenced=False)
+    assert not controller.image.brokers[2].fenced
+
+
+def test_a_broker_that_is_not_heard_is_fenced_and_its_leaderships_move() -> None:
+    controller = Controller(cluster(partition(replicas=(2, 3, 1))))
+    controller.now_ms = 600
+    controller.beat(3)
+    assert controller.pass_time(500) == [2]
+    assert (only(controller.image).leader, only(controller.image).isr) == (3, (3, 1))
+    assert only(controller.image).leader_epoch == 6
+    assert controller.pass_time(600) == [3]
+    assert (only(controller.image).leader, only(controller.image).isr) == (1, (1,))
+
+
+def test_the_last_member_of_an_isr_stays_in_it_and_leads_again_when_it_is_back() -> None:
+    controller = Controller(cluster(partition(replicas=(2, 3), isr=(2,))))
+    assert controller.pass_time(1_001) == [2, 3]
+    assert (only(controller.image).leader, only(controller.image).isr) == (NO_LEADER, (2,))
+    assert not controller.beat(3).is_fenced
+    assert only(controller.image).leader == NO_LEADER, "broker 3 lacks what broker 2 acknowledged"
+    assert not controller.beat(2).is_fenced
+    assert (only(controller.image).leader, only(controller.image).isr) == (2, (2,))
+
+
+def test_a_live_brokers_id_is_refused_to_another_process_until_its_session_ends() -> None:
+    controller = Controller(cluster())
+    assert controller.register(2, incarnation=999)[0] is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    controller.pass_time(1_001)
+    assert controller.register(2, incarnation=999)[0] is ErrorCode.NONE
+
+
+def test_a_repeated_registration_gives_the_same_epoch() -> None:
+    controller = Controller(cluster())
+    first = controller.register(4, incarnation=400)
+    controller.beat(4)
+    assert controller.register(4, incarnation=400) == first
+    assert not controller.image.brokers[4].fenced, "the second attempt of the same process changes nothing"
+
+
+def test_a_broker_that_crashed_leaves_the_isr_at_its_registration_and_one_that_stopped_in_order_stays() -> None:
+    for clean in (False, True):
+        controller = Controller(cluster(partition(replicas=(1, 2)), fenced=(2,)))
+        epoch = controller.image.brokers[2].broker_epoch
+        controller.register(2, incarnation=200, previous_epoch=epoch if clean else -1)
+        assert only(controller.image).isr == ((1, 2) if clean else (1,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"endpoints": ()}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": (directory(3),)}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": (directory(4), directory(4))}, ErrorCode.INVALID_REGISTRATION),
+        ({"features": ()}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"features": (Feature("metadata.version", 7, 18),)}, ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+def test_a_registration_that_cannot_be_right_is_refused(changes: dict[str, object], error: ErrorCode) -> None:
+    controller = Controller(after(cluster(), [FeatureLevel("metadata.version", 19)]))
+    assert controller.register(4, incarnation=400, **changes) == (error, -1)
+    assert 4 not in controller.image.brokers
+
+
+def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:
+    controller = Controller(cluster())
+    beat = Heartbeat(2, 11, 99, False, False)
+    answer = controller.sessions.heartbeat(controller.image, beat, controller.end, 0.0, never).answer
+    assert answer.error is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_broker_is_released_when_the_others_know_the_new_leaders() -> None:
+    controller = Controller(cluster(partition(replicas=(2, 3, 1))))
+    before = controller.image.offset
+    controller.beat(3, offset=before)
+    assert not controller.beat(2, leave=True).should_shut_down
+    assert (only(controller.image).leader, only(controller.image).isr) == (3, (3, 1))
+    assert not controller.beat(2, leave=True).should_shut_down, "broker 3 has not applied it yet"
+    controller.beat(3)
+    assert controller.beat(2, leave=True).should_shut_down
+    assert controller.image.brokers[2].fenced
+
+
+def test_an_ended_process_is_fenced_at_once_unless_it_was_an_earlier_one() -> None:
+    controller = Controller(cluster(partition(replicas=(2, 3))))
+    controller.done(controller.sessions.process_ended(controller.image, ProcessEnded(2, 11), never))
+    assert only(controller.image).leader == 2
+    controller.done(controller.sessions.process_ended(controller.image, ProcessEnded(2, 12), never))
+    assert only(controller.image).leader == 3
+    assert controller.image.brokers[2].fenced
+
+
+class Life(RuleBasedStateMachine):
+    """Brokers 2 and 3 register, beat, leave, crash and fall silent in any order."""
+
+    @initialize(first=st.permutations((1, 2, 3)))
+    def begin(self, first: list[int]) -> None:
+        self.controller = Controller(cluster(partition(replicas=tuple(first))))
+        self.lives = 1_000
+
+    @rule(broker=st.sampled_from((2, 3)), clean=st.booleans())
+    def restart(self, broker: int, clean: bool) -> None:
+        self.lives += 1
+        epoch = self.controller.image.brokers[broker].broker_epoch if clean else -1
+        self.controller.register(broker, incarnation=self.lives, previous_epoch=epoch)
+
+    @rule(broker=st.sampled_from((2, 3)), fence=st.booleans(), leave=st.booleans(), behind=st.integers(0, 3))
+    def beat(self, broker: int, fence: bool, leave: bool, behind: int) -> None:
+        self.controller.beat(broker, fence=fence, leave=leave, offset=self.controller.image.offset - behind)
+
+    @rule(ms=st.integers(1, 1_500))
+    def wait(self, ms: int) -> None:
+        self.controller.pass_time(ms)
+
+    @invariant()
+    def the_isr_is_never_empty_and_has_only_replicas(self) -> None:
+        if hasattr(self, "controller"):
+            seen = only(self.controller.image)
+            assert seen.isr
+            assert set(seen.isr) <= set(seen.replicas)
+
+    @invariant()
+    def a_leader_is_in_the_isr_and_not_fenced(self) -> None:
+        if hasattr(self, "controller"):
+            image = self.controller.image
+            seen = only(image)
+            if seen.leader != NO_LEADER:
+                assert seen.leader in seen.isr
+                assert not image.brokers[seen.leader].fenced
+
+    @invariant()
+    def a_partition_has_a_leader_if_a_member_of_its_isr_may_lead(self) -> None:
+        if hasattr(self, "controller"):
+            image = self.controller.image
+            seen = only(image)
+            able = [
+                each
+                for each in seen.isr
+                if not image.brokers[each].fenced and not image.brokers[each].in_controlled_shutdown
+            ]
+            assert (seen.leader != NO_LEADER) == bool(able)
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)

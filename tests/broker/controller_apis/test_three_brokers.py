@@ -1,0 +1,208 @@
+"""Three of our brokers, one of them the controller: what members ask it over loopback, and what comes of it for data."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamactors.broker.controller.metadata_log import EPOCH, TOPIC_ID
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.forwarding import principal_data
+from streamactors.broker.protocol.header import request_frame
+from streamactors.broker.protocol.messages import encode_request
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.record import NewRecord
+from tests.broker.controller_apis.three_brokers import ThreeBrokers
+from tests.broker.wire import WireClient
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[ThreeBrokers]:
+    with ThreeBrokers(tmp_path) as brokers:
+        yield brokers
+
+
+def create(client: WireClient, name: str, replicas: list[int], **configs: str) -> int:
+    topic = {
+        "name": name,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [{"partition_index": 0, "broker_ids": replicas}],
+        "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
+    }
+    answer = client.call(19, 7, {"topics": [topic], "timeout_ms": 30_000, "validate_only": False})
+    code: int = answer.topics[0].error_code
+    return code
+
+
+def produce(client: WireClient, topic: str, value: bytes, acks: int = -1) -> int:
+    batch = bytes(build_batch([NewRecord(None, value, 0)]))
+    partition = {"index": 0, "records": batch}
+    body = {
+        "transactional_id": None,
+        "acks": acks,
+        "timeout_ms": 20_000,
+        "topic_data": [{"name": topic, "partition_data": [partition]}],
+    }
+    code: int = client.call(0, 9, body).responses[0].partition_responses[0].error_code
+    return code
+
+
+def test_members_join_are_unfenced_and_copy_what_others_lead(three: ThreeBrokers) -> None:
+    assert three.image.live_brokers() == [1, 2, 3]
+    assert create(three.brokers[2].client(), "t", [3, 2, 1], min_insync_replicas="3") == ErrorCode.NONE
+    three.await_partition("t", lambda each: each.leader == 3, "broker 3 knows that it leads", seen_by=3)
+    leader = three.brokers[3].client()
+    for number in range(5):
+        assert produce(leader, "t", b"%d" % number) == ErrorCode.NONE
+    ends = {each: three.brokers[each].partition("t").log_end_offset for each in (1, 2, 3)}
+    assert ends == {1: 5, 2: 5, 3: 5}, "acknowledged with acks=all and three in sync: every replica has it"
+
+
+def test_a_member_that_stops_hands_its_leadership_over_and_catches_up_when_it_is_back(three: ThreeBrokers) -> None:
+    create(three.brokers[1].client(), "t", [2, 3, 1])
+    three.stop(2)
+    seen = three.partition("t")
+    assert (seen.leader, set(seen.isr)) == (3, {1, 3})
+    assert three.image.live_brokers() == [1, 3]
+    three.await_partition("t", lambda each: each.leader == 3, "broker 3 knows that it leads", seen_by=3)
+    assert produce(three.brokers[3].client(), "t", b"while 2 is away") == ErrorCode.NONE
+    three.join(2)
+    three.await_partition("t", lambda each: set(each.isr) == {1, 2, 3}, "broker 2 is in sync again")
+    assert three.brokers[2].partition("t").log_end_offset == 1
+
+
+def test_the_controllers_own_broker_leads_and_follows_like_the_others(three: ThreeBrokers) -> None:
+    create(three.brokers[3].client(), "led", [1, 2, 3], min_insync_replicas="3")
+    assert produce(three.brokers[1].client(), "led", b"one") == ErrorCode.NONE
+    assert three.brokers[2].partition("led").log_end_offset == 1
+    own = three.brokers[1].node
+    assert own.replication is not None
+
+
+def test_replicas_move_with_their_data(three: ThreeBrokers) -> None:
+    create(three.brokers[1].client(), "t", [1, 2])
+    assert produce(three.brokers[1].client(), "t", b"before") == ErrorCode.NONE
+    partition = {"partition_index": 0, "replicas": [3, 2]}
+    body = {"topics": [{"name": "t", "partitions": [partition]}], "timeout_ms": 30_000}
+    answer = three.brokers[2].client().call(45, 0, body)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+    three.await_partition("t", lambda each: each.replicas == (3, 2) and not each.adding, "the move is complete")
+    assert three.partition("t").leader in (2, 3)
+    assert three.brokers[3].partition("t").log_end_offset == 1
+    assert three.brokers[1].client().call(46, 0, {"topics": None, "timeout_ms": 30_000}).topics == ()
+
+
+def test_a_leader_is_elected_on_request(three: ThreeBrokers) -> None:
+    create(three.brokers[1].client(), "t", [2, 3])
+    three.stop(2)
+    three.join(2)
+    three.await_partition("t", lambda each: set(each.isr) == {2, 3}, "broker 2 is in sync again")
+    assert three.partition("t").leader == 3
+    body = {"election_type": 0, "topic_partitions": [{"topic": "t", "partitions": [0]}], "timeout_ms": 30_000}
+    answer = three.brokers[3].client().call(43, 2, body)
+    assert answer.replica_election_results[0].partition_result[0].error_code == ErrorCode.NONE
+    assert three.partition("t").leader == 2
+
+
+def test_a_controller_that_is_back_leads_the_same_cluster(tmp_path: Path) -> None:
+    with ThreeBrokers(tmp_path, offsets_topic_num_partitions=1) as three:
+        create(three.brokers[1].client(), "t", [1, 2, 3])
+        for broker in (3, 2, 1):
+            three.stop(broker)
+        with ThreeBrokers(tmp_path) as again:
+            again.await_partition("t", lambda each: set(each.isr) == {1, 2, 3}, "all are in sync again")
+            assert produce(again.brokers[again.partition("t").leader].client(), "t", b"x") == ErrorCode.NONE
+
+
+# --- the listener for controllers ---
+
+
+def fetch_body(offset: int, last_epoch: int, epoch: int = EPOCH, **changes: Any) -> dict[str, Any]:
+    partition = {
+        "partition": 0,
+        "current_leader_epoch": epoch,
+        "fetch_offset": offset,
+        "last_fetched_epoch": last_epoch,
+        "log_start_offset": -1,
+        "partition_max_bytes": 0,
+    }
+    return {
+        "replica_state": {"replica_id": 9, "replica_epoch": -1},
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_bytes": 8 << 20,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic_id": TOPIC_ID, "partitions": [partition]}],
+        **changes,
+    }
+
+
+def test_the_metadata_log_is_served_to_observers(three: ThreeBrokers) -> None:
+    with three.controller_client() as client:
+        fetched = client.call(1, 17, fetch_body(0, 0)).responses[0].partitions[0]
+        assert fetched.error_code == ErrorCode.NONE
+        assert fetched.records
+        assert fetched.high_watermark == three.image.offset + 1
+        answer = client.call(1, 17, fetch_body(0, 0, epoch=0))
+        wrong = answer.responses[0].partitions[0]
+        assert wrong.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        assert (wrong.current_leader.leader_id, wrong.current_leader.leader_epoch) == (1, EPOCH)
+        assert answer.node_endpoints[0].port == three.controller_port
+        beyond = client.call(1, 17, fetch_body(10_000, EPOCH)).responses[0].partitions[0]
+        assert beyond.diverging_epoch.end_offset == three.image.offset + 1
+        stranger = client.call(1, 17, fetch_body(0, 0, cluster_id="another"))
+        assert stranger.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_a_forwarded_request_is_served_and_others_are_refused(three: ThreeBrokers) -> None:
+    def envelope(key: int, version: int, body: dict[str, Any], principal: bytes) -> dict[str, Any]:
+        return {
+            "request_data": request_frame(key, version, 7, "inner", encode_request(key, version, body))[4:],
+            "request_principal": principal,
+            "client_host_address": bytes([127, 0, 0, 1]),
+        }
+
+    anyone = principal_data("User", "ANONYMOUS")
+    topic = {"name": "made", "num_partitions": 1, "replication_factor": 1, "configs": (), "assignments": ()}
+    making = {"topics": [topic], "timeout_ms": 1_000, "validate_only": False}
+    with three.controller_client() as client:
+        assert client.call(58, 0, envelope(19, 7, making, anyone)).error_code == ErrorCode.NONE
+        assert "made" in three.image.topics
+        produce_inside = envelope(3, 12, {"topics": None}, anyone)
+        assert client.call(58, 0, produce_inside).error_code == ErrorCode.INVALID_REQUEST
+        nobody = envelope(19, 7, making, b"")
+        assert client.call(58, 0, nobody).error_code == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+
+
+def test_clients_cannot_send_controller_requests_and_nodes_cannot_produce(three: ThreeBrokers) -> None:
+    with three.controller_client() as client:
+        served = {each.api_key for each in client.call(18, 3, _software()).api_keys}
+    assert {1, 56, 58, 59, 60, 62, 63, 67, 73} <= served
+    assert 0 not in served
+    ordinary = {each.api_key for each in three.brokers[1].client().call(18, 3, _software()).api_keys}
+    assert not {56, 58, 59, 62, 63, 67, 73} & ordinary
+
+
+def test_a_second_process_with_a_live_brokers_id_is_refused(three: ThreeBrokers) -> None:
+    body = {
+        "broker_id": 2,
+        "cluster_id": three.brokers[1].node.cluster_id,
+        "incarnation_id": uuid.uuid4(),
+        "listeners": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 1, "security_protocol": 0}],
+        "features": [{"name": "metadata.version", "min_supported_version": 7, "max_supported_version": 27}],
+        "rack": None,
+        "log_dirs": [uuid.uuid4()],
+        "previous_broker_epoch": -1,
+    }
+    with three.controller_client() as client:
+        assert client.call(62, 4, body).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def _software() -> dict[str, str]:
+    return {"client_software_name": "test", "client_software_version": "1"}
