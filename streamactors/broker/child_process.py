@@ -61,6 +61,17 @@ class ChildBroker:
         if answer["temporary"]:
             self._temporary = self.data_folder
 
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send the process a message, a line of JSON. It is lost if the process has ended."""
+        with suppress(OSError):
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def kill(self) -> None:
+        """End the process at once; its folder stays as it is."""
+        self._process.kill()
+        self._process.wait()
+        self._socket.close()
+
     def close(self) -> None:
         """Stop the process, or kill it if it does not stop in time; remove a temporary folder."""
         with suppress(OSError):  # the child has closed it already
@@ -123,7 +134,12 @@ def _child(descriptor: int) -> int:
                 }
                 _tell(end, answer)
 
-            run(assembled, ready, metrics=metrics, parent_pipe=descriptor)
+            def told(line: bytes) -> None:
+                from streamactors.broker.network.links import LINKS
+
+                LINKS.follow(json.loads(line))
+
+            run(assembled, ready, metrics=metrics, parent_pipe=descriptor, on_line=told)
         except StreamActorsError as error:
             _tell(end, {"error": str(error)})
             return 2

@@ -14,12 +14,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from streamactors.broker.cluster_arguments import check_arguments
+from streamactors.broker.cluster_control import ClusterControl, one_broker_only
 from streamactors.broker.errors import BrokerStartError
 
 if TYPE_CHECKING:
     from streamactors.broker.acl import Acl
     from streamactors.broker.cluster_doors import Doors
     from streamactors.broker.config.broker_config import Plain
+    from streamactors.broker.nodes.several import SeveralBrokers
     from streamactors.broker.security.client_login import Door
 
 # settings for tests and demos, not for a long-lived broker
@@ -30,6 +32,7 @@ PROFILE: Final[Mapping[str, Plain]] = {
     "transaction.state.log.num.partitions": 4,
 }
 _ANY_PORT: Final = "127.0.0.1:0"
+MOST_BROKERS: Final = 9
 
 
 class Running(Protocol):
@@ -39,13 +42,18 @@ class Running(Protocol):
     local_address: str
     cluster_id: str
     data_folder: Path
-    pid: int
+
+    @property
+    def pid(self) -> int: ...
 
     def close(self) -> None: ...
 
 
-class Cluster:
-    """One broker with real sockets on loopback. Its data is in the folder `data`, or in a temporary folder.
+class Cluster(ClusterControl):
+    """One broker with real sockets on loopback, or several. The data is in the folder `data`, or in a temporary folder.
+
+    With `brokers=3` each broker is a process of its own, a node with an id from 1 on; node 1 is the controller. Topics have three replicas and
+    `min.insync.replicas` 2 unless `config` says otherwise. `kill`, `pause`, `partition` and others disturb the nodes.
 
     `users` are passwords by name, for logins by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN; `tls` encrypts with a certificate made for the run
     (extra `tls`); `acls` turns the authoriser on, and what they do not allow is denied. `client_properties(user)` has what a client needs.
@@ -78,8 +86,22 @@ class Cluster:
             {"process": process, "tls": tls, "pipelining": pipelining, "users": users, "acls": acls}
             | {"listen": listen, "advertise": advertise, "config": config, "data": data}
         )
-        if brokers != 1:
-            raise BrokerStartError(f"Cluster(brokers={brokers}): several brokers are not supported yet; use one")
+        if not isinstance(brokers, int) or not 1 <= brokers <= MOST_BROKERS:
+            raise BrokerStartError(f"Cluster(brokers={brokers}): a Cluster has 1 to {MOST_BROKERS} brokers")
+        if brokers > 1:
+            alone = {
+                "listen": listen != _ANY_PORT,
+                "advertise": advertise != (),
+                "users": users,
+                "tls": tls,
+                "acls": acls,
+            }
+            for name, wanted in {**alone, "metrics_port": metrics_port is not None}.items():
+                if wanted:
+                    raise BrokerStartError(
+                        f"Cluster(brokers={brokers}, {name}=…): {name} is for one broker; leave it out"
+                    )
+        self._brokers = brokers
         if acls is not None and not users:
             raise BrokerStartError("Cluster(acls=…) needs users: without logins every client is User:ANONYMOUS")
         self._in_own_process = process
@@ -99,10 +121,16 @@ class Cluster:
         self._running: Running | None = None
         self._finalizer: weakref.finalize[[int, Running], Cluster] | None = None
 
-    def start(self) -> Self:
-        """Start the broker; return when it accepts connections."""
-        if self._running is None:
-            if self._in_own_process:
+    def start(self, node: int | None = None) -> Self:
+        """Start the broker or brokers; return when they accept connections. With `node`, start a node again that was killed or stopped."""
+        if node is not None:
+            self._several().start(node)
+        elif self._running is None:
+            if self._brokers > 1:
+                from streamactors.broker.nodes.several import SeveralBrokers
+
+                self._running = SeveralBrokers(self._brokers, self._arguments)
+            elif self._in_own_process:
                 from streamactors.broker.child_process import ChildBroker
 
                 self._running = ChildBroker(self._arguments)
@@ -146,7 +174,10 @@ class Cluster:
         """Create a topic and wait until it accepts records. Raises BrokerError with Kafka's error text."""
         from streamactors.broker.wire_request import create_topic
 
-        create_topic(self._started().local_address, name, partitions, config or {}, self._door())
+        running = self._started()
+        create_topic(running.local_address, name, partitions, config or {}, self._door())
+        if self._brokers > 1:
+            self._several().await_topic(name)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic if it exists."""
@@ -163,6 +194,14 @@ class Cluster:
 
     def _door(self) -> Door | None:
         return None if self._doors is None else self._doors.owner()
+
+    def _several(self) -> SeveralBrokers:
+        from streamactors.broker.nodes.several import SeveralBrokers
+
+        running = self._started()
+        if not isinstance(running, SeveralBrokers):
+            raise one_broker_only()
+        return running
 
     def _started(self) -> Running:
         if self._running is None:

@@ -33,17 +33,18 @@ def run(
     *,
     metrics: HttpDoor | None = None,
     parent_pipe: int | None = None,
+    on_line: Callable[[bytes], object] = lambda _: None,
 ) -> None:
     """Run a broker until SIGTERM, SIGINT or SIGHUP, or until `parent_pipe` closes; then stop it cleanly.
 
-    `ready` is called when the broker accepts connections. Raises BrokerStartError if the broker cannot start.
+    `ready` is called when the broker accepts connections, `on_line` with every line that comes through `parent_pipe`. Raises BrokerStartError if the broker cannot start.
     """
     stop = threading.Event()
     with ExitStack() as undo:
         undo.callback(assembled.discard)
         _on_signals(stop, undo)  # before the slow import: an early signal must leave no folder behind
         if parent_pipe is not None:
-            _watch_parent(parent_pipe, stop)
+            _watch_parent(parent_pipe, stop, on_line)
         from streamactors.broker.server import Broker  # after the options have been checked
 
         if stop.is_set():
@@ -79,7 +80,7 @@ def _on_signals(stop: threading.Event, undo: ExitStack) -> None:
         undo.callback(signal.signal, number, signal.signal(number, asked))
 
 
-def _watch_parent(pipe: int, stop: threading.Event) -> None:
+def _watch_parent(pipe: int, stop: threading.Event, on_line: Callable[[bytes], object]) -> None:
     """Stop when the parent has ended: its end of the pipe closes, or this process gets another parent.
 
     The pipe shows the end at once. The check of the parent's id covers a third process that holds the pipe's other end open.
@@ -89,10 +90,15 @@ def _watch_parent(pipe: int, stop: threading.Event) -> None:
     def watch() -> None:
         with socket.socket(fileno=pipe) as end:
             end.settimeout(_PARENT_POLL_SECONDS)
+            received = b""
             while os.getppid() == parent and not stop.is_set():
                 try:
-                    if not end.recv(1):
+                    more = end.recv(4096)
+                    if not more:
                         break
+                    *lines, received = (received + more).split(b"\n")
+                    for line in lines:
+                        on_line(line)
                 except TimeoutError:
                     continue
                 except OSError:

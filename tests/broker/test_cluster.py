@@ -234,7 +234,7 @@ def test_a_fork_of_the_process_does_not_take_the_broker_with_it(process: bool, f
     [
         ({"config": {"num.partitions": 0}}, "Value must be at least 1"),
         ({"listen": "nonsense"}, "an address is host:port"),
-        ({"brokers": 3}, "several brokers are not supported yet"),
+        ({"brokers": 10}, "a Cluster has 1 to 9 brokers"),
     ],
 )
 def test_a_wrong_argument_is_one_clear_line(process: bool, arguments: dict[str, object], complaint: str) -> None:

@@ -20,6 +20,7 @@ from streamactors.actors.timing_wheel import Timer
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.network.buffers import BufferPool
 from streamactors.broker.network.frame_reader import BadFrame, FrameReader
+from streamactors.broker.network.links import LINKS
 from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.network.output import Output
 from streamactors.broker.protocol.api_keys import API_VERSIONS, api_name
@@ -150,12 +151,25 @@ class Channel:
 
     def send(self, key: int, version: int, body: bytes, on_frame: OnFrame, timeout_ms: float = 0) -> None:
         """Send an encoded request; `on_frame` gets the frame of the answer, valid during the call, or the error."""
-        self._open()
         self._correlation += 1
         number = self._correlation
         timer = self._dispatcher.call_later(timeout_ms or self._timeout_ms, partial(self._timed_out, number, key))
         self._pending[number] = _Pending(on_frame, timer)
+        if LINKS.is_cut(self.address):
+            return  # a test has cut the link: the request times out
         frame = request_frame(key, version, number, self._client_id, body)
+        delay_ms = LINKS.delay_ms(self.address)
+        if delay_ms:
+            self._dispatcher.call_later(delay_ms, partial(self._send_late, number, frame))
+        else:
+            self._send_frame(frame)
+
+    def _send_late(self, number: int, frame: bytes) -> None:
+        if number in self._pending:
+            self._send_frame(frame)
+
+    def _send_frame(self, frame: bytes) -> None:
+        self._open()
         if self._connected:
             assert self._output is not None
             self._output.extend([frame])
