@@ -141,6 +141,10 @@ PICTURES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "on_error_complete": ("a.on_error_complete()", "-1-2#"),
         "on_error_resume": ("a.on_error_resume(lambda error: b)", "-1-2#", "-x-y|"),
         "on_error_continue": ("a.map(lambda x: 6 // x).on_error_continue()", "-1-0-3|"),
+        "retry": (
+            "a.via(Flow.map(lambda x: 6 // x).retry(2, RestartSettings(20, 20, random_factor=0), dead_letters=Sink.ignore()))",
+            "1-0-3|",
+        ),
     },
     "operators-watching": {
         "do_on_first": ("a.do_on_first(lambda x: None)", "-1-2-3|"),

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from streamactors.errors import StreamRefError as StreamRefError
     from streamactors.errors import StreamTimeout as StreamTimeout
     from streamactors.errors import TooManySubstreams as TooManySubstreams
+    from streamactors.stages.control.retrying_flow import FailedElement as FailedElement
     from streamactors.stages.files.io_result import IOResult as IOResult
     from streamactors.stages.framing.server_sent_events import ServerSentEvent as ServerSentEvent
     from streamactors.stages.junctions.fan_in import Concat as Concat
@@ -110,6 +111,7 @@ _HOMES = {
     "streamactors.dsl.kill_switches": ("KillSwitches", "SharedKillSwitch"),
     "streamactors.dsl.pub_sub": ("PubSub",),
     "streamactors.dsl.restarts": ("RestartFlow", "RestartSettings", "RestartSink", "RestartSource", "RetryFlow"),
+    "streamactors.stages.control.retrying_flow": ("FailedElement",),
     "streamactors.dsl.runnable": ("RunnableGraph",),
     "streamactors.dsl.sink": ("Sink",),
     "streamactors.dsl.source": ("Source",),

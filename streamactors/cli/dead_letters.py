@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -107,6 +108,8 @@ def show(bootstrap: str, topic: str, letter: Place, as_json: bool) -> None:
         "source": found.source,
         "stage": found.stage,
         "error": found.error,
+        "attempts": str(found.attempts),
+        **({} if found.due_ms is None else {"due": as_time(found.due_ms)}),
         "timestamp": as_time(found.timestamp_ms),
         "stored": as_time(record.timestamp),
         "key": as_text(found.key),
@@ -134,13 +137,17 @@ def replay(
 ) -> None:
     """Send dead letters again, with their own key, value, headers and timestamp: those named, or all that have not been replayed.
 
-    What has been replayed is remembered by a consumer group, as soon as the broker has stored it; the letters stay in their topic.
+    A retry topic is refused: its records are tried again by themselves. What has been replayed is remembered by a consumer group, as soon as the broker has stored it; the letters stay in their topic.
 
     \b
     Examples:
       streamactors dead-letters replay orders-dead --dry-run
       streamactors dead-letters replay orders-dead 0@17 0@19 --to orders-by-hand
     """
+    if any(letter.due_ms is not None for _, letter in itertools.islice(_letters(bootstrap, topic), 1)):
+        raise NoSuchLetter(
+            f"{topic} is a retry topic: its records are tried again by themselves when they are due; replay the topic of the dead letters"
+        )
     if letters:
         chosen = [_one(bootstrap, topic, place)[1] for place in letters]
         sent = len(chosen) if dry_run else _send(bootstrap, chosen, target)
@@ -246,6 +253,8 @@ def _whole(record: ConsumerRecord, letter: StoredLetter) -> dict[str, Any]:
         "timestamp_ms": letter.timestamp_ms,
         "stage": letter.stage,
         "error": letter.error,
+        "attempts": letter.attempts,
+        "due_ms": letter.due_ms,
         **json_field("key", letter.key),
         **json_field("value", letter.value),
         "headers": [{"name": name, **json_field("value", value)} for name, value in letter.headers],

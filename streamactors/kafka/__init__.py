@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from streamactors.kafka.producer_record import ProducerRecord as ProducerRecord
     from streamactors.kafka.record import ConsumerRecord as ConsumerRecord
     from streamactors.kafka.restart_control import RestartControl as RestartControl
+    from streamactors.kafka.round_trips.retry_topics import RetryTopics as RetryTopics
+    from streamactors.kafka.round_trips.through import through_topic as through_topic
+    from streamactors.kafka.round_trips.transactional import Transactional as Transactional
     from streamactors.kafka.send_producer import SendProducer as SendProducer
     from streamactors.kafka.serdes import Serde as Serde
     from streamactors.kafka.settings import CommitterSettings as CommitterSettings
@@ -32,8 +35,6 @@ if TYPE_CHECKING:
     from streamactors.kafka.subscriptions import PartitionOffset as PartitionOffset
     from streamactors.kafka.subscriptions import Subscriptions as Subscriptions
     from streamactors.kafka.subscriptions import TopicPartition as TopicPartition
-    from streamactors.kafka.through import through_topic as through_topic
-    from streamactors.kafka.transactional import Transactional as Transactional
 
 _HOMES = {
     "committable": ("CommittableMessage", "CommittableOffset", "CommittableOffsetBatch"),
@@ -46,12 +47,13 @@ _HOMES = {
     "producer_record": ("ProducerMessage", "ProducerRecord"),
     "record": ("ConsumerRecord",),
     "restart_control": ("RestartControl",),
+    "round_trips.retry_topics": ("RetryTopics",),
     "send_producer": ("SendProducer",),
     "serdes": ("Serde",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
     "subscriptions": ("PartitionOffset", "Subscriptions", "TopicPartition"),
-    "through": ("through_topic",),
-    "transactional": ("Transactional",),
+    "round_trips.through": ("through_topic",),
+    "round_trips.transactional": ("Transactional",),
 }
 _HOME_OF = homes_of({f"{__name__}.{home}": names for home, names in _HOMES.items()})
 

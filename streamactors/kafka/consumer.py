@@ -15,6 +15,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka.between.source_services import SERVICES
 from streamactors.kafka.committable import CommittableMessage, CommittableOffset, Convert, Origin, committable
 from streamactors.kafka.control import Control
+from streamactors.kafka.reading.delays import DelayedTopics
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.record import ConsumerRecord, KeptRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
@@ -267,9 +268,11 @@ def consumer_source(
     *,
     commits: Commits,
     convert: Convert | None = None,
+    delayed: DelayedTopics | None = None,
 ) -> Source[Any, Control]:
     """Return a source for a checked subscription. Raises BuildError naming the argument that is wrong."""
-    return Source(StageModule(ConsumerSourceStage(name, _plan(name, settings, subscription, until, commits, convert))))
+    plan = replace(_plan(name, settings, subscription, until, commits, convert), delayed=delayed)
+    return Source(StageModule(ConsumerSourceStage(name, plan)))
 
 
 def partitioned_source(

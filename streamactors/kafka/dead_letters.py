@@ -1,4 +1,4 @@
-"""Dead letters: records that could not be read, stored in a topic with their key, value and headers, their source and the error.
+"""Dead letters: records that could not be read or processed, stored in a topic with their key, value and headers, their source and the error.
 
 A dead letter is done when it is stored; the offset of its record is committed after that."""
 
@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from streamactors.errors import BuildError
+from streamactors.kafka.errors import RecordError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
-from streamactors.windows.record import RecordContext
+from streamactors.stages.control.retrying_flow import FailedElement
+from streamactors.windows.record import Record, RecordContext
 
 PREFIX: Final = "dead-letter."
 
@@ -21,14 +23,17 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that could not be read, and the error."""
+    """A record that could not be read or processed, the error, and the number of attempts where the record was tried several times."""
 
     record: ConsumerRecord
     error: BaseException
     stage: str
+    attempts: int = 1
 
-    def to_record(self, topic: str) -> ProducerRecord:
-        """Return the record for the dead-letter topic; headers that begin with "dead-letter." hold source and error."""
+    def to_record(self, topic: str, due_ms: int | None = None) -> ProducerRecord:
+        """Return the record for the dead-letter topic; headers that begin with "dead-letter." hold source and error.
+
+        `due_ms` (since 1970): the record is for a retry topic, and must not be tried before."""
         record = self.record
         told = {
             "topic": record.topic,
@@ -38,6 +43,10 @@ class DeadLetter:
             "error": f"{type(self.error).__name__}: {self.error}",
             "stage": self.stage,
         }
+        if self.attempts > 1 or due_ms is not None:
+            told["attempts"] = str(self.attempts)
+        if due_ms is not None:
+            told["due"] = str(due_ms)
         headers = [*record.headers, *((PREFIX + name, text.encode()) for name, text in told.items())]
         return ProducerRecord(topic, record.value, record.key, None, None, headers)
 
@@ -91,6 +100,9 @@ class StoredLetter:
     key: bytes | None
     value: bytes | None
     headers: Headers
+    attempts: int = 1
+    due_ms: int | None = None
+    """In a retry topic: the record must not be tried before; ms since 1970."""
 
     @property
     def source(self) -> str:
@@ -112,13 +124,79 @@ class StoredLetter:
         try:
             topic, partition, offset = told["topic"], int(told["partition"]), int(told["offset"])
             timestamp = int(told["timestamp"]) if told.get("timestamp") else None
+            attempts, due = int(told.get("attempts", 1)), int(told["due"]) if "due" in told else None
         except (KeyError, ValueError):
             return None
         return StoredLetter(
-            topic, partition, offset, timestamp, told.get("error", ""), told.get("stage", ""), key, value, tuple(own)
+            topic,
+            partition,
+            offset,
+            timestamp,
+            told.get("error", ""),
+            told.get("stage", ""),
+            key,
+            value,
+            tuple(own),
+            attempts,
+            due,
         )
 
     def to_record(self, topic: str | None = None) -> ProducerRecord:
         """Return the record to send again: to the topic and partition it came from, or to another topic, by its key."""
         partition = self.partition if topic is None else None
         return ProducerRecord(topic or self.topic, self.value, self.key, partition, self.timestamp_ms, self.headers)
+
+
+# ── what Flow.retry gives up ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Origin(NamedTuple):
+    """The fields of a ConsumerRecord, for a record that came another way."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    key: Any
+    value: Any
+    headers: Headers
+
+
+def letter_of(where: str, failed: Any) -> DeadLetter:
+    """Return the dead letter of a FailedElement. Raises RecordError for an element that is no record of a topic."""
+    if not isinstance(failed, FailedElement):
+        raise RecordError(f"{where} takes what Flow.retry gives up (FailedElement), got {type(failed).__name__}")
+    found = record_of(failed.element)
+    if found is None:
+        raise RecordError(
+            f"{where}: a {type(failed.element).__name__} is no record of a topic; retry a flow of ConsumerRecord, CommittableMessage or "
+            "Record, or give a sink of your own: Flow.map(to_record).to(Producer.plain_sink(…))"
+        )
+    record: Any = found
+    attempts = failed.attempts
+    stored = StoredLetter.read(record.key, record.value, record.headers)
+    if stored is not None and stored.due_ms is not None:  # out of a retry topic
+        attempts += stored.attempts
+        record = _Origin(
+            stored.topic,
+            stored.partition,
+            stored.offset,
+            stored.timestamp_ms,
+            record.key,
+            record.value,
+            stored.headers,
+        )
+    return DeadLetter(record, failed.error, "retry", attempts)
+
+
+def record_of(element: Any) -> Any:
+    """Return the record of a topic that an element is, or holds; None for other elements."""
+    if isinstance(element, ConsumerRecord):
+        return element
+    inner = getattr(element, "record", None)
+    if isinstance(inner, ConsumerRecord):
+        return inner
+    if isinstance(element, Record) and element.context is not None:
+        at = element.context
+        return _Origin(at.topic, at.partition, at.offset, element.timestamp, element.key, element.value, at.headers)
+    return None

@@ -13,6 +13,7 @@ from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.committer import Committer
+from streamactors.kafka.dead_letters import letter_of
 from streamactors.kafka.producer_record import (
     Envelope,
     Message,
@@ -26,6 +27,7 @@ from streamactors.kafka.producer_record import (
 from streamactors.kafka.serdes import writing_function
 from streamactors.kafka.settings import CommitterSettings, ProducerSettings
 from streamactors.kafka.writing.producer_stage import ProducerStage
+from streamactors.stages.control.retrying_flow import FailedElement
 from streamactors.stages.sinks.values import Ignore
 
 Results = Result | MultiResult | PassThroughResult
@@ -71,6 +73,20 @@ class Producer:
         stage = _stage("Producer.plain_sink", settings, producer, envelopes=False, results=False)
         sink = Joined(StageModule(stage), StageModule(Ignore()), keep_right)
         return Sink(serialised("Producer.plain_sink", sink, key, value))
+
+    @staticmethod
+    def dead_letter_sink(
+        settings: ProducerSettings, topic: str, *, key: Any = None, value: Any = None
+    ) -> Sink[FailedElement, StreamFuture[None]]:
+        """Write the records that `Flow.retry` gives up to a topic, with headers for the origin, the error and the number of attempts.
+
+        The elements of the flow are records of a consumer (ConsumerRecord, CommittableMessage, Record). `key` and `value`: how a Record,
+        which is deserialised, becomes bytes again. `streamactors dead-letters` lists, shows and replays such topics."""
+        name = "Producer.dead_letter_sink"
+        letters: Flow[FailedElement, ProducerRecord, NotUsed] = Flow.map(
+            lambda failed: letter_of(name, failed).to_record(topic)
+        )
+        return letters.to_mat(Producer.plain_sink(settings, key=key, value=value), keep_right)
 
     @staticmethod
     def flexi_flow(

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from streamactors import ActorSystem, Keep, Sink
-from streamactors.kafka import Consumer, ConsumerSettings, SendProducer, Subscriptions
+from streamactors import ActorSystem, Flow, Keep, Sink
+from streamactors.kafka import Consumer, ConsumerSettings, RetryTopics, SendProducer, Subscriptions
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ProducerSettings
 
@@ -136,3 +136,35 @@ def test_records_beside_the_letters_are_left_alone(streamactors, buried, broker)
     with SendProducer(ProducerSettings(broker.bootstrap_servers)) as producer:
         producer.send(ProducerRecord(dead, b"by hand", headers=[("dead-letter.topic", b"x")])).result(30)
     assert streamactors("dead-letters", "replay", dead)[:2] == (0, "3 dead letters sent\n")
+
+
+def test_a_dead_letter_of_retry_topics_is_replayed_to_its_first_topic_and_a_retry_topic_is_refused(
+    streamactors, broker
+):
+    broker.create_topic("bills", partitions=1)
+    writing = ProducerSettings(broker.bootstrap_servers)
+    with SendProducer(writing) as producer:
+        producer.send(ProducerRecord("bills", b"1", b"k", None, 1_700_000_000_000, [("own", b"x")])).result(30)
+    retries = RetryTopics("bills", "bills", delays=["1ms"], dead_letters="bills-dead")
+    settings = ConsumerSettings(broker.bootstrap_servers, group_id="bills", auto_offset_reset="earliest")
+    retries.create(settings, partitions=1)
+    flow = Flow.map(lambda record: 1 // 0).retry(2, "1ms", dead_letters=retries.sink(writing))
+    with ActorSystem("bills") as system:
+        for _ in range(2):
+            source = retries.source(settings, until="end").via(flow)
+            control, done = source.to_mat(Sink.ignore(), Keep.both).run(system)
+            done.result(60)
+            control.is_shutdown.result(60)
+    code, _, err = streamactors("dead-letters", "replay", "bills-retry-1")
+    assert code != 0
+    assert "is a retry topic" in err
+    shown = json.loads(streamactors("dead-letters", "show", "bills-dead", "0@0", "--json").out)
+    assert (shown["topic"], shown["offset"], shown["attempts"], shown["due_ms"]) == ("bills", 0, 4, None)
+    streamactors("dead-letters", "replay", "bills-dead")
+    first, again = records_of(broker, "bills")
+    assert (again.value, again.key, again.headers, again.timestamp) == (
+        first.value,
+        first.key,
+        first.headers,
+        first.timestamp,
+    )

@@ -7,11 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from streamactors.clock import Duration
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out, U
+from streamactors.engine.blueprint.modules import StageModule
+from streamactors.engine.stage import NotUsed
 from streamactors.engine.supervision import Directive
 from streamactors.engine.user_code import blame
+from streamactors.errors import BuildError
 from streamactors.stages.checks import plain_function
+from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.control.retrying_flow import FailedElement, RetryingFlow
 from streamactors.stages.errors.recovering import (
     MapError,
     On,
@@ -21,9 +27,10 @@ from streamactors.stages.errors.recovering import (
     RecoverWithRetries,
     failures,
 )
+from streamactors.stages.junctions.fan_out import DivertTo
 
 if TYPE_CHECKING:
-    from streamactors.dsl.kinds import Source
+    from streamactors.dsl.kinds import Sink, Source
 
 
 class ErrorOps(Ops[Out, Mat]):
@@ -75,3 +82,39 @@ class ErrorOps(Ops[Out, Mat]):
             return Directive.RESUME
 
         return self.with_attributes(decider=decide)
+
+    def retry(
+        self,
+        attempts: int,
+        backoff: Duration | RestartSettings,
+        on: On = Exception,
+        dead_letters: Sink[FailedElement, Any] | None = None,
+    ) -> Ops[Out, NotUsed]:
+        """Run each element through the flow built so far. After a failure make the flow again and give it the same element, up to `attempts` times.
+
+        `backoff` (ms, a timedelta or a text): the delay before the second attempt; it doubles, up to a minute. `on`: the exceptions that are
+        tried again; others fail the stream. `dead_letters`: a sink of FailedElement(element, error, attempts) for elements whose last
+        attempt has failed, such as `Producer.dead_letter_sink`; without it the last error fails the stream. One element at a time is inside
+        the flow, and a failed attempt emits nothing. A stage that remembers earlier elements is refused, because the flow is made again.
+        Emits when: the flow is done with an element.   Backpressures when: downstream does, an element is inside the flow, or a delay runs.
+        Completes when: upstream completes and the flow does.   Cancels when: downstream cancels.
+        Fails when: the last attempt fails and there are no dead letters; the flow fails with an error that `on` does not choose.
+        """
+        if self._is_source_or_substream():
+            raise BuildError(
+                f"{type(self).__name__}.retry: a source does not give an element again; retry the flow behind it: "
+                "source.via(Flow.map(f).retry(3, '1s'))"
+            )
+        retried = self._with(
+            StageModule(RetryingFlow(self.module, attempts, backoff, on, keep=dead_letters is not None))
+        )
+        if dead_letters is None:
+            return retried
+        return retried._fan_out(DivertTo(_has_failed), dead_letters)
+
+    def _is_source_or_substream(self) -> bool:
+        return bool(self.module.shape.outlets) and (not self.module.shape.inlets or type(self).__name__ == "SubFlow")
+
+
+def _has_failed(element: Any) -> bool:
+    return type(element) is FailedElement

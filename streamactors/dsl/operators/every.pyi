@@ -27,6 +27,8 @@ from streamactors.engine.stage import Element, GraphStage, NotUsed, Stage
 from streamactors.stages.bases.emitting import NOT_GIVEN
 from streamactors.stages.compression.zlib_streams import BLOCK_BYTES
 from streamactors.stages.compression.zstd_frames import FRAME_BYTES, LARGEST_FRAME
+from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.control.retrying_flow import FailedElement
 from streamactors.stages.errors.recovering import On
 from streamactors.stages.framing.length_field import ByteOrder, FrameSize
 from streamactors.stages.framing.rows import LONGEST_ROW
@@ -377,6 +379,23 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         """Drop the elements for which a stage before this fails, and call `fn(error)` for each; other failures stop the stream.
 
         The decider of all stages up to here that honour supervision (see their pages). Each dropped element is logged.
+        """
+    def retry(
+        self,
+        attempts: int,
+        backoff: Duration | RestartSettings,
+        on: On = Exception,
+        dead_letters: Sink[FailedElement, Any] | None = None,
+    ) -> Source[Out, NotUsed]:
+        """Run each element through the flow built so far. After a failure make the flow again and give it the same element, up to `attempts` times.
+
+        `backoff` (ms, a timedelta or a text): the delay before the second attempt; it doubles, up to a minute. `on`: the exceptions that are
+        tried again; others fail the stream. `dead_letters`: a sink of FailedElement(element, error, attempts) for elements whose last
+        attempt has failed, such as `Producer.dead_letter_sink`; without it the last error fails the stream. One element at a time is inside
+        the flow, and a failed attempt emits nothing. A stage that remembers earlier elements is refused, because the flow is made again.
+        Emits when: the flow is done with an element.   Backpressures when: downstream does, an element is inside the flow, or a delay runs.
+        Completes when: upstream completes and the flow does.   Cancels when: downstream cancels.
+        Fails when: the last attempt fails and there are no dead letters; the flow fails with an error that `on` does not choose.
         """
     def scan(self, zero: U, fn: Callable[[U, Out], U]) -> Source[U, Mat]:
         """Emit `zero`, then for each element the value so far combined with it by `fn(value, element)`.
@@ -2026,6 +2045,32 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @staticmethod
     def on_error_continue(
         fn: Callable[[BaseException], object] | None = None, on: On = Exception
+    ) -> Flow[Element, Element, NotUsed]: ...
+    @overload
+    def retry(
+        self,
+        attempts: int,
+        backoff: Duration | RestartSettings,
+        on: On = Exception,
+        dead_letters: Sink[FailedElement, Any] | None = None,
+    ) -> Flow[In, Out, NotUsed]:
+        """Run each element through the flow built so far. After a failure make the flow again and give it the same element, up to `attempts` times.
+
+        `backoff` (ms, a timedelta or a text): the delay before the second attempt; it doubles, up to a minute. `on`: the exceptions that are
+        tried again; others fail the stream. `dead_letters`: a sink of FailedElement(element, error, attempts) for elements whose last
+        attempt has failed, such as `Producer.dead_letter_sink`; without it the last error fails the stream. One element at a time is inside
+        the flow, and a failed attempt emits nothing. A stage that remembers earlier elements is refused, because the flow is made again.
+        Emits when: the flow is done with an element.   Backpressures when: downstream does, an element is inside the flow, or a delay runs.
+        Completes when: upstream completes and the flow does.   Cancels when: downstream cancels.
+        Fails when: the last attempt fails and there are no dead letters; the flow fails with an error that `on` does not choose.
+        """
+    @overload
+    @staticmethod
+    def retry(
+        attempts: int,
+        backoff: Duration | RestartSettings,
+        on: On = Exception,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, Element, NotUsed]: ...
     @overload
     def scan(self, zero: U, fn: Callable[[U, Out], U]) -> Flow[In, U, Mat]:
@@ -4091,6 +4136,23 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         """Drop the elements for which a stage before this fails, and call `fn(error)` for each; other failures stop the stream.
 
         The decider of all stages up to here that honour supervision (see their pages). Each dropped element is logged.
+        """
+    def retry(
+        self,
+        attempts: int,
+        backoff: Duration | RestartSettings,
+        on: On = Exception,
+        dead_letters: Sink[FailedElement, Any] | None = None,
+    ) -> SubFlow[Out, NotUsed]:
+        """Run each element through the flow built so far. After a failure make the flow again and give it the same element, up to `attempts` times.
+
+        `backoff` (ms, a timedelta or a text): the delay before the second attempt; it doubles, up to a minute. `on`: the exceptions that are
+        tried again; others fail the stream. `dead_letters`: a sink of FailedElement(element, error, attempts) for elements whose last
+        attempt has failed, such as `Producer.dead_letter_sink`; without it the last error fails the stream. One element at a time is inside
+        the flow, and a failed attempt emits nothing. A stage that remembers earlier elements is refused, because the flow is made again.
+        Emits when: the flow is done with an element.   Backpressures when: downstream does, an element is inside the flow, or a delay runs.
+        Completes when: upstream completes and the flow does.   Cancels when: downstream cancels.
+        Fails when: the last attempt fails and there are no dead letters; the flow fails with an error that `on` does not choose.
         """
     def scan(self, zero: U, fn: Callable[[U, Out], U]) -> SubFlow[U, Mat]:
         """Emit `zero`, then for each element the value so far combined with it by `fn(value, element)`.

@@ -31,7 +31,7 @@ def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[
     marks = plan.marks
     handed_out = (
         parent is not None
-        and run.marks_active
+        and (run.marks_active or parent.replaces_inside)
         and any(node.stage.emits_marks and node.stage.known_as(run) is not None for node in plan.nodes)
     )
     if marks.active:

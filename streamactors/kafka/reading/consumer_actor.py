@@ -21,6 +21,7 @@ from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFaile
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import Answer, CommitDue, ConsumerCommits
 from streamactors.kafka.reading.consumer_state import ConsumerState
+from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.ending import Drained, Ending
 from streamactors.kafka.reading.messages import (
     CommitNow,
@@ -76,6 +77,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         withhold: bool = False,
         objects_each: int = 2,
         wanted: Subscription | None = None,
+        delays: Delays | None = None,
     ) -> None:
         super().__init__()
         self._subscription = subscription
@@ -87,7 +89,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             commits=commits,
             source=source,
             tracker=tracker,
-            state=ConsumerState(limits, at_once),
+            state=ConsumerState(limits, at_once, delays),
             call_later=call_later,
             now_ms=now_ms,
             tell=self._tell_self,

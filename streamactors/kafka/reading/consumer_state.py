@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.delivery import AssignedPartition, Delivery
 from streamactors.kafka.reading.pausing import Limits, Pausing
 from streamactors.kafka.subscriptions import TopicPartition
@@ -33,9 +34,12 @@ _NONE: deque[TopicPartition] = deque()
 class ConsumerState:
     """See the module. `demand[feed]` is the number of records a feed can take now."""
 
-    def __init__(self, limits: Limits, read_ahead: int) -> None:
+    def __init__(self, limits: Limits, read_ahead: int, delays: Delays | None = None) -> None:
         self._read_ahead = read_ahead
         self.pausing = Pausing(limits)
+        self._delays = delays
+        if delays is not None:
+            self.pausing.delayed = delays.until
         self.partitions: dict[TopicPartition, AssignedPartition] = {}
         self.demand: dict[Any, int] = {}
         self.counts = Counts()
@@ -70,6 +74,8 @@ class ConsumerState:
             self._filled.pop(key, None)
             self._at_end.pop(key, None)
             self.pausing.forget(key)
+            if self._delays is not None:
+                self._delays.until.pop(key, None)
         return partition
 
     def requested(self, feed: Any, n: int) -> None:
@@ -127,7 +133,9 @@ class ConsumerState:
 
     def deliveries(self) -> Iterator[Delivery]:
         """Yield what can be delivered now: a chunk of each partition in turn, while its feed has demand."""
-        filled = self._filled
+        filled, delays = self._filled, self._delays
+        if delays is not None:
+            delays.look()
         waiting = deque(filled) if filled and any(self.demand.values()) else _NONE
         while waiting:
             key = waiting.popleft()
@@ -135,6 +143,10 @@ class ConsumerState:
             wanted = self.demand.get(partition.feed, 0)
             if not wanted or self.pausing.waits(key):
                 continue
+            if delays is not None:
+                wanted = delays.ready(key, partition.chunks[0].records, wanted)
+                if not wanted:
+                    continue
             del filled[key]
             if len(partition.chunks) > 1 or len(partition.chunks[0].records) > wanted:
                 filled[key] = partition  # behind the others

@@ -9,8 +9,8 @@ librdkafka throws away what it has prefetched at every pause. So back-pressure i
 
 All filled partitions are paused when together they hold a quarter more than `max_buffered_bytes`.
 
-Four other rules keep a partition from being delivered: the user's pause, the look-up of its first offset, `max_in_flight`, and a stage that
-reads several topics in the order of their time. The first two also pause the partition in the client once it has something buffered.
+Five other rules keep a partition from being delivered: the user's pause, the look-up of its first offset, a record that is not due yet,
+`max_in_flight`, and a stage that reads several topics in the order of their time. The first three also pause the partition in the client once it has something buffered.
 
 Every assignment begins unpaused. librdkafka keeps the pauses of the assignment before, so `decide` resumes what the client was told to pause and
 what has been assigned again since; not in the rebalance callback, but after the poll. The user's pause survives rebalances.
@@ -19,7 +19,7 @@ client the differences (`polling.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from streamactors.kafka.reading.delivery import AssignedPartition
@@ -62,6 +62,8 @@ class Pausing:
         """Assignments whose first offset is being looked up."""
         self.full: set[TopicPartition] = set()
         """Too many offsets are acknowledged above one that is not; set anew before each delivery."""
+        self.delayed: Collection[TopicPartition] = frozenset()
+        """The next record has a due time that has not come (`delays.py`)."""
         self.held_back: frozenset[TopicPartition] = frozenset()
         """Far ahead of other partitions that are read together with them."""
         self._paused_in_client: set[TopicPartition] = set()  # also those that are assigned no more
@@ -73,7 +75,7 @@ class Pausing:
 
     def silences(self, key: TopicPartition) -> bool:
         """True while a partition must deliver nothing, whatever the demand."""
-        return key in self.by_user or key in self.withheld
+        return key in self.by_user or key in self.withheld or key in self.delayed
 
     def waits(self, key: TopicPartition) -> bool:
         """True while a partition that has records must not deliver them now."""
@@ -111,7 +113,7 @@ class Pausing:
         `filled`: the partitions that have something buffered; `size`: the bytes in all buffers."""
         to_pause: list[TopicPartition] = []
         to_resume: list[TopicPartition] = []
-        for silenced in (self.by_user, self.withheld):
+        for silenced in (self.by_user, self.withheld, self.delayed):
             self._strained.update((key, partitions[key]) for key in silenced if key in partitions)
         # Each partition is below its share and all together are too much: very many partitions, and polls must go on.
         full = size > self._limits.bound

@@ -86,12 +86,14 @@ def _partition(
 
 
 def _paused_by(state: ConsumerState, partition: AssignedPartition) -> str | None:
-    """Return what keeps the partition from being delivered or fetched: user, look-up (its first offset is being looked up),
+    """Return what keeps the partition from being delivered or fetched: user, look-up (its first offset is being looked up), delay (its next record is not due),
     max_in_flight (too many offsets are acknowledged above one that is not), back-pressure; None: nothing."""
     if partition.key in state.pausing.by_user:
         return "user"
     if partition.key in state.pausing.withheld:
         return "look-up"
+    if partition.key in state.pausing.delayed:
+        return "delay"
     if partition.key in state.pausing.full:
         return "max_in_flight"
     return "back-pressure" if partition.paused else None

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key, Position
 from streamactors.kafka.committable import Convert
+from streamactors.kafka.reading.delays import DelayedTopics
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.consumer_link import ConsumerLink
@@ -62,6 +63,8 @@ class ReadPlan:
     offsets_on_assign: OffsetsOnAssign | None = None
     """Says where assigned partitions begin; of partitioned sources."""
     on_revoke: OnRevoke | None = None
+    delayed: DelayedTopics | None = None
+    """Topics whose records are not delivered before their due times; not of partitioned sources."""
     application: str | None = None
     """Names the state of the windows behind the source; None: the group."""
 

@@ -12,6 +12,7 @@ from streamactors.engine.fusing.loop import FusedLoop
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.marks.marks import Assigned, Key, Position, Revoked
 from streamactors.engine.marks.ownership import owner_of
+from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.delivery import Delivery
 from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.messages import Commits, HoldBack, StageEnded
@@ -91,6 +92,7 @@ class ConsumerSourceLogic(ConsumerLogic):
             feed_of=lambda key, epoch: self._feed,
             objects_each=self._objects_each,
             wanted=wanted,
+            delays=None if plan.delayed is None else Delays(plan.delayed, run.system.clock.wall_ms),
         )
 
     # ── from windows that read several topics in the order of their time; any thread ──────────────────────────────

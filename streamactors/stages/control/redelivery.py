@@ -48,7 +48,7 @@ class Redelivered(Stage[Any, Any]):
     reads_marks = True
 
     def __init__(self, what: str) -> None:
-        self.needs = Needs(f"{what}(redeliver=True)")
+        self.needs = Needs(what)
 
     def logic(self) -> Logic:
         return PassingLogic(self)
@@ -89,7 +89,7 @@ class RedeliveringLogic(RestartLogic):
 
     def run_inside(self, module: Module) -> tuple[list[Connection], list[Connection]]:
         """Start an instance, which gets the kept chunks first."""
-        entry = Redelivered(self._what)
+        entry = Redelivered(f"{self._what}(redeliver=True)")
         self._key = (entry, 0)
         self._instance += 1
         self._again = deque(self._kept)

@@ -25,9 +25,9 @@ from streamactors.kafka.between.topic_upkeep import TopicUpkeep
 from streamactors.kafka.consumer import consumer_source, needs_group
 from streamactors.kafka.control import Control
 from streamactors.kafka.reading.messages import Commits
+from streamactors.kafka.round_trips.transactional import Transactional
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import Subscriptions, TopicPartition
-from streamactors.kafka.transactional import Transactional
 from streamactors.stages.checks import positive
 from streamactors.stages.control.kill_switch import KillSwitch
 from streamactors.windows.record import Record, WindowedRecord
