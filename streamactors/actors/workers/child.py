@@ -1,8 +1,8 @@
 """The main program of a worker process: reads its job and runs it.
 
-    python -m streamactors.actors.workers.child SOCKET JOB PARENT
+    python -m streamactors.actors.workers.child PARENT SOCKET JOB [MEMORY FREED FREED]
 
-SOCKET and JOB are inherited descriptors, PARENT the id of the process that has started this one."""
+PARENT is the id of the process that has started this one; the others are inherited descriptors, the last three those of the rings."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from streamactors.actors.workers.frames import header, send_all
+from streamactors.actors.workers.channel import Channel
+from streamactors.actors.workers.frames import header
 from streamactors.actors.workers.job import note_import_of_main
+from streamactors.actors.workers.rings import inherited_rings
 
 CANNOT_BEGIN = 1
 """The kind of the frame that says why the job could not begin. All other kinds belong to the job."""
@@ -28,10 +30,11 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> int:
     """Run the job; return the exit code."""
-    socket_fd, job_fd, parent = map(int, sys.argv[1:4])
+    parent, socket_fd, job_fd, *ring_fds = map(int, sys.argv[1:])
     _die_with(parent)
-    os.set_inheritable(socket_fd, False)
-    end = socket.socket(fileno=socket_fd)
+    for fd in (socket_fd, *ring_fds):
+        os.set_inheritable(fd, False)
+    channel = Channel(socket.socket(fileno=socket_fd), inherited_rings(*ring_fds) if ring_fds else None)
     with os.fdopen(job_fd, "rb") as argument:
         head: dict[str, Any] = json.loads(argument.readline())
         payload = argument.read()
@@ -46,9 +49,9 @@ def main() -> int:
         reason = f"{type(error).__name__}: {error}" if not hasattr(error, "reason") else str(error)
         with suppress(OSError):
             text = reason.encode()
-            send_all(end, [header(CANNOT_BEGIN, len(text)), text])
+            channel.send([header(CANNOT_BEGIN, len(text)), text])
         return 1
-    function(end, *arguments)
+    function(channel, *arguments)
     return 0
 
 

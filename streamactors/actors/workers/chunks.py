@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgpack
 
-from streamactors.actors.workers.frames import Buffer
+from streamactors.actors.workers.frames import Buffer, Frame
 from streamactors.codec import FIRST_FREE, CodecError, dumps, loads
 
 _START: Final = Struct("<BI")
@@ -57,6 +57,14 @@ def encode(chunk: list[Any]) -> list[Buffer]:
     if not buffers:
         return _with_start(_VALUES, head)
     return [*_with_start(_ARRAYS, dumps([head, [memoryview(buffer).nbytes for buffer in buffers]])), *buffers]
+
+
+def chunk_of(frame: Frame) -> list[Any]:
+    """Return the chunk that a frame brings. Raises CodecError if its payload is none."""
+    parts = frame.parts
+    if parts is not None and parts[0][0] == _BYTES:
+        return parts[2:]
+    return decode(frame.payload)
 
 
 def decode(data: memoryview) -> list[Any]:

@@ -5,7 +5,7 @@ A frame is a header (bytes of payload, kind, count, number) and a payload. Pure,
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final, TypeAlias
@@ -18,6 +18,14 @@ MAX_PAYLOAD: Final = 1 << 30
 MOST_BUFFERS: Final = 256
 """The most buffers in one system call; Linux allows 1,024."""
 _SCRATCH: Final = 256 * 1024
+_IN_RING: Final = 0x80
+"""Added to the kind of a frame whose payload lies in a ring (`rings.py`)."""
+
+
+MOST_PARTS: Final = 1_024
+"""The most buffers of a frame in a ring."""
+_LONGEST_PLACE: Final = 4 * (1 + MOST_PARTS)
+_NOTHING: Final = memoryview(b"")
 
 
 class BrokenFrame(ValueError):
@@ -31,20 +39,30 @@ class Frame:
     kind: int
     count: int
     number: int
-    payload: memoryview
+    inline: memoryview
+    parts: list[bytes] | None = None
+    """The buffers of the payload, if it came through a ring; `inline` is then empty."""
+
+    @property
+    def payload(self) -> memoryview:
+        """The whole payload."""
+        return self.inline if self.parts is None else memoryview(b"".join(self.parts))
 
 
-def header(kind: int, payload_bytes: int = 0, count: int = 0, number: int = 0) -> bytes:
+def header(kind: int, payload_bytes: int = 0, count: int = 0, number: int = 0, *, in_ring: bool = False) -> bytes:
     """Return the header of a frame. Raises BrokenFrame if the payload is too long."""
     if payload_bytes > MAX_PAYLOAD:
         raise BrokenFrame(f"a frame of {payload_bytes} bytes; at most {MAX_PAYLOAD} go to a worker process at once")
-    return HEADER.pack(payload_bytes, kind, count, number)
+    return HEADER.pack(payload_bytes, kind | _IN_RING if in_ring else kind, count, number)
 
 
 class FrameReader:
-    """Finds the frames in what a socket receives. Long payloads are received in place, without another copy."""
+    """Finds the frames in what a socket receives. Long payloads are received in place, without another copy.
 
-    def __init__(self) -> None:
+    `read_ring` returns the buffers of a frame that lies in a ring."""
+
+    def __init__(self, read_ring: Callable[[Buffer], list[bytes]] | None = None) -> None:
+        self._read_ring = read_ring
         self._scratch = bytearray(_SCRATCH)
         self._have = 0  # bytes in the scratch buffer
         self._head: tuple[int, int, int] | None = None  # of a long frame: kind, count, number
@@ -76,6 +94,8 @@ class FrameReader:
             if length > MAX_PAYLOAD:
                 raise BrokenFrame(f"a frame of {length} bytes, where at most {MAX_PAYLOAD} are allowed")
             end = at + size + length
+            if kind & _IN_RING and (self._read_ring is None or length > _LONGEST_PLACE):
+                raise BrokenFrame(f"a frame says with {length} bytes where it lies in a ring")
             if end > have:
                 if length + size > len(scratch):
                     self._head = (kind, count, number)
@@ -84,19 +104,16 @@ class FrameReader:
                     self._long[: self._filled] = scratch[at + size : have]
                     at = have
                 break
-            frames.append(Frame(kind, count, number, memoryview(scratch[at + size : end])))
+            payload = memoryview(scratch[at + size : end])
+            if kind & _IN_RING and self._read_ring is not None:
+                frames.append(Frame(kind ^ _IN_RING, count, number, _NOTHING, self._read_ring(payload)))
+            else:
+                frames.append(Frame(kind, count, number, payload))
             at = end
         if at:
             rest = have - at
             scratch[:rest] = scratch[at:have]
             self._have = rest
-
-
-def send_all(end: socket.socket, buffers: Sequence[Buffer]) -> None:
-    """Send buffers over a socket that blocks. Raises OSError when the other side has closed it."""
-    left = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
-    while left:
-        left = after_sending(left, end.sendmsg(left[:MOST_BUFFERS]))
 
 
 def after_sending(buffers: list[memoryview], sent: int) -> list[memoryview]:

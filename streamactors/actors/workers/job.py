@@ -35,7 +35,7 @@ def note_import_of_main(running: bool) -> None:
 
 
 def job_of(function: str, *arguments: Any) -> bytes:
-    """Return the job. In the process `function(socket, *arguments)` is called; `function` is its name, as module:function.
+    """Return the job. In the process `function(channel, *arguments)` is called; `function` is its name, as module:function.
 
     Raises CannotGo for an argument that cannot be pickled, and in a worker process that is just importing the parent's program."""
     if _main_is_imported:

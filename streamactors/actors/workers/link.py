@@ -1,11 +1,13 @@
 """The parent's link to one worker process: frames out, frames in, and word of the process's end.
 
 Owner: the dispatcher whose thread starts the process and reads from it. `send` and `kill` may be called from any thread. A frame is sent at once as
-far as the socket takes it; the dispatcher sends the rest when there is room, so nobody blocks."""
+far as the socket and the ring take it; the dispatcher sends the rest when there is room, so nobody blocks."""
 
 from __future__ import annotations
 
+import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -28,12 +30,16 @@ class WorkerLink:
         self._on_frames = on_frames
         self._on_gone = on_gone
         self._lock = threading.Lock()
-        self._left: list[memoryview] = []  # not sent yet
+        self._left: list[memoryview] = []  # of frames that have left the queue and are not sent yet
+        self._frames: deque[Sequence[Buffer]] = deque()  # not sent yet
+        self._watches_socket = False
+        self._watches_ring = False
         self._over = False
         self._at_end = False  # the process has closed its end of the socket
-        self._reader = FrameReader()
         self._process = process = WorkerProcess(job)
         self._socket = process.socket
+        self._ring = None if process.rings is None else process.rings.writer
+        self._reader = FrameReader(None if process.rings is None else process.rings.reader.read)
         self.pid = process.pid
         self._pid_fd = process.pid_fd
         dispatcher.register(self._socket, self._on_readable)
@@ -44,17 +50,13 @@ class WorkerLink:
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Send a frame behind those sent before. What the process can no longer receive is dropped."""
-        views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
         with self._lock:
             if self._over:
                 return
-            if self._left:
-                self._left += views
+            waits = bool(self._frames or self._left)
+            self._frames.append(buffers)
+            if waits or self._push():
                 return
-            left = self._push(views)
-            if not left:
-                return
-            self._left = left
         self._dispatcher.execute(self._watch_room)
 
     def kill(self) -> None:
@@ -75,28 +77,50 @@ class WorkerLink:
 
     # ── the dispatcher's thread ───────────────────────────────────────────────────────────────────────────────────
 
-    def _push(self, views: list[memoryview]) -> list[memoryview]:
-        while views:
+    def _push(self) -> bool:
+        """Send what there is room for; False if frames are left. Under the lock."""
+        frames = self._frames
+        while frames or self._left:
+            while frames and len(self._left) < MOST_BUFFERS:
+                frame = frames[0] if self._ring is None else self._ring.place(frames[0])
+                if frame is None:
+                    break
+                frames.popleft()
+                self._left += [memoryview(buffer).cast("B") for buffer in frame if len(buffer)]
+            if not self._left:
+                return False
             try:
-                views = after_sending(views, self._socket.sendmsg(views[:MOST_BUFFERS]))
+                self._left = after_sending(self._left, self._socket.sendmsg(self._left[:MOST_BUFFERS]))
             except BlockingIOError:
-                return views
-            except OSError:
-                return []  # the process has ended: `on_gone` says so
-        return views
+                return False
+            except OSError:  # the process has ended: `on_gone` says so
+                self._left = []
+                frames.clear()
+        return True
 
     def _watch_room(self) -> None:
         if not self._over and not self._at_end:
-            self._dispatcher.modify(self._socket, self._on_readable, self._on_room)
+            self._on_room()
 
     def _on_room(self) -> None:
         with self._lock:
             if self._over or self._at_end:
                 return
-            self._left = self._push(self._left)
-            if self._left:
-                return
-        self._dispatcher.modify(self._socket, self._on_readable)
+            done = self._push()
+            needs_ring = not done and not self._left
+        self._watch(socket=not done and not needs_ring, ring=needs_ring)
+
+    def _watch(self, *, socket: bool, ring: bool) -> None:
+        """Have `_on_room` called when the socket, or the ring, has room."""
+        if socket != self._watches_socket:
+            self._watches_socket = socket
+            self._dispatcher.modify(self._socket, self._on_readable, self._on_room if socket else None)
+        if self._ring is not None and ring != self._watches_ring:
+            self._watches_ring = ring
+            if ring:
+                self._dispatcher.register(self._ring.freed_fd, self._on_room)
+            else:
+                self._dispatcher.unregister(self._ring.freed_fd)
 
     def _on_readable(self) -> None:
         for _ in range(_READS_PER_TURN):
@@ -142,11 +166,15 @@ class WorkerLink:
                 return
             self._over = True
             self._left = []
+            self._frames.clear()
         self._forget_descriptors()
         how = self._process.reap(1.0)
         self._on_gone(self.pid, how)
 
     def _forget_descriptors(self) -> None:
-        for fd in (self._socket, self._pid_fd):
+        fds: list[socket.socket | int] = [self._socket, self._pid_fd]
+        if self._watches_ring and self._ring is not None:
+            fds.append(self._ring.freed_fd)
+        for fd in fds:
             with suppress(KeyError, ValueError, OSError):
                 self._dispatcher.unregister(fd)

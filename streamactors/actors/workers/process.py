@@ -15,10 +15,17 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from streamactors.actors.workers.rings import Rings, make_rings
 from streamactors.errors import StreamError
 
 SOCKET_BYTES: Final = 1 << 20
 """The size asked for the buffers of the socket, in bytes; the kernel may grant less."""
+KEEP_MEMORY: Final = {
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "MALLOC_TOP_PAD_": str(1 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
+}
+"""glibc returns memory to the kernel when 128 KB are free, so that each chunk of long byte strings would be written into fresh pages."""
 
 
 class WorkerProcess:
@@ -30,23 +37,32 @@ class WorkerProcess:
                 "worker processes need Unix domain sockets, and this platform has none; leave process=True out"
             )
         self.socket, theirs = socket.socketpair()
+        self.rings: Rings | None = None
+        ring_fds: tuple[int, ...] = ()
+        if made := make_rings():
+            self.rings, ring_fds = made
         try:
             with theirs, tempfile.TemporaryFile() as argument:
                 argument.write(job)
                 argument.seek(0)
                 for end in (self.socket, theirs):
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
-                fds = [theirs.fileno(), argument.fileno()]
+                fds = [theirs.fileno(), argument.fileno(), *ring_fds]
                 self._popen = subprocess.Popen(
-                    [sys.executable, "-m", "streamactors.actors.workers.child", *map(str, fds), str(os.getpid())],
+                    [sys.executable, "-m", "streamactors.actors.workers.child", str(os.getpid()), *map(str, fds)],
                     pass_fds=fds,
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,  # Ctrl-C is for the parent, which then ends its streams in order
-                    env={**os.environ, "PYTHONPATH": _import_path()},
+                    env={**KEEP_MEMORY, **os.environ, "PYTHONPATH": _import_path()},
                 )
         except BaseException:
             self.socket.close()
+            if self.rings is not None:
+                self.rings.close()
             raise
+        finally:
+            for memory in ring_fds[:1]:
+                os.close(memory)
         self.socket.setblocking(False)
         self.pid = self._popen.pid
         self.pid_fd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
@@ -63,6 +79,9 @@ class WorkerProcess:
             self._popen.kill()
             code = self._popen.wait()
         self.socket.close()
+        if self.rings is not None:
+            self.rings.close()
+            self.rings = None
         if self.pid_fd >= 0:
             os.close(self.pid_fd)
             self.pid_fd = -1

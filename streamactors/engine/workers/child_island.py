@@ -6,15 +6,15 @@ may block while the socket is full: the parent always reads. When the parent clo
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from streamactors.actors.system import ActorSystem
-from streamactors.actors.workers.chunks import decode, encode, pieces
-from streamactors.actors.workers.frames import Buffer, Frame, FrameReader, send_all
+from streamactors.actors.workers.channel import Channel
+from streamactors.actors.workers.chunks import chunk_of, encode, pieces
+from streamactors.actors.workers.frames import Buffer, Frame
 from streamactors.codec import CodecError, loads
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_left
@@ -55,8 +55,8 @@ class Numbered(Signal):
 class _Parent:
     """The way to the parent, and what the two halves share."""
 
-    def __init__(self, end: socket.socket, label: str) -> None:
-        self._end = end
+    def __init__(self, channel: Channel, label: str) -> None:
+        self._channel = channel
         self.label = label
         self.failure: BaseException | None = None  # of the input
         self.marks = False
@@ -67,7 +67,7 @@ class _Parent:
     def send(self, kind: int, buffers: Sequence[Buffer] = (), count: int = 0, number: int = 0) -> None:
         """Send a frame. The process ends if the parent has ended."""
         try:
-            send_all(self._end, frame_of(kind, list(buffers), count, number))
+            self._channel.send(frame_of(kind, list(buffers), count, number))
         except OSError:
             os._exit(0)
 
@@ -101,7 +101,7 @@ class InputLogic(BoundaryInLogic):
     def on_frame(self, frame: Frame) -> None:
         """A CHUNK, MARK, SIGNAL, END or FAILURE of the parent."""
         if frame.kind == CHUNK:
-            self.on_batch((decode(frame.payload), self._mark(frame.number)))
+            self.on_batch((chunk_of(frame), self._mark(frame.number)))
         elif frame.kind == MARK:
             self.on_batch((None, self._mark(frame.number)))
         elif frame.kind == SIGNAL:
@@ -200,13 +200,13 @@ class OutputLogic(BoundaryOutLogic):
         """There is no outlet."""
 
 
-def run_stages(end: socket.socket, stages: Sequence[tuple[GraphStage, Attributes]], label: str) -> None:
+def run_stages(channel: Channel, stages: Sequence[tuple[GraphStage, Attributes]], label: str) -> None:
     """Run the stages of an island until they have ended. The job of the worker process."""
-    reader, frames = FrameReader(), list[Frame]()
-    parent = _Parent(end, label)
+    frames = list[Frame]()
+    parent = _Parent(channel, label)
     parent.send(READY)
     while not frames:
-        if not reader.receive(end, frames):
+        if not channel.receive(frames):
             return
     begin = frames.pop(0)
     assert begin.kind == BEGIN
@@ -220,7 +220,7 @@ def run_stages(end: socket.socket, stages: Sequence[tuple[GraphStage, Attributes
             Joined(module, StageModule(_Output(parent)), lambda left, right: (left, right)), system
         )
         for run in list(runs_of(system)):
-            run.when_ended(lambda: _wake(end))
+            run.when_ended(channel.stop_receiving)
         threading.current_thread().name = "frames of the parent"
         while runs_of(system):
             for frame in frames:
@@ -228,18 +228,10 @@ def run_stages(end: socket.socket, stages: Sequence[tuple[GraphStage, Attributes
                 target.interpreter.post(target, target.on_frame, frame)
             frames.clear()
             try:
-                got = reader.receive(end, frames)
+                got = channel.receive(frames)
             except OSError:
                 got = 0
             if not got:
                 break
         if runs_of(system):
             os._exit(0)  # the parent has ended, or wants no more
-
-
-def _wake(end: socket.socket) -> None:
-    """All stages have stopped: let the main thread return from its read."""
-    try:
-        end.shutdown(socket.SHUT_RD)
-    except OSError:
-        pass

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from streamactors.actors.workers.chunks import decode, encode, pieces
+from streamactors.actors.workers.chunks import chunk_of, encode, pieces
+from streamactors.actors.workers.frames import Frame
 from streamactors.actors.workers.job import CannotGo, job_of, pickled
 from streamactors.codec import CodecError
 from streamactors.engine.blueprint.attributes import Attributes
@@ -141,10 +142,10 @@ class WorkerInLogic(BoundaryInLogic):
         """Call a handler on this island. Any thread."""
         self.interpreter.post(self, handler, argument)
 
-    def on_results(self, results: tuple[memoryview | None, int, list[Mark]]) -> None:
+    def on_results(self, results: tuple[Frame | None, int, list[Mark]]) -> None:
         """A chunk, of which the first elements may be left out, and the marks behind it."""
-        payload, skip, marks = results
-        chunk = None if payload is None else decode(payload)
+        frame, skip, marks = results
+        chunk = None if frame is None else chunk_of(frame)
         if chunk is not None and skip:
             chunk = chunk[skip:]
         self.on_batch((chunk, marks[0] if marks else None))

@@ -286,11 +286,11 @@ class RemoteIsland:
         self._since_mark = max(self._since_mark, self._again)
         self._passed += new
         if new:
-            self._pass_marks(frame.payload, frame.count - new, frame.number, covers=True)
+            self._pass_marks(frame, frame.count - new, frame.number, covers=True)
         elif frame.number:
             self._pass_marks(None, 0, frame.number, covers=True)
 
-    def _pass_marks(self, payload: memoryview | None, skip: int, number: int, *, covers: bool) -> None:
+    def _pass_marks(self, chunk: Frame | None, skip: int, number: int, *, covers: bool) -> None:
         """Pass results on with the marks up to `number` behind them. `covers`: what stems from before has all come out."""
         passing: list[Mark] = []
         while number and self._marks and self._marks[0][0] <= number:
@@ -304,8 +304,8 @@ class RemoteIsland:
             self._since_mark = self._again = 0
             while self._sent and self._sent[0].covered_by <= number:
                 self._sent.popleft()
-        if payload is not None or passing:
-            self._output.post(self._output.on_results, (payload, skip, passing))
+        if chunk is not None or passing:
+            self._output.post(self._output.on_results, (chunk, skip, passing))
 
     def _on_gone(self, pid: int, how: str) -> None:
         with self._lock:

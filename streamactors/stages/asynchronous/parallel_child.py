@@ -4,14 +4,14 @@ Owner: the worker process, which has one thread. It ends when the parent closes 
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from struct import Struct
 from time import perf_counter
 from typing import Any, Final
 
-from streamactors.actors.workers.chunks import decode, encode
-from streamactors.actors.workers.frames import Buffer, Frame, FrameReader, send_all
+from streamactors.actors.workers.channel import Channel
+from streamactors.actors.workers.chunks import chunk_of, encode
+from streamactors.actors.workers.frames import Buffer, Frame
 from streamactors.codec import CodecError
 from streamactors.engine.supervision import Decider, Directive, log_skipped
 from streamactors.engine.user_code import blame
@@ -25,16 +25,15 @@ FAILED: Final = 4
 ERROR_LENGTH: Final = Struct("<I")
 
 
-def serve(end: socket.socket, fn: Callable[[Any], Any], decider: Decider | None, label: str) -> None:
+def serve(channel: Channel, fn: Callable[[Any], Any], decider: Decider | None, label: str) -> None:
     """Answer tasks until the parent closes the socket. The job of the worker process."""
-    reader = FrameReader()
     frames: list[Frame] = []
     while True:
         for frame in frames:
-            send_all(end, _answered(frame, fn, decider, label))
+            channel.send(_answered(frame, fn, decider, label))
         frames.clear()
         try:
-            if not reader.receive(end, frames):
+            if not channel.receive(frames):
                 return
         except ConnectionError:
             return
@@ -44,7 +43,7 @@ def _answered(frame: Frame, fn: Callable[[Any], Any], decider: Decider | None, l
     began = perf_counter()
     results: list[Any] = []
     failure: BaseException | None = None
-    for element in decode(frame.payload):
+    for element in chunk_of(frame):
         try:
             results.append(fn(element))
         except Exception as error:  # noqa: BLE001  # the user's function

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from streamactors.actors.workers.chunks import decode, encode
+from streamactors.actors.workers.chunks import chunk_of, decode, encode
 from streamactors.actors.workers.frames import Frame
 from streamactors.actors.workers.link import WorkerLink
 from streamactors.engine.logic import Logic
@@ -116,16 +116,16 @@ class ParallelPool:
             task = process.tasks.popleft()
             assert task.number == frame.number
             process.crashes = 0
-            payload = frame.payload
             if frame.kind == FAILED:
+                payload = frame.payload
                 (length,) = ERROR_LENGTH.unpack_from(payload)
                 rest = payload[ERROR_LENGTH.size :]
                 task.error = made_again(rest[:length])
-                payload = rest[length:]
+                task.results = decode(rest[length:])
             else:
                 assert frame.kind == RESULTS
                 self._resize(len(task.elements), frame.count / 1e6)
-            task.results = decode(payload)
+                task.results = chunk_of(frame)
             task.done = True
         self._on_done()
 

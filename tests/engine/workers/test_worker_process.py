@@ -304,3 +304,12 @@ def test_a_worker_is_killed_with_its_parent(tmp_path):
         assert select.select([watch], [], [], 30)[0], "the worker process has outlived its parent"
     finally:
         os.close(watch)
+
+
+@pytest.mark.parametrize("length", [10, 3_000, 65_536, 3_000_000])
+def test_byte_strings_of_every_length_cross_in_both_directions(system, length):
+    """Long ones go through shared memory beside the socket, in pieces; the longest ones over the socket."""
+    elements = [bytes([i]) * (length + i) for i in range(48)]
+    assert in_worker(Source.from_iterable(elements), system, Flow.map(bytes.swapcase)) == list(
+        map(bytes.swapcase, elements)
+    )

@@ -122,6 +122,7 @@ def test_kills_at_any_elements_under_any_chunking(system, tmp_path_factory, kill
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_200)  # it starts about 500 processes
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
