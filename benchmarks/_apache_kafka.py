@@ -72,7 +72,10 @@ class EndedEarly(RuntimeError):
 class ApacheKafka:
     """One broker that is its own controller, for the length of a `with` block."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None, *, heap: str = "1g") -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None, *, heap: str = "1g", tls: bool = False) -> None:
+        """With `tls` there is a second listener, SSL, at `tls_servers`; the settings name its certificate."""
+        self.tls_servers = ""
+        self._tls = tls
         self.port = 0
         self.bootstrap_servers = ""
         self.folder = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
@@ -109,16 +112,20 @@ class ApacheKafka:
         return self._start()
 
     def _start(self) -> ApacheKafka:
-        self.port, controller = free_ports(2)
+        self.port, controller, tls_port = free_ports(3)
+        self.tls_servers = f"127.0.0.1:{tls_port}"
+        tls = f",SSL://{self.tls_servers}" if self._tls else ""
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         settings = {
             **self._settings,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}{tls}",
         }
         properties = self.folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = (
+            "B" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
+        )  # no "-" at its beginning
         run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
         begin = time.monotonic()
         output = (self.folder / "output").open("wb")
