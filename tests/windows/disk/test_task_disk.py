@@ -121,6 +121,17 @@ def test_a_replay_writes_entries_with_their_offset_and_a_cleared_store_is_empty(
     assert list(disk.scan("counts")) == [(b"a", b"9")]
 
 
+def test_filters_stay_in_memory_when_the_cache_is_full_of_data(tmp_path: Path) -> None:
+    # With the filters in the cache, a full cache made the search for a missing key six times slower: it read the filter again each time.
+    rocks = Rocks(tmp_path, Memory(SMALL))
+    count = 20_000
+    rocks.write({b"key%06d" % number: bytes(100) for number in range(count)})
+    rocks.flush()
+    assert rocks.get(b"key999999") is None
+    assert int(rocks._db.property_int_value("rocksdb.estimate-table-readers-mem")) >= count * 10 // 8
+    rocks.close()
+
+
 def test_the_key_behind_a_prefix() -> None:
     assert after(b"a\xff\xff") == b"b"
     assert after(b"\x01\x00\x01") == b"\x01\x00\x02"
