@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from streamactors.dsl.sink import Sink
 from streamactors.engine.blueprint.attributes import Attributes
@@ -23,6 +23,7 @@ from streamactors.spark.runner import BatchFunction
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session import check_session, register
 from streamactors.spark.sink_logic import SinkSettings, SparkSinkLogic
+from streamactors.spark.tables import DELTA, DELTA_WAY, ICEBERG, ICEBERG_WAY, refuse
 from streamactors.stages.checks import at_least, plain_function
 
 MAX_ROWS: Final = 100_000
@@ -163,6 +164,17 @@ class SparkSink:
             advertise,
             encrypt,
         )
+
+    @staticmethod
+    def delta(*args: Any, **settings: Any) -> NoReturn:
+        """Raise SparkSetupError: this sink has not been tested. The error names the versions of Delta Lake and PySpark, and shows how
+        `foreach_batch` writes a Delta table."""
+        refuse("SparkSink.delta", DELTA, DELTA_WAY)
+
+    @staticmethod
+    def iceberg(*args: Any, **settings: Any) -> NoReturn:
+        """Raise SparkSetupError: this sink has not been tested. The error names the versions of Iceberg and PySpark, and other sinks."""
+        refuse("SparkSink.iceberg", ICEBERG, ICEBERG_WAY)
 
 
 def _batch_function(fn: Callable[..., object]) -> BatchFunction:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +234,19 @@ def test_available_now_needs_a_source_that_ends(spark: Any, tmp_path: Path) -> N
 def test_a_checkpoint_where_nothing_can_be_written(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     fails_with(run(spark, tmp_path / "file" / "ck", Source.range(0, 3)), "checkpoint .*Not a directory")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            SparkSink.delta,
+            r"delta-spark 4\.4\.1.*PySpark {} is installed; use SparkSink\.foreach_batch.*txnAppId.*txnVersion",
+        ),
+        (SparkSink.iceberg, r"Iceberg 1\.11\.0.*4\.0 and 4\.1, and PySpark {} is installed; use SparkSink\.parquet"),
+    ],
+    ids=["delta", "iceberg"],
+)
+def test_a_table_format_without_a_runtime_names_the_versions_and_the_way_out(make: Any, said: str) -> None:
+    with pytest.raises(SparkSetupError, match=said.format(re.escape(version("pyspark")))):
+        make(None, "out/table", "n long", "out/checkpoint")
