@@ -168,6 +168,8 @@ def _way_out(value: Any, expected: str) -> str:
     if isinstance(owner, type) and issubclass(owner, Part):
         name = f"{owner.__name__}.{value.__name__}"
         return f"; call it: {name}(…)" if _needs_arguments(value) else f"; call it: {name}()"
+    if isinstance(value, type) and value.__name__ in _CONSTRUCTORS:
+        return f"; a class was given: use a constructor such as {_CONSTRUCTORS[value.__name__]}"
     if isinstance(value, type):
         return "; a class was given: make an instance"
     if inspect.isroutine(value) and expected in _OF_A_FUNCTION:

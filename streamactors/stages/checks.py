@@ -35,6 +35,10 @@ def is_coroutine_function(fn: Callable[..., Any]) -> bool:
 def plain_function(operator: str, value: F, instead: str | None = None) -> F:
     """Return `value` if it can be called and is no coroutine function."""
     function(operator, value)
+    if (getattr(value, "__module__", None) or "").startswith("reactivex."):
+        raise BuildError(
+            f"{operator} expects a function of an element, got an operator of RxPY; use .rx(rx.map(fn), …)"
+        )
     no_coroutine_function(operator, value, f"use {instead} for coroutine functions" if instead else None)
     return value
 

@@ -18,7 +18,7 @@ async def coroutine_function(x):
         (lambda: Source.range(3).via(Sink.ignore()), "via expects a Flow, got a Sink: ignore"),
         (lambda: Source.range(3).via(Source.range(3)), "via expects a Flow, got a Source: range"),
         (lambda: Source.range(3).to(Flow.map(str)), "to expects a Sink, got a Flow: map"),
-        (lambda: Source.range(3).run_with(Flow), "run_with expects a Sink, got type .*; a class was given: make an instance"),
+        (lambda: Source.range(3).run_with(Flow), "run_with expects a Sink, got type .*; a class was given: use a constructor"),
         (lambda: Source.range(3).run_with(print), "run_with expects a Sink, got builtin_function_or_method"),
         (lambda: Source.range(3).to_mat(Sink.ignore(), 5), "to_mat expects a function of two materialized values, got 5"),
         (lambda: Flow.map(str).to_mat(Source.empty(), Keep.left), "to_mat expects a Sink, got a Source"),

@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 import pytest
+import reactivex.operators as rx
 
-from streamactors import BuildError, Flow, Keep, Sink, Source, Topics
+from streamactors import ActorSystem, BuildError, Flow, Keep, Sink, Source, Topics
 from streamactors.windows import TimeWindows
 
 SOURCE: Any = Source.range(0, 3)
@@ -67,6 +68,17 @@ async def _async_for() -> None:
             "got NoneType None; give the function itself, without a call: fn, not fn()",
         ),
         (lambda: STREAM.map_values(print()), BuildError, "give the function itself, without a call: fn, not fn()"),
+        (
+            lambda: SOURCE.run_with(Sink.to_list(), "mine"),
+            BuildError,
+            "a stream runs on an ActorSystem, got str 'mine'",
+        ),
+        (lambda: SOURCE.run_with(Sink.to_list(), ActorSystem), BuildError, "ActorSystem('name') makes one"),
+        (lambda: SOURCE.map(rx.map(str)), BuildError, "use .rx(rx.map(fn), …)"),
+        (lambda: SOURCE.via(Flow), BuildError, "use a constructor such as Flow.map(…)"),
+        (lambda: SOURCE.run_with(Sink), BuildError, "use a constructor such as Sink.foreach(…)"),
+        (lambda: Sink.to_file(""), BuildError, "to_file expects a path, got an empty text"),
+        (lambda: Source.from_csv(""), BuildError, "from_csv expects a path, got an empty text"),
     ],
 )
 def test_the_error_names_the_way_out(attempt: Any, error: type[Exception], way_out: str) -> None:

@@ -12,6 +12,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.island import ALONE, Island, Start
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic, bind
+from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ def materialize(module: Module, system: ActorSystem) -> Any:
     if module.shape.inlets or module.shape.outlets:
         ports = ", ".join((*module.shape.inlets, *module.shape.outlets))
         raise BuildError(f"a graph with open ports cannot run; connect: {ports}")
+    if not isinstance(getattr(system, "running", None), bool):
+        raise BuildError(
+            f"a stream runs on an ActorSystem, got {type(system).__name__} {shortened(system, 60)}; ActorSystem('name') makes one, and without "
+            "an argument the stream runs on the default system"
+        )
     if not system.running:
         raise SystemStopped(f"cannot run a stream: actor system {system.name!r} is shut down")
     plan = plan_of(module)

@@ -29,6 +29,8 @@ def checked_path(operator: str, path: Any) -> Path:
     """Return `path` if it is a path of this machine."""
     if not isinstance(path, str | os.PathLike):
         raise BuildError(f"{operator} expects a path, got {type(path).__name__} {shortened(path, 60)}")
+    if not os.fspath(path):
+        raise BuildError(f"{operator} expects a path, got an empty text")
     if isinstance(path, str) and (url := _URL.match(path)):
         raise BuildError(
             f"{operator} expects a path of this machine, got the URL {shortened(path, 60)}; {_for_url(operator, url[1], path)}"
