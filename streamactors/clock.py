@@ -223,3 +223,18 @@ class VirtualClock:
 
 def _never() -> bool:
     return False
+
+
+_SECONDS_FROM: Final = 1_000_000_000
+_SECONDS_TO: Final = 5_000_000_000
+
+
+def told_as_seconds(timestamp: int) -> str | None:
+    """Return the sentence that a timestamp is most likely in seconds: the seconds of the years 2001 to 2128, taken for ms, lie early in
+    1970. None for other timestamps."""
+    if not _SECONDS_FROM <= timestamp < _SECONDS_TO:
+        return None
+    return (
+        f"the timestamp {timestamp} lies in January or February 1970, because timestamps are ms since 1970; if it is in seconds, "
+        "multiply it by 1000"
+    )

@@ -10,6 +10,7 @@ import click
 from streamactors.cli.bootstrap import admin_client, bootstrap_option
 from streamactors.cli.tables import json_option, print_json, print_table
 
+CLUSTER = "kafka-cluster"
 RESOURCES = ("topic", "group", "cluster", "transactional_id")
 OPERATIONS = (
     "all",
@@ -31,7 +32,7 @@ def _entry_options(fn: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--host", default="*", show_default=True, help="The client's address."),
         click.option("--deny", is_flag=True, help="Deny instead of allow."),
         click.option("--prefix", is_flag=True, help="NAME is the beginning of the names that are meant."),
-        click.argument("name", default="kafka-cluster"),
+        click.argument("name", default=CLUSTER),
         click.argument("resource", type=click.Choice(RESOURCES, case_sensitive=False)),
         click.argument("operation", type=click.Choice(OPERATIONS, case_sensitive=False)),
         click.argument("principal"),
@@ -110,6 +111,12 @@ def remove(
 def _entry(principal: str, operation: str, resource: str, name: str, prefix: bool, deny: bool, host: str) -> Any:
     from streamactors.kafka.client.admin_security import AclEntry
 
+    if not principal or not name:
+        raise click.UsageError("PRINCIPAL and NAME must not be empty; '*' means every name")
+    if name == CLUSTER and resource.upper() != "CLUSTER":
+        raise click.UsageError(
+            f"name the {resource.lower()}, as in: streamactors acls add ann read topic orders; '*' means every one"
+        )
     return AclEntry(
         principal if ":" in principal else f"User:{principal}",
         "DENY" if deny else "ALLOW",

@@ -28,6 +28,9 @@ def command(folder: Path, hosts: tuple[str, ...]) -> None:
 
     if (folder / "server.pem").exists():
         raise click.ClickException(f"{folder / 'server.pem'} exists; name another folder, or remove it")
-    make_certificates(folder, hosts)
+    try:
+        make_certificates(folder, hosts)
+    except OSError as error:
+        raise click.ClickException(f"{folder}: cannot write certificates there ({error.strerror})") from None
     click.echo(f"broker: ssl.keystore.location={folder / 'server.pem'}")
     click.echo(f"clients: ssl.ca.location={folder / 'ca.pem'}")

@@ -85,6 +85,9 @@ def _starts(bootstrap: str, topic: str, wanted: tuple[int, ...], start: str) -> 
         return {key: p.latest for key, p in chosen.items()}
     if start.removeprefix("-").isdecimal():
         offset = int(start)
+        behind = [f"{key} ends at {p.latest}" for key, p in chosen.items() if offset > p.latest]
+        if len(behind) == len(chosen):
+            raise click.ClickException(f"--from {start} is behind the last record: {', '.join(behind[:3])}")
         return {
             key: max(p.earliest, min(p.latest, offset if not start.startswith("-") else p.latest + offset))
             for key, p in chosen.items()

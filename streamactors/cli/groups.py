@@ -103,6 +103,8 @@ def reset_offsets(bootstrap: str, group: str, topic: str, target: str, dry_run: 
     """
     from streamactors.cli.offset_targets import places_of, targets
 
+    if not group:
+        raise click.UsageError("GROUP is empty; see: streamactors groups list")
     admin = admin_client(bootstrap)
     places = places_of(admin, topic)
     before = admin.committed(group)

@@ -32,7 +32,7 @@ def targets(
 ) -> dict[TopicPartition, int]:
     """Return the offset in each partition: earliest, latest, an offset, +N or -N records from `before`, or a time.
 
-    An offset outside the partition is moved to its nearest end. Raises KafkaError or UsageError."""
+    An offset outside the partition is moved to its nearest end, and a line on stderr says so. Raises KafkaError or UsageError."""
     first, end = (admin.offsets(dict.fromkeys(places, at)) for at in (EARLIEST, LATEST))
     if target in ("earliest", "latest"):
         return first if target == "earliest" else end
@@ -43,7 +43,14 @@ def targets(
         if not absolute and missing:
             raise KafkaError(f"{missing[0]} has no committed offset to count {target} from; name an offset")
         wanted = {place: shift if absolute else before[place] + shift for place in places}
-        return {place: min(max(offset, first[place]), end[place]) for place, offset in wanted.items()}
+        inside = {place: min(max(offset, first[place]), end[place]) for place, offset in wanted.items()}
+        for place, offset in inside.items():
+            if offset != wanted[place]:
+                click.echo(
+                    f"streamactors: {place} has offsets {first[place]} to {end[place]}: {wanted[place]} becomes {offset}",
+                    err=True,
+                )
+        return inside
     found = admin.offsets(dict.fromkeys(places, _time_ms(target)))
     return {place: end[place] if offset < 0 else offset for place, offset in found.items()}
 

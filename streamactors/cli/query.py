@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 
 from streamactors.cli.tables import json_option, print_json, print_table
+from streamactors.errors import BuildError
 from streamactors.kafka.between.query_peers import ask
 from streamactors.kafka.between.query_server import as_json as entry_as_json
 from streamactors.kafka.between.query_server import request_of
 from streamactors.kafka.between.query_wire import BadRequest
+from streamactors.kafka.property_rules import addresses_of
 
 
 @click.command("query")
@@ -53,6 +55,12 @@ def command(
       streamactors query people ada --at 127.0.0.1:8080
       streamactors query counts JFK --windows --since 0 --at 127.0.0.1:8080 --json
     """
+    try:
+        at = addresses_of(address)
+    except BuildError as error:
+        raise click.BadParameter(str(error), param_hint="--at") from None
+    if len(at) > 1:
+        raise click.BadParameter("name one instance", param_hint="--at")
     if windows and key is None:
         raise click.UsageError("--windows needs a KEY")
     asked = {

@@ -17,6 +17,7 @@ from streamactors.cli.durations import SECONDS
 from streamactors.cli.graph_module import graph_argument, load_graph
 from streamactors.cli.member import answering, member_name
 from streamactors.cli.metrics_options import metrics_door, metrics_options
+from streamactors.clock import duration_ms
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ def command(
     from streamactors.cli.supervised import SupervisedRun
 
     door = metrics_door(metrics)
+    try:
+        duration_ms(stall_after)
+    except ValueError as wrong:
+        raise click.BadParameter(str(wrong), param_hint="--stall-after") from None
     loaded = load_graph(graph)
     if dry_run:
         from streamactors.cli.preflight import preflight
@@ -143,10 +148,7 @@ def command(
 def _watchdog(system: ActorSystem, stall_after: str) -> Watchdog:
     from streamactors.engine.stalls.watchdog import Watchdog
 
-    try:
-        return Watchdog(system, stall_after, lambda stall: _say(f"nothing has moved for {stall_after}: {stall}"))
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--stall-after") from None
+    return Watchdog(system, stall_after, lambda stall: _say(f"nothing has moved for {stall_after}: {stall}"))
 
 
 def _run_members(

@@ -103,7 +103,7 @@ def addresses_of(text: object) -> list[Address]:
 def _address(text: str) -> Address:
     protocol, slashes, place = text.rpartition("://")
     if slashes and protocol.upper() not in _PROTOCOLS:
-        raise BuildError(f"{text!r} is no address of a Kafka broker: leave out {protocol}://; {FORM}")
+        raise BuildError(f"{text!r} is no address: leave out {protocol}://; {FORM}")
     place = place.removesuffix("/") if slashes else place
     host, colon, port = place.rpartition(":")
     if not colon or (":" in host and not host.startswith("[")):

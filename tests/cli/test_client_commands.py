@@ -182,6 +182,15 @@ def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
         (["produce", "TOPIC", "-p", "9"], 1, "Unknown partition"),
         (["produce", "no-such-topic", "--no-create"], 1, "no topic no-such-topic at"),
         (["nonsense"], 2, "No such command 'nonsense'"),
+        (["groups", "reset-offsets", "", "--topic", "TOPIC", "--to", "earliest"], 2, "GROUP is empty"),
+        (["certificates", "/proc/no"], 1, "cannot write certificates there"),
+        (["acls", "add", "ann", "read", "topic"], 2, "name the topic, as in: streamactors acls add"),
+        (["acls", "add", "", "read", "topic", "x"], 2, "PRINCIPAL and NAME must not be empty"),
+        (["consume", "TOPIC", "--from", "99"], 1, "--from 99 is behind the last record"),
+        (["produce", "a b"], 1, "'a b' is no name: a topic's name has letters"),
+        (["query", "store", "k", "--token", "t", "--at", "http://localhost:1"], 2, "leave out http://"),
+        (["query", "store", "k", "--token", "t", "--at", "localhost"], 2, "has no port"),
+        (["query", "store", "k", "--token", "t", "--at", "localhost:99999"], 2, "is no port (1 to 65535)"),
     ],
 )
 def test_a_mistake_is_one_line_and_an_exit_code(

@@ -331,3 +331,9 @@ def test_sigterm_drains_a_kafka_graph_and_commits_what_was_in_flight(module, tmp
 
         with MetadataClient(settings) as metadata:
             assert metadata.committed([("numbers", 0)]) == {("numbers", 0): 50}
+
+
+def test_a_wrong_option_is_told_before_the_graph_starts(module, capsys):
+    name = module("graph = Source.single(1).to(Sink.foreach(lambda _: print('started')))\n")
+    assert run(["run", f"{name}:graph", "--stall-after", "soon"]) == 2
+    assert capsys.readouterr().out == ""

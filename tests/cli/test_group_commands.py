@@ -207,3 +207,11 @@ def test_an_address_of_the_wire_is_host_and_port(
     with pytest.raises(StreamActorsError, match="nobody" if asked else "no port"):
         Wire(address).metadata(None)
     assert seen == ([asked] if asked else [])
+
+
+def test_an_offset_outside_the_partition_is_moved_to_its_end_and_said(streamactors: Run, broker: Cluster) -> None:
+    broker.create_topic("short")
+    streamactors("produce", "short", stdin=b"1\n2\n")
+    ran = streamactors("groups", "reset-offsets", "jumper", "--topic", "short", "--to", "99", "--json")
+    assert (ran.code, ran.json[0]["after"]) == (0, 2)
+    assert ran.err == "streamactors: short-0 has offsets 0 to 2: 99 becomes 2\n"

@@ -19,6 +19,7 @@ from streamactors.kafka import (
 from streamactors.kafka.client import created_topics
 from streamactors.kafka.errors import RecordError, TopicNotFound
 from streamactors.kafka.reading import rebalances
+from streamactors.windows import Record, TimeWindows
 
 
 def written(record, settings, system):
@@ -123,3 +124,24 @@ def test_a_sink_that_runs_on_says_it_too(producer_settings, system, monkeypatch,
     wait_for(lambda: "topic never-seen did not exist" in caplog.text)
     queue.complete()
     stored.result(30)
+
+
+@pytest.mark.parametrize(("timestamp", "said"), [(1_700_000_000, 1), (1_700_000_000_000, 0), (500, 0), (None, 0)])
+def test_a_record_with_its_time_in_seconds_is_said_once(
+    producer_settings, system, one_partition, caplog, timestamp, said
+):
+    records = [ProducerRecord(one_partition, b"1", timestamp=timestamp)] * 3
+    Source.from_iterable(records).run_with(Producer.plain_sink(producer_settings), system).result(30)
+    told = [record.getMessage() for record in caplog.records if "multiply it by 1000" in record.getMessage()]
+    assert len(told) == said
+    assert all(
+        f"topic {one_partition}: the timestamp 1700000000 lies in January or February 1970" in each for each in told
+    )
+
+
+@pytest.mark.parametrize(("unit", "said"), [(1, 1), (1000, 0)])
+def test_windows_over_times_in_seconds_say_it_once(system, caplog, unit, said):
+    rows = [Record("k", n, (1_700_000_000 + n) * unit) for n in range(5)]
+    windowed = Source.from_iterable(rows).group_by_key().windowed_by(TimeWindows.of_size("1m").with_no_grace()).count()
+    windowed.to_stream().run_with(Sink.ignore(), system).result(30)
+    assert caplog.text.count("multiply it by 1000") == said

@@ -14,6 +14,7 @@ from typing import Any, Final
 import confluent_kafka
 import confluent_kafka.admin
 
+from streamactors.clock import told_as_seconds
 from streamactors.kafka.client.doors import Doors, listens, not_kafka, shortened
 from streamactors.kafka.client.outage import Outage
 from streamactors.kafka.client.property_names import is_known
@@ -81,6 +82,7 @@ class Connection:
         self._doors = Doors()
         self._outage = Outage(settings.bootstrap_servers)
         self._records_left = 0
+        self._seconds_told = False
         self._properties = Properties()
 
     def make(self, factory: Callable[[dict[str, Any]], Any], properties: Mapping[str, Any]) -> Any:
@@ -128,6 +130,13 @@ class Connection:
             self.complaint = complaint  # it tells no reason
         self._outage.complained(shortened(self.complaint), time.monotonic())
         _log.info("%s: %s", self.settings.bootstrap_servers, complaint)
+
+    def look_at_time(self, topic: str, timestamp: Any) -> None:
+        """Warn once of a timestamp in seconds; `timestamp` is that of a record to be sent."""
+        told = None if self._seconds_told or not isinstance(timestamp, int) else told_as_seconds(timestamp)
+        if told is not None:
+            self._seconds_told = True
+            _log.warning("topic %s: %s", topic, told)
 
     def records_wait(self, left: int) -> None:
         """This many records of a producer are not acknowledged. Fewer than before, or none, is a sign of a broker."""

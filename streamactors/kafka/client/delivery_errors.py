@@ -65,6 +65,8 @@ def _way_out(record: ProducerRecord, code: int, limit: str, topics: Iterable[str
     topic = record.topic
     if code in NO_TOPIC:
         return f"; {did_you_mean(topic, topics)}create it with: streamactors topics create {topic}"
+    if code == ck.KafkaError.TOPIC_EXCEPTION:
+        return f"; {topic!r} is no name: a topic's name has letters, digits, . _ and -, at most 249 of them"
     if code == ck.KafkaError._UNKNOWN_PARTITION:
         return (
             f"; {topic} has no partition {record.partition}: partitions are numbered from 0 (streamactors topics describe {topic}); "

@@ -167,6 +167,7 @@ class StreamProducer:
                     f"topic {topic}: a record with the timestamp {timestamp} cannot be sent; it is ms since 1970, None for now"
                 )
             else:
+                self._connection.look_at_time(topic, timestamp)
                 self.produce(
                     topic, value, key, partition, report, timestamp=timestamp or 0, headers=list(headers or ())
                 )

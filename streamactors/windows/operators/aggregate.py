@@ -6,11 +6,13 @@ less per row than a method call, because `_take` keeps its state in local variab
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
+from streamactors.clock import told_as_seconds
 from streamactors.codec import CodecError
 from streamactors.windows.definitions.aggregator import Aggregator
 from streamactors.windows.definitions.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
@@ -18,6 +20,7 @@ from streamactors.windows.errors import AggregationFailed, BufferFull, InvalidRe
 from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironment, TimedOperator
 from streamactors.windows.record import Record
 
+_log = logging.getLogger("streamactors.windows")
 _FATAL: Final = (BufferFull, OperatorFailed, InvalidRecord)
 """Errors that name the node and the row already; the loop does not wrap them again."""
 
@@ -51,9 +54,12 @@ class AggregateOperator(TimedOperator):
     needs_value: ClassVar[bool] = False
     """Rows whose value is None are skipped and counted."""
 
+    _seconds_told = False
     _row: Record  # the row that `_take` works on
 
     def process(self, rows: Sequence[Record], out: list[Any]) -> None:
+        if rows and not self._seconds_told:
+            self._look_at_time(rows[0])
         accepted = self._accepted(rows)
         done = False
         while not done:
@@ -65,6 +71,13 @@ class AggregateOperator(TimedOperator):
             except Exception as error:  # noqa: BLE001 - whatever user code raises
                 self._failed(error, self._row)  # `accepted` continues with the next row
         self._after_rows()
+
+    def _look_at_time(self, row: Record) -> None:
+        """Warn once of event time in seconds; the first row of each chunk is looked at."""
+        told = told_as_seconds(row.timestamp)
+        if told is not None:
+            self._seconds_told = True
+            _log.warning("windows: %s", told)
 
     def _accepted(self, rows: Sequence[Record]) -> Iterator[Accepted]:
         """Yield each row that passes the checks, after stream time has moved to it."""
