@@ -17,6 +17,7 @@ from streamactors.windows.operators.chain import Chain
 from streamactors.windows.operators.operator import TaskEnvironment
 from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.record import LateRecord
+from streamactors.windows.state.collector_pause import collector_paused
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.serdes import Serdes
 from streamactors.windows.state.store_log import Change, TaskIdentity
@@ -57,7 +58,8 @@ class TaskFactory:
     def restored(self, identity: TaskIdentity, changes: Iterable[Change], disk: DiskStores | None = None) -> WindowTask:
         """Return a task with the state of these changelog entries, or of its disk. Raises RestoreError if it is another task's."""
         task = self(identity, disk)
-        task.restore(changes)
+        with collector_paused():
+            task.restore(changes)
         return task
 
     @property
