@@ -16,7 +16,7 @@ from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import StageModule, Wired
 from streamactors.stages.network.server import ServerBinding, TcpServer
-from streamactors.stages.network.tcp import AcceptedTcp, Address, OutgoingConnection, OutgoingTcp, address_of
+from streamactors.stages.network.tcp import AcceptedTcp, Address, OutgoingConnection, OutgoingTcp
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
@@ -29,11 +29,10 @@ class IncomingConnection:
     """A connection that a client has made to a server. `flow` sends bytes to the client and emits those that come from it."""
 
     def __init__(self, accepted: AcceptedTcp) -> None:
-        assert accepted.socket is not None
         self._accepted = accepted
-        self.local: Address = address_of(accepted.socket.getsockname())
+        self.local: Address = accepted.local
         """(host, port) of the server."""
-        self.remote: Address = address_of(accepted.socket.getpeername())
+        self.remote: Address = accepted.remote
         """(host, port) of the client."""
 
     @property

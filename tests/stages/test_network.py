@@ -27,6 +27,8 @@ from streamactors import (
     Source,
     Tcp,
 )
+from streamactors.dsl.tcp import IncomingConnection
+from streamactors.stages.network.tcp import AcceptedTcp
 from tests.own_process import own_process
 
 
@@ -180,6 +182,32 @@ def test_a_peer_that_resets_the_connection_fails_the_stream():
             ConnectionFailed, match=f"the connection to 127.0.0.1:{port} broke: connection reset by peer"
         ):
             back.result(10)
+
+
+def test_clients_that_reset_at_once_do_not_end_the_server():
+    # the server asked such a connection for its peer, which has no address any more, and the stream of all connections failed
+    binding = Tcp.bind_and_handle(Flow.map(bytes.upper)).result(10)
+    for _ in range(50):
+        client = socket.create_connection(binding.address, 10)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        client.close()
+    assert whole(Source.single(b"x").via(Tcp.outgoing_connection(*binding.address))) == b"X"
+    binding.unbind().result(10)
+
+
+def test_a_connection_that_was_reset_still_knows_its_peer():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        client = socket.create_connection(listening.getsockname(), 10)
+        local = client.getsockname()
+        accepted, peer = listening.accept()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        client.close()
+        with accepted:
+            with pytest.raises(ConnectionResetError):
+                accepted.recv(1)
+            connection = IncomingConnection(AcceptedTcp(accepted, peer, None, half_close=False))
+            assert connection.remote == local
+            assert connection.local == listening.getsockname()
 
 
 def test_a_failure_upstream_resets_the_connection_so_that_the_peer_does_not_take_it_for_the_whole():

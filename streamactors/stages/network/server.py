@@ -103,7 +103,7 @@ class _ServerLogic(SourceLogic):
         if self._cancel is None and self._socket is not None:
             self._cancel = when_done(self, _accept(self._socket), self._accepted)
 
-    def _accepted(self, accepted: socket.socket | None, error: BaseException | None) -> None:
+    def _accepted(self, accepted: tuple[socket.socket, Any] | None, error: BaseException | None) -> None:
         self._cancel = None
         if error is not None:
             self.fail_stage(
@@ -113,7 +113,7 @@ class _ServerLogic(SourceLogic):
             )
             return
         if accepted is not None:
-            self.out.push([AcceptedTcp(accepted, self.stage.tls, self.stage.half_close)])
+            self.out.push([AcceptedTcp(*accepted, self.stage.tls, self.stage.half_close)])
         if self.out.asked:
             self.out.again()
 
@@ -131,11 +131,10 @@ class _ServerLogic(SourceLogic):
                 self._unbound.try_complete(None)
 
 
-async def _accept(listening: socket.socket) -> socket.socket | None:
-    """Return the next connection; None for one that was gone before it was accepted."""
+async def _accept(listening: socket.socket) -> tuple[socket.socket, Any] | None:
+    """Return the next connection and its peer; None for one that was gone before it was accepted."""
     try:
-        accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
-        accepted.getpeername()
+        accepted, peer = await asyncio.get_running_loop().sock_accept(listening)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it on sockets of its own only
     except ConnectionError:
         return None
@@ -143,7 +142,7 @@ async def _accept(listening: socket.socket) -> socket.socket | None:
         if error.errno == errno.ENOTCONN:  # the client has reset the connection meanwhile
             return None
         raise
-    return accepted
+    return accepted, peer
 
 
 async def _close(listening: socket.socket) -> None:

@@ -156,11 +156,14 @@ class AcceptedTcp(Stage[bytes, bytes]):
 
     name = "tcp"
 
-    def __init__(self, accepted: socket.socket, tls: ssl.SSLContext | None, half_close: bool) -> None:
+    def __init__(self, accepted: socket.socket, peer: Any, tls: ssl.SSLContext | None, half_close: bool) -> None:
+        """`peer` is what `accept` returned: a client that has reset the connection since then has no address any more."""
         self.socket: socket.socket | None = accepted
+        self.local = address_of(accepted.getsockname())
+        self.remote = address_of(peer)
         self.tls = tls
         self.half_close = half_close
-        self.where = place(accepted.getpeername())
+        self.where = place(self.remote)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         accepted, self.socket = self.socket, None
