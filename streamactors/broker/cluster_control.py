@@ -53,6 +53,11 @@ class ClusterControl:
         """Return the ids of the replicas that are in sync."""
         return set(self._several().seen(topic, partition).isr)
 
+    @property
+    def pids(self) -> dict[int, int]:
+        """The ids of the processes of the nodes that run, by node."""
+        return {node_id: node.child.pid for node_id, node in self._several().nodes.items() if node.alive}
+
     def controller(self) -> int:
         """Return the id of the controller's node."""
         from streamactors.broker.nodes.several import CONTROLLER

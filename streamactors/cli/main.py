@@ -21,6 +21,7 @@ from streamactors.errors import StreamActorsError
 # name -> (module with a `command`, what --help says)
 COMMANDS: Final = {
     "broker": ("streamactors.cli.broker", "Start a Kafka-compatible broker."),
+    "cluster": ("streamactors.cli.cluster", "Start several brokers that form a cluster, on this machine."),
     "topics": ("streamactors.cli.topics", "List, create, describe, alter and delete topics."),
     "groups": ("streamactors.cli.groups", "List, describe, reset and delete consumer groups."),
     "users": ("streamactors.cli.users", "List, set and remove users of SCRAM."),

@@ -1,4 +1,4 @@
-"""Fixtures: a broker for the session, a topic for each test.
+"""Fixtures: a broker for the session, a topic for each test, and a cluster of several brokers for a module.
 
 Owner: the pytest plugin. The broker is imported when the first test uses it."""
 
@@ -34,6 +34,44 @@ def kafka_topic(kafka_broker: Cluster, request: pytest.FixtureRequest) -> Iterat
     kafka_broker.create_topic(name, partitions)
     yield name
     kafka_broker.delete_topic(name)
+
+
+@pytest.fixture(scope="module")
+def _kafka_clusters() -> Iterator[dict[int, Cluster]]:
+    """The clusters of a module, by their number of brokers."""
+    clusters: dict[int, Cluster] = {}
+    yield clusters
+    for cluster in clusters.values():
+        cluster.close()
+
+
+@pytest.fixture
+def kafka_cluster(_kafka_clusters: dict[int, Cluster], request: pytest.FixtureRequest) -> Cluster:
+    """Three brokers, one process each, which a test may kill, pause and cut off; the module's tests share them, and each test finds them
+    whole and without topics. Another number: `@pytest.mark.kafka_cluster(5)`."""
+    marker = request.node.get_closest_marker("kafka_cluster")
+    brokers = 3 if marker is None else _brokers(marker)
+    if brokers in _kafka_clusters:
+        _kafka_clusters[brokers].reset()
+    else:
+        from streamactors.broker import Cluster
+
+        _kafka_clusters[brokers] = Cluster(brokers=brokers).start()
+    return _kafka_clusters[brokers]
+
+
+def _brokers(marker: pytest.Mark) -> int:
+    def told(brokers: int = 3) -> int:
+        return brokers
+
+    try:
+        asked = told(*marker.args, **marker.kwargs)
+    except TypeError as error:
+        wrong = str(error).partition("told() ")[2]
+        pytest.fail(f"@pytest.mark.kafka_cluster {wrong}; its form is kafka_cluster(brokers=3)", pytrace=False)
+    if not isinstance(asked, int) or asked < 2:
+        pytest.fail(f"@pytest.mark.kafka_cluster({asked!r}): a cluster has 2 to 9 brokers", pytrace=False)
+    return asked
 
 
 def _partitions(marker: pytest.Mark) -> int:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from streamactors.testing.kafka_fixtures import kafka_broker, kafka_topic
+from streamactors.testing.kafka_fixtures import _kafka_clusters, kafka_broker, kafka_cluster, kafka_topic
 from streamactors.testing.stream_fixtures import actor_system, virtual_clock
 
-__all__ = ["actor_system", "kafka_broker", "kafka_topic", "virtual_clock"]
+__all__ = ["_kafka_clusters", "actor_system", "kafka_broker", "kafka_cluster", "kafka_topic", "virtual_clock"]
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -33,3 +33,4 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kafka_topic(partitions): partitions of the kafka_topic fixture's topic")
+    config.addinivalue_line("markers", "kafka_cluster(brokers): number of brokers of the kafka_cluster fixture")

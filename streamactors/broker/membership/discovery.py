@@ -20,7 +20,8 @@ _log = logging.getLogger("streamactors.broker.membership")
 
 DESCRIBE_CLUSTER: Final = (60, 1)
 CONTROLLERS: Final = 2  # the type of endpoints that are asked for
-PAUSE_S: Final = 0.2
+PAUSE_S: Final = 0.1
+QUIET_S: Final = 3.0  # controllers that start at the same time are no news
 
 
 def cluster_of(controllers: Sequence[Address], folder: Path, within_s: float) -> str | None:
@@ -46,7 +47,7 @@ def cluster_of(controllers: Sequence[Address], folder: Path, within_s: float) ->
             raise BrokerStartError(
                 f"no controller at {at} answers ({why}); start them, or correct controller.quorum.bootstrap.servers"
             )
-        if not told:
+        if not told and time.monotonic() > deadline - within_s + QUIET_S:
             told = True
             _log.warning("no controller answers yet (%s); asking again for %.0f s", why, within_s)
         time.sleep(PAUSE_S)

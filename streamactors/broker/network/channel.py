@@ -320,6 +320,8 @@ class Channel:
             reader.park()
 
     def _answered(self, frame: memoryview) -> None:
+        if LINKS.is_cut(self.address):
+            return  # the answer to a request from before the cut is lost as well
         number = INT32.unpack_from(frame)[0] if len(frame) >= 4 else 0
         pending = self._pending.pop(number, None)
         if pending is None:

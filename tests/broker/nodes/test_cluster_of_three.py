@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 
@@ -9,8 +10,12 @@ import confluent_kafka
 import pytest
 
 from streamactors.broker import Cluster
-from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.nodes.acked import AckedRecordsDiffer
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.record import NewRecord
+from streamactors.broker.wire_request import call
+from tests.broker.live_broker import produce_body
 
 ALL = {1, 2, 3}
 
@@ -89,8 +94,6 @@ class Load:
 
 def led_by(cluster: Cluster, topic: str, node: int) -> None:
     """Create a topic with one partition whose first leader is a node."""
-    from streamactors.broker.wire_request import call
-
     others = sorted(ALL - {node})
     body = {
         "name": topic,
@@ -144,6 +147,70 @@ def test_a_paused_leader_is_replaced_and_what_it_alone_has_is_not_acknowledged(t
         three.resume(2)
         three.await_isr("paused", 0, ALL, timeout=30)
     three.acked_check(load.acked)
+
+
+@pytest.mark.slow
+def test_a_leader_that_is_cut_off_is_replaced_and_gives_up_what_it_alone_has(three: Cluster) -> None:
+    led_by(three, "cut", 2)
+    at_leader = three.bootstrap_servers.split(",")[1]
+    three.partition({2}, {1, 3})
+    batch = bytes(build_batch([NewRecord(None, b"of the old leader", 0)]))
+    answer = call(at_leader, (0, 9), produce_body(batch, "cut", timeout_ms=300))
+    code = answer.responses[0].partition_responses[0].error_code
+    assert code == ErrorCode.REQUEST_TIMED_OUT, "no follower can have it"
+    three.await_isr("cut", 0, {1, 3}, timeout=30)
+    assert three.leader("cut") in {1, 3}
+    others = ",".join(each for each in three.bootstrap_servers.split(",") if each != at_leader)
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": others, "log_level": 0, "topic.metadata.refresh.interval.ms": 300}
+    )
+    producer.produce("cut", b"of the new leader")
+    assert producer.flush(60) == 0
+    three.heal()
+    three.await_isr("cut", 0, ALL, timeout=60)
+    assert three.acked_check([("cut", b"of the new leader")]) == 1
+    with pytest.raises(AckedRecordsDiffer, match="1 are missing"):
+        three.acked_check([("cut", b"of the old leader")])
+
+
+@pytest.mark.slow
+def test_a_node_that_lost_its_disk_copies_everything(three: Cluster) -> None:
+    led_by(three, "copied", 3)
+    producer = confluent_kafka.Producer({"bootstrap.servers": three.bootstrap_servers, "log_level": 0})
+    producer.produce("copied", b"x")
+    assert producer.flush(30) == 0
+    three.kill(3)
+    three.await_isr("copied", 0, {1, 2}, timeout=30)
+    shutil.rmtree(three.data_folder / "3")
+    three.start(3)
+    three.await_isr("copied", 0, ALL, timeout=30)
+    assert three.leader("copied") != 3
+    assert (three.data_folder / "3" / "copied-0" / "00000000000000000000.log").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_a_transaction_ends_though_its_coordinator_and_its_leader_are_killed(three: Cluster) -> None:
+    led_by(three, "written", 3)
+    settings = {
+        "bootstrap.servers": three.bootstrap_servers,
+        "transactional.id": "one",
+        "retry.backoff.max.ms": 100,
+        "log_level": 0,
+    }
+    producer = confluent_kafka.Producer(settings)
+    producer.init_transactions(60)
+    acked = []
+    for node in (2, 3, 2):
+        producer.begin_transaction()
+        value = b"%d before %d was killed" % (len(acked), node)
+        producer.produce("written", value)
+        producer.flush(30)
+        three.kill(node)
+        producer.commit_transaction(60)
+        acked.append(("written", value))
+        three.start(node)
+        three.await_isr("written", 0, ALL, timeout=30)
+    assert three.acked_check(acked) == 3
 
 
 def test_a_slow_follower_stays_in_sync(three: Cluster) -> None:

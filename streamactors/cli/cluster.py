@@ -1,0 +1,50 @@
+"""`streamactors cluster`: several brokers on this machine, one process each, until Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+import click
+
+
+@click.command("cluster")
+@click.option("--brokers", type=click.IntRange(2, 9), default=3, show_default=True, help="Number of brokers.")
+@click.option(
+    "--data", metavar="DIR", help="Folder of the data folders, one for each broker.  [default: a temporary one]"
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting of every broker; may be given several times.",
+)
+def command(brokers: int, data: str | None, settings: tuple[str, ...]) -> None:
+    """Start several brokers that form a cluster, for tests and demos on one machine.
+
+    Broker 1 is the controller of the others.
+
+    \b
+    Examples:
+      streamactors cluster
+      streamactors cluster --brokers 5 --data ./cluster --set num.partitions=4
+    """
+    from streamactors.broker.cluster import Cluster
+    from streamactors.broker.startup import parse_setting
+
+    stop = threading.Event()
+
+    def asked(*_: Any) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, asked)
+    with Cluster(brokers=brokers, data=data, config=dict(parse_setting(each) for each in settings)) as cluster:
+        click.echo(
+            f"streamactors cluster ready: {cluster.bootstrap_servers}, data in {cluster.data_folder}, cluster id {cluster.cluster_id}"
+        )
+        for node_id, pid in cluster.pids.items():
+            click.echo(f"  broker {node_id}: process {pid}")
+        stop.wait()

@@ -1,0 +1,88 @@
+"""The commands of docs/cluster.md: three brokers on three loopback addresses, started by hand."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import confluent_kafka
+import confluent_kafka.admin
+import pytest
+
+from streamactors.broker.nodes.node_process import free_port
+from streamactors.broker.nodes.view import View
+
+
+@contextmanager
+def broker(folder: Path, address: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [
+        sys.executable,
+        "-m",
+        "streamactors.cli.main",
+        "broker",
+        "--listen",
+        address,
+        "--data",
+        str(folder),
+        *arguments,
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def ready(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+@pytest.mark.slow
+def test_three_brokers_on_three_addresses_form_a_cluster(tmp_path: Path) -> None:
+    port, at_controller = free_port(), free_port()
+    joining = (
+        "--set",
+        "process.roles=broker",
+        "--set",
+        f"controller.quorum.bootstrap.servers=127.0.0.2:{at_controller}",
+    )
+    first = ("--listen", f"CONTROLLER://127.0.0.2:{at_controller}", "--set", "controller.listener.names=CONTROLLER")
+    addresses = [f"127.0.0.{host}:{port}" for host in (2, 3, 4)]
+    with (
+        broker(tmp_path / "1", addresses[0], *first, "--set", "node.id=1") as one,
+        broker(tmp_path / "2", addresses[1], *joining, "--set", "node.id=2") as two,
+        broker(tmp_path / "3", addresses[2], *joining, "--set", "node.id=3") as three,
+    ):
+        for process in (one, two, three):
+            assert "ready" in ready(process)
+        view = View(lambda: addresses)
+        assert set(view.brokers()) == {1, 2, 3}
+        admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": addresses[2]})
+        topic = confluent_kafka.admin.NewTopic("t", 1, 3, config={"min.insync.replicas": "3"})
+        admin.create_topics([topic])["t"].result(30)
+        producer = confluent_kafka.Producer({"bootstrap.servers": addresses[1]})
+        producer.produce("t", b"x", on_delivery=lambda error, _: pytest.fail(str(error)) if error else None)
+        assert producer.flush(30) == 0
+        assert set(view.partition("t", 0).isr) == {1, 2, 3}
+
+
+@pytest.mark.slow
+def test_the_command_cluster_starts_three_brokers_and_ends_them(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streamactors.cli.main", "cluster", "--data", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    line = ready(process)
+    addresses = line.split("ready: ")[1].split(", data")[0].split(",")
+    assert set(View(lambda: addresses).brokers()) == {1, 2, 3}
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    assert process.stdout is not None
+    process.stdout.close()
+    assert {each.name for each in tmp_path.iterdir()} == {"1", "2", "3"}
