@@ -8,6 +8,7 @@ import click
 
 from streamactors.cli.bootstrap import admin_client, bootstrap_option
 from streamactors.cli.records import records_from
+from streamactors.cli.schema_values import ReadValue, value_options, value_reader
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.cli.texts import as_text, as_time, json_field, time_ms
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option("--count", "-n", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes later, until Ctrl-C.")
+@value_options
 @json_option
 def command(
     bootstrap: str,
@@ -41,6 +43,8 @@ def command(
     start: str,
     count: int | None,
     follow: bool,
+    value: str,
+    registry: str | None,
     as_json: bool,
 ) -> None:
     """Print the records of a topic with key, headers and timestamp, up to its end.
@@ -49,16 +53,18 @@ def command(
     Examples:
       streamactors consume flights --count 10
       streamactors consume flights --from end --follow --json
+      streamactors consume orders --value avro --registry http://localhost:8081
     """
+    read = value_reader(topic, value, registry)
     left = count
     header = True
     starts = _starts(bootstrap, topic, partitions, start)
     for batch in records_from(bootstrap, starts, follow=follow or start == "end"):
         shown = batch if left is None else batch[:left]
         if as_json:
-            print_json(_as_json(record) for record in shown)
+            print_json(_as_json(record, read) for record in shown)
         elif shown:
-            _print_rows(shown, header=header)
+            _print_rows(shown, read, header=header)
             header = False
         if left is not None:
             left -= len(shown)
@@ -102,7 +108,7 @@ def _starts(bootstrap: str, topic: str, wanted: tuple[int, ...], start: str) -> 
     return {key: offset if offset >= 0 else chosen[key].latest for key, offset in found.items()}
 
 
-def _print_rows(records: list[ConsumerRecord], *, header: bool) -> None:
+def _print_rows(records: list[ConsumerRecord], read: ReadValue, *, header: bool) -> None:
     print_table(
         ("partition", "offset", "timestamp", "key", "value", "headers"),
         [
@@ -111,7 +117,7 @@ def _print_rows(records: list[ConsumerRecord], *, header: bool) -> None:
                 record.offset,
                 as_time(record.timestamp),
                 as_text(record.key),
-                as_text(record.value),
+                as_text(read(record.value)),
                 " ".join(f"{name}={as_text(value)}" for name, value in record.headers),
             )
             for record in records
@@ -120,13 +126,13 @@ def _print_rows(records: list[ConsumerRecord], *, header: bool) -> None:
     )
 
 
-def _as_json(record: ConsumerRecord) -> dict[str, Any]:
+def _as_json(record: ConsumerRecord, read: ReadValue) -> dict[str, Any]:
     return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp,
         **json_field("key", record.key),
-        **json_field("value", record.value),
+        **json_field("value", read(record.value)),
         "headers": [{"name": name, **json_field("value", value)} for name, value in record.headers],
     }

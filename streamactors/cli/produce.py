@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from streamactors.cli.bootstrap import admin_client, bootstrap_option, producer_settings
+from streamactors.cli.schema_values import value_options, value_writer
 
 NEW_TOPIC_MS: Final = 10_000
 """How long the broker may not know a topic that was just created."""
@@ -28,6 +29,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 @click.option(
     "--no-create", is_flag=True, help="Fail if the topic does not exist, also where the broker would create it."
 )
+@value_options
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 def command(
     bootstrap: str,
@@ -38,6 +40,8 @@ def command(
     compression: str,
     acks: str,
     no_create: bool,
+    value: str,
+    registry: str | None,
 ) -> None:
     """Produce every line of standard input as a record.
 
@@ -45,14 +49,16 @@ def command(
     Examples:
       echo hello | streamactors produce greetings
       streamactors produce flights --key-separator : < flights.txt
+      streamactors produce orders --value avro --registry http://localhost:8081 < orders.jsonl
     """
     if key_separator == "":
         raise click.UsageError("--key-separator: give at least one character")
     for header in headers:
         if "=" not in header:
             raise click.UsageError(f"--header {header}: its form is NAME=VALUE, as in source=sensor-1")
-    given = [(name, value.encode()) for name, _, value in (header.partition("=") for header in headers)]
+    given = [(name, text.encode()) for name, _, text in (header.partition("=") for header in headers)]
     separator = key_separator.encode() if key_separator else None
+    write = value_writer(topic, value, registry)
     if no_create:
         admin_client(bootstrap).partitions_of(topic)  # raises TopicNotFound
     producer = _Lines(bootstrap, topic, compression, acks)
@@ -69,7 +75,7 @@ def command(
                     raise click.ClickException(
                         f"line {number} has no {key_separator!r} between key and value ({before} records were delivered before)"
                     )
-            producer.send(line, key, partition, given)
+            producer.send(write(line, number), key, partition, given)
         count = producer.finish()
     finally:
         producer.close()

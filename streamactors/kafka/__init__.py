@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from streamactors.kafka.producer_record import ProducerMessage as ProducerMessage
     from streamactors.kafka.producer_record import ProducerRecord as ProducerRecord
     from streamactors.kafka.record import ConsumerRecord as ConsumerRecord
+    from streamactors.kafka.registry_serdes import AvroSerde as AvroSerde
+    from streamactors.kafka.registry_serdes import JsonSchemaSerde as JsonSchemaSerde
+    from streamactors.kafka.registry_serdes import ProtobufSerde as ProtobufSerde
     from streamactors.kafka.restart_control import RestartControl as RestartControl
     from streamactors.kafka.round_trips.retry_topics import RetryTopics as RetryTopics
     from streamactors.kafka.round_trips.through import through_topic as through_topic
@@ -46,6 +49,7 @@ _HOMES = {
     "producer": ("Producer",),
     "producer_record": ("ProducerMessage", "ProducerRecord"),
     "record": ("ConsumerRecord",),
+    "registry_serdes": ("AvroSerde", "JsonSchemaSerde", "ProtobufSerde"),
     "restart_control": ("RestartControl",),
     "round_trips.retry_topics": ("RetryTopics",),
     "send_producer": ("SendProducer",),

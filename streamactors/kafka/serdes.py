@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from streamactors.codec import dumps, loads
@@ -47,8 +47,8 @@ class Serde:
         if not needs_topic(serialize) and not needs_topic(deserialize):
             return self
         context = context_of(topic, is_key)
-        return replace(
-            self,
+        return Serde(
+            self.name,
             serialize=(lambda value: serialize(value, context)) if needs_topic(serialize) else serialize,
             deserialize=(lambda data: deserialize(data, context)) if needs_topic(deserialize) else deserialize,
         )

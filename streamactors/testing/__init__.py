@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from streamactors.clock import VirtualClock as VirtualClock
     from streamactors.testing.leaks import assert_all_stages_stopped as assert_all_stages_stopped
     from streamactors.testing.marbles import Marbles as Marbles
+    from streamactors.testing.registry.server import SchemaRegistry as SchemaRegistry
     from streamactors.testing.sink_probe import TestSink as TestSink
     from streamactors.testing.sink_probe import TestSinkProbe as TestSinkProbe
     from streamactors.testing.source_probe import TestSource as TestSource
@@ -26,6 +27,7 @@ _HOMES = {
     "streamactors.clock": ("VirtualClock",),
     "streamactors.testing.leaks": ("assert_all_stages_stopped",),
     "streamactors.testing.marbles": ("Marbles",),
+    "streamactors.testing.registry.server": ("SchemaRegistry",),
     "streamactors.testing.sink_probe": ("TestSink", "TestSinkProbe"),
     "streamactors.testing.source_probe": ("TestSource", "TestSourceProbe"),
     "streamactors.testing.topology_driver": ("TopologyDriver",),
