@@ -128,7 +128,8 @@ class Connection:
             self.complaint, self._knows_why = complaint, True
         elif not self._knows_why:
             self.complaint = complaint  # it tells no reason
-        self._outage.complained(shortened(self.complaint), time.monotonic())
+        tells_why = error.code() != ck.KafkaError._ALL_BROKERS_DOWN or not self._knows_why
+        self._outage.complained(shortened(complaint) if tells_why else "", time.monotonic())
         _log.info("%s: %s", self.settings.bootstrap_servers, complaint)
 
     def look_at_time(self, topic: str, timestamp: Any) -> None:
@@ -171,15 +172,15 @@ class Connection:
 
     def no_broker(self, waited_s: float) -> NoBroker:
         """Return the error that no broker answers, with librdkafka's last reason."""
-        servers = self.settings.bootstrap_servers
-        self._doors.look(self.complaint)
+        servers, complaint = self.settings.bootstrap_servers, self.complaint
+        self._doors.look(complaint)
         reason = self._doors.sentence()
         if reason is not None:
             return NoBroker(f"{servers}: {reason}")
-        silent = None if self.complaint else listens(addresses_of(servers))
+        silent = None if complaint else listens(addresses_of(servers))
         if silent is not None:
             return not_kafka(silent, waited_s)
-        reason = self.complaint or "no answer"
+        reason = complaint or "no answer"
         for known in _REASONS:
             if known.lower() in reason.lower():
                 reason = known.lower()

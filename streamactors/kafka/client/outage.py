@@ -20,8 +20,8 @@ class Outage:
         self._said = False
 
     def complained(self, reason: str, now_s: float) -> None:
-        """librdkafka has complained about a connection."""
-        self._reason = reason
+        """librdkafka has complained about a connection; an empty reason leaves the one before."""
+        self._reason = reason or self._reason
         if self._since is None:
             self._since = now_s
 
