@@ -1,0 +1,362 @@
+"""The rules of a replica of the metadata log: elections, epochs, votes and the high watermark, as one pure state machine.
+
+Owner: the node's quorum. It calls a method for each request, answer, sync and deadline, and carries out the effects that the
+method returns, in order. An election is on disk before the answer is sent. A log is on disk before it counts: the leader counts
+itself in `stored`, and a follower fetches again in `stored`. Source: KIP-595, KIP-835, KIP-996; Apache Kafka's simulation tests."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final, Protocol
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log.leader_epochs import common_end
+from streamactors.broker.quorum.leader_progress import LeaderProgress
+from streamactors.broker.quorum.raft_effects import (
+    Append,
+    AppendLeaderChange,
+    Committed,
+    Effect,
+    Halt,
+    LeaderChanged,
+    Persist,
+    Send,
+    Sync,
+    Truncate,
+)
+from streamactors.broker.quorum.raft_messages import (
+    Answer,
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchAnswer,
+    Vote,
+    VoteAnswer,
+)
+from streamactors.broker.quorum.vote_file import Election
+
+RETRY_MS: Final = 20.0
+
+
+class Role(enum.Enum):
+    """What a replica does in its epoch."""
+
+    UNATTACHED = "it knows no leader, or waits for one"
+    PROSPECTIVE = "it asks the voters whether they would vote for it"
+    CANDIDATE = "it has begun an epoch, voted for itself, and asks for votes"
+    FOLLOWER = "it copies the leader's log; a node that is no voter is an observer"
+    LEADER = "it writes the log"
+    RESIGNED = "it has led this epoch and must not lead it again"
+
+
+class Log(Protocol):
+    """What the rules read of the local log. Its epochs are those of `LeaderEpochs`."""
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def last_epoch(self) -> int: ...
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return (epoch, end offset) of the greatest epoch that is at most `epoch`; (0, 0) without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The two timeouts of Kafka's controller.quorum.* settings."""
+
+    election_ms: float = 1_000.0
+    fetch_ms: float = 2_000.0
+
+
+class RaftState:
+    """One replica. Times are in ms of a clock that only grows."""
+
+    def __init__(
+        self, me: int, voters: Set[int], saved: Election, log: Log, timing: Timing, random: Random, now_ms: float
+    ) -> None:
+        self._me = me
+        self._voters = frozenset(voters)
+        self._log = log
+        self._timing = timing
+        self._random = random
+        self.election = saved if saved.epoch >= log.last_epoch else Election(log.last_epoch)
+        self.high_watermark = 0
+        self.progress: LeaderProgress | None = None
+        self._granted: set[int] = set()
+        self._refused: set[int] = set()
+        self._has_fetched = False
+        self._asked: Fetch | None = None
+        self._leader_committed = -1
+        self._fetch_by_ms = now_ms
+        self.role = self._first_role()
+        self.deadline_ms = now_ms
+        self._wait_for_election(now_ms)
+
+    def _first_role(self) -> Role:
+        if self.election.leader == self._me:
+            return Role.RESIGNED  # records that were not on disk at the crash may exist elsewhere in this epoch
+        return Role.UNATTACHED if self.election.leader is None else Role.FOLLOWER
+
+    def start(self, now_ms: float) -> list[Effect]:
+        """Begin. A follower asks its leader; the only voter of a quorum is elected at once."""
+        if self._voters == {self._me}:
+            return self._campaign(now_ms)
+        return [Sync()] if self.role is Role.FOLLOWER else []
+
+    @property
+    def epoch(self) -> int:
+        return self.election.epoch
+
+    @property
+    def leader(self) -> int | None:
+        """The leader that this node is or follows. A node that has lost its leader does not name it."""
+        return self.election.leader if self.role in (Role.LEADER, Role.FOLLOWER) else None
+
+    # --- time ---
+
+    def tick(self, now_ms: float) -> list[Effect]:
+        """Do what is due. The next call is due at `deadline_ms`."""
+        if now_ms < self.deadline_ms:
+            return []
+        match self.role:
+            case Role.LEADER:
+                return self._lead_on(now_ms)
+            case Role.FOLLOWER if self._me not in self._voters or now_ms < self._fetch_by_ms:
+                if self._asked is not None:  # the question or its answer is lost
+                    return self._fetch(now_ms)
+                self.deadline_ms = now_ms + self._timing.fetch_ms / 2  # the disk is slow, and `stored` asks
+                return []
+            case Role.RESIGNED:
+                return self._new_epoch(self.epoch + 1, None, now_ms)
+            case _ if self._me in self._voters:
+                return self._prospect(now_ms)
+        self._wait_for_election(now_ms)
+        return []
+
+    def _wait_for_election(self, now_ms: float) -> None:
+        self._fetch_by_ms = now_ms + self._timing.fetch_ms
+        following = self.role is Role.FOLLOWER
+        wait_ms = self._timing.fetch_ms if following else self._timing.election_ms * (1 + self._random.random())
+        self.deadline_ms = now_ms + wait_ms
+
+    # --- elections: as the one who asks ---
+
+    def _prospect(self, now_ms: float) -> list[Effect]:
+        """Ask whether the voters would vote for this node, so that a node which is cut off does not raise the epoch."""
+        if self._voters == {self._me}:
+            return self._campaign(now_ms)
+        self.role = Role.PROSPECTIVE
+        return self._ask_for_votes(now_ms, pre_vote=True)
+
+    def _campaign(self, now_ms: float) -> list[Effect]:
+        self.role = Role.CANDIDATE
+        self.election = Election(self.epoch + 1, voted=self._me)
+        effects: list[Effect] = [Persist(self.election), LeaderChanged(None, self.epoch)]
+        effects += self._ask_for_votes(now_ms, pre_vote=False)
+        return effects + self._count_votes(now_ms)
+
+    def _ask_for_votes(self, now_ms: float, *, pre_vote: bool) -> list[Effect]:
+        self._granted, self._refused = {self._me}, set()
+        self._wait_for_election(now_ms)
+        vote = Vote(self.epoch, self._me, self._log.last_epoch, self._log.end_offset, pre_vote)
+        return [Send(voter, vote) for voter in sorted(self._voters - {self._me})]
+
+    def voted(self, voter: int, answer: VoteAnswer, now_ms: float) -> list[Effect]:
+        """A voter has answered."""
+        # A pre-vote can be granted by a follower of a leader that is gone: it names the leader, and this node does not return to it.
+        effects = self._learn(answer.epoch, None if answer.granted else answer.leader, now_ms)
+        asking = Role.PROSPECTIVE if answer.pre_vote else Role.CANDIDATE
+        if effects or self.role is not asking or answer.epoch != self.epoch or voter not in self._voters:
+            return effects
+        (self._granted if answer.granted else self._refused).add(voter)
+        return self._count_votes(now_ms)
+
+    def _count_votes(self, now_ms: float) -> list[Effect]:
+        majority = len(self._voters) // 2 + 1
+        if len(self._granted & self._voters) >= majority:
+            return self._campaign(now_ms) if self.role is Role.PROSPECTIVE else self._lead(now_ms)
+        if len(self._refused) > len(self._voters) - majority:  # wait, or two candidates disturb each other for ever
+            wait_ms = self._random.random() * self._timing.election_ms
+            self.deadline_ms = min(self.deadline_ms, now_ms + max(wait_ms, RETRY_MS))
+        return []
+
+    # --- elections: as the one who is asked ---
+
+    def vote(self, vote: Vote, now_ms: float) -> tuple[VoteAnswer, list[Effect]]:
+        """A candidate asks for this node's vote."""
+        effects: list[Effect] = []
+        if vote.epoch > self.epoch:
+            effects += self._new_epoch(vote.epoch, None, now_ms)
+        granted = vote.epoch == self.epoch and self._would_vote(vote)
+        if granted and not vote.pre_vote and self.election.voted is None:
+            self.role = Role.UNATTACHED
+            self.election = replace(self.election, voted=vote.candidate)
+            self._wait_for_election(now_ms)
+            effects.append(Persist(self.election))
+        error = ErrorCode.FENCED_LEADER_EPOCH if vote.epoch < self.epoch else ErrorCode.NONE
+        return VoteAnswer(error, self.epoch, self.leader, granted, vote.pre_vote), effects
+
+    def _would_vote(self, vote: Vote) -> bool:
+        if not self._is_up_to_date(vote) or self.role is Role.LEADER:
+            return False
+        if vote.pre_vote:
+            return self.role is not Role.FOLLOWER or not self._has_fetched
+        return self.election.leader is None and self.election.voted in (None, vote.candidate)
+
+    def _is_up_to_date(self, vote: Vote) -> bool:
+        return (vote.last_epoch, vote.end_offset) >= (self._log.last_epoch, self._log.end_offset)
+
+    # --- epochs and leaders ---
+
+    def begin(self, begin: BeginEpoch, now_ms: float) -> tuple[Answer, list[Effect]]:
+        """A node says that it leads."""
+        effects = self._learn(begin.epoch, begin.leader, now_ms)
+        error = ErrorCode.FENCED_LEADER_EPOCH if begin.epoch < self.epoch else ErrorCode.NONE
+        return Answer(error, self.epoch, self.leader), effects
+
+    def end(self, end: EndEpoch, now_ms: float) -> tuple[Answer, list[Effect]]:
+        """The leader gives up. Its best successor asks for votes at once, the others some time later."""
+        effects = self._learn(end.epoch, end.leader, now_ms)
+        error = ErrorCode.FENCED_LEADER_EPOCH if end.epoch < self.epoch else ErrorCode.NONE
+        if not error and self.role is Role.FOLLOWER and self._me in self._voters:
+            self.role = Role.UNATTACHED
+            self._asked = None
+            place = end.successors.index(self._me) if self._me in end.successors else len(end.successors)
+            if place == 0:
+                return Answer(error, self.epoch, self.leader), effects + self._prospect(now_ms)
+            self.deadline_ms = now_ms + min(RETRY_MS * 2**place, self._timing.election_ms)
+        return Answer(error, self.epoch, self.leader), effects
+
+    def answered(self, answer: Answer, now_ms: float) -> list[Effect]:
+        """A voter has answered a BeginEpoch or an EndEpoch."""
+        return self._learn(answer.epoch, answer.leader, now_ms)
+
+    def _learn(self, epoch: int, leader: int | None, now_ms: float) -> list[Effect]:
+        """Another node knows this epoch and its leader."""
+        if epoch > self.epoch or (epoch == self.epoch and self.election.leader is None and leader is not None):
+            return self._new_epoch(epoch, leader, now_ms)
+        if epoch == self.epoch and leader == self.election.leader and self.role in (Role.UNATTACHED, Role.PROSPECTIVE):
+            return self._follow(now_ms) if leader not in (None, self._me) else []
+        return []
+
+    def _new_epoch(self, epoch: int, leader: int | None, now_ms: float) -> list[Effect]:
+        self.progress = None
+        kept = self.election if epoch == self.epoch else Election(epoch)
+        self.election = replace(kept, leader=leader)
+        effects: list[Effect] = [Persist(self.election), LeaderChanged(leader, epoch)]
+        if leader is not None and leader != self._me:
+            return effects + self._follow(now_ms)
+        self.role = Role.UNATTACHED
+        self._asked = None
+        self._wait_for_election(now_ms)
+        return effects
+
+    def _follow(self, now_ms: float) -> list[Effect]:
+        self.role = Role.FOLLOWER
+        self._has_fetched = False
+        self._asked = None
+        self._leader_committed = -1
+        self._wait_for_election(now_ms)
+        return [Sync()]
+
+    # --- leading ---
+
+    def _lead(self, now_ms: float) -> list[Effect]:
+        self.role = Role.LEADER
+        self.election = replace(self.election, leader=self._me)
+        self.progress = LeaderProgress(self._me, self._voters, self._log.end_offset, now_ms)
+        effects: list[Effect] = [Persist(self.election), AppendLeaderChange(self.epoch)]
+        return [*effects, LeaderChanged(self._me, self.epoch), *self._lead_on(now_ms)]
+
+    def _lead_on(self, now_ms: float) -> list[Effect]:
+        """Say to the voters who leads; resign if no majority fetches."""
+        assert self.progress is not None
+        if now_ms - self.progress.quorum_seen_at_ms(now_ms) > 1.5 * self._timing.fetch_ms:
+            return self.resign(now_ms)
+        self.deadline_ms = now_ms + self._timing.fetch_ms / 2
+        return [Send(voter, BeginEpoch(self.epoch, self._me)) for voter in sorted(self._voters - {self._me})]
+
+    def resign(self, now_ms: float) -> list[Effect]:
+        """Give up the leadership, for a stop or without a majority. Changes nothing on a node that does not lead."""
+        if self.progress is None:
+            return []
+        successors = self.progress.successors()
+        self.progress = None
+        self.role = Role.RESIGNED
+        self._wait_for_election(now_ms)
+        end = EndEpoch(self.epoch, self._me, successors)
+        return [LeaderChanged(None, self.epoch), *(Send(voter, end) for voter in successors)]
+
+    def fetch(self, fetch: Fetch, now_ms: float) -> tuple[FetchAnswer, list[Effect]]:
+        """A replica asks for records. The answer may be held back until there are some; the effects may not."""
+        error = ErrorCode.NONE
+        if fetch.epoch != self.epoch:
+            old = fetch.epoch < self.epoch
+            error = ErrorCode.FENCED_LEADER_EPOCH if old else ErrorCode.UNKNOWN_LEADER_EPOCH
+        elif self.progress is None:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer = FetchAnswer(error, self.epoch, self.leader, fetch)
+        if error or self.progress is None:
+            return answer, []
+        self.progress.fetched(fetch.replica, now_ms)
+        epoch, end_offset = self._log.end_of_epoch(fetch.last_epoch)
+        if epoch != fetch.last_epoch or end_offset < fetch.offset:
+            return replace(answer, diverging=(epoch, end_offset)), []
+        self.progress.stored(fetch.replica, fetch.offset)
+        effects = self._commit()
+        return replace(answer, high_watermark=self.high_watermark), effects
+
+    def _commit(self) -> list[Effect]:
+        committed = None if self.progress is None else self.progress.committed()
+        return [] if committed is None else self._raise_high_watermark(committed)
+
+    def _raise_high_watermark(self, offset: int) -> list[Effect]:
+        if offset <= self.high_watermark:
+            return []
+        self.high_watermark = offset
+        return [Committed(offset)]
+
+    # --- the log ---
+
+    def stored(self, end_offset: int, now_ms: float) -> list[Effect]:
+        """The log is on disk up to this offset."""
+        if self.progress is not None:
+            self.progress.stored(self._me, end_offset)
+            return self._commit()
+        if self.role is not Role.FOLLOWER or self._asked is not None or end_offset != self._log.end_offset:
+            return []
+        return [*self._raise_high_watermark(min(self._leader_committed, end_offset)), *self._fetch(now_ms)]
+
+    def _fetch(self, now_ms: float) -> list[Effect]:
+        assert self.election.leader is not None
+        self.deadline_ms = now_ms + self._timing.fetch_ms / 2
+        self._asked = Fetch(self.epoch, self._me, self._log.end_offset, self._log.last_epoch)
+        return [Send(self.election.leader, self._asked)]
+
+    def fetched(self, answer: FetchAnswer, now_ms: float) -> list[Effect]:
+        """The leader has answered."""
+        effects = self._learn(answer.epoch, answer.leader, now_ms)
+        # An answer to an earlier question is about another log: the own log was truncated or extended since.
+        if effects or self.role is not Role.FOLLOWER or answer.asked is not self._asked or answer.error:
+            return effects
+        self._asked = None
+        self._wait_for_election(now_ms)
+        if answer.diverging is not None:
+            return self._truncate(*answer.diverging)
+        self._has_fetched = True
+        self._leader_committed = answer.high_watermark
+        return [Append(answer.batches)] if answer.batches else [Sync()]
+
+    def _truncate(self, epoch: int, end_offset: int) -> list[Effect]:
+        log = self._log
+        offset = common_end((epoch, end_offset), log.end_of_epoch(epoch), log.end_offset)
+        if offset < self.high_watermark:
+            return [
+                Halt(f"the leader's log ends at {offset}, and records below {self.high_watermark} are committed here")
+            ]
+        return [Truncate(offset)]

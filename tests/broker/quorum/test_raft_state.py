@@ -1,0 +1,150 @@
+"""What the simulation of the quorum cannot see: who stays quiet, who gives up, and who is first."""
+
+from __future__ import annotations
+
+from random import Random
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.quorum.raft_effects import AppendLeaderChange, Effect, LeaderChanged, Persist, Send, Sync
+from streamactors.broker.quorum.raft_messages import Answer, BeginEpoch, EndEpoch, Fetch, FetchAnswer, Vote, VoteAnswer
+from streamactors.broker.quorum.raft_state import RaftState, Role, Timing
+from streamactors.broker.quorum.vote_file import Election
+from tests.simulation.quorum_node import MemoryLog, Record
+
+OK = ErrorCode.NONE
+
+
+def replica(
+    saved: Election | None = None, voters: int = 3, records: list[Record] | None = None, me: int = 1
+) -> RaftState:
+    log = MemoryLog(records if records is not None else [])
+    return RaftState(me, set(range(1, voters + 1)), saved or Election(), log, Timing(100.0, 200.0), Random(1), 0.0)
+
+
+def sent(effects: list[Effect]) -> list[tuple[int, object]]:
+    return [(effect.target, effect.request) for effect in effects if isinstance(effect, Send)]
+
+
+def elected() -> RaftState:
+    state = replica()
+    state.tick(300.0)
+    state.voted(2, VoteAnswer(OK, 0, None, True, True), 300.0)
+    state.voted(2, VoteAnswer(OK, 1, None, True, False), 300.0)
+    assert state.role is Role.LEADER
+    return state
+
+
+def test_the_only_voter_leads_at_once_and_sends_nothing() -> None:
+    state = replica(voters=1)
+    effects = state.start(0.0)
+    assert state.role is Role.LEADER
+    assert sent(effects) == []
+    assert AppendLeaderChange(1) in effects
+
+
+def test_the_only_voter_does_not_give_up() -> None:
+    state = replica(voters=1)
+    state.start(0.0)
+    for now_ms in range(0, 100_000, 1_000):
+        assert sent(state.tick(float(now_ms))) == []
+    assert (state.role, state.epoch) == (Role.LEADER, 1)
+
+
+def test_a_vote_for_itself_is_on_disk_before_others_are_asked() -> None:
+    state = replica()
+    state.tick(300.0)
+    effects = state.voted(2, VoteAnswer(OK, 0, None, True, True), 300.0)
+    assert effects[0] == Persist(Election(1, voted=1))
+    assert sent(effects) == [(2, Vote(1, 1, 0, 0, False)), (3, Vote(1, 1, 0, 0, False))]
+
+
+def test_a_node_that_is_cut_off_never_raises_the_epoch() -> None:
+    state = replica(Election(4, leader=2))
+    state.start(0.0)
+    for now_ms in range(0, 60_000, 50):
+        for effect in state.tick(float(now_ms)):
+            assert not isinstance(effect, Persist)
+    assert (state.role, state.epoch) == (Role.PROSPECTIVE, 4)
+
+
+def test_a_pre_vote_is_granted_only_until_the_leader_has_answered() -> None:
+    state = replica(Election(4, leader=2))
+    asked = sent(state.stored(0, 0.0))[0][1]
+    assert isinstance(asked, Fetch)
+    vote = Vote(4, 3, 0, 0, True)
+    assert state.vote(vote, 1.0)[0].granted
+    state.fetched(FetchAnswer(OK, 4, 2, asked), 2.0)
+    answer, effects = state.vote(vote, 3.0)
+    assert not answer.granted
+    assert effects == []
+
+
+def test_a_granted_pre_vote_does_not_lead_back_to_the_lost_leader() -> None:
+    state = replica(Election(4, leader=2))
+    state.tick(500.0)
+    assert state.role is Role.PROSPECTIVE
+    state.voted(3, VoteAnswer(OK, 4, 2, True, True), 500.0)
+    assert state.role is Role.CANDIDATE
+
+
+def test_a_leader_without_a_majority_resigns_and_takes_a_new_epoch_later() -> None:
+    state = elected()
+    effects: list[Effect] = []
+    now_ms = 300.0
+    while state.role is Role.LEADER:
+        now_ms += 50.0
+        state.fetch(Fetch(1, 9, 0, 0), now_ms)  # an observer does not count
+        effects = state.tick(now_ms)
+    assert 600.0 < now_ms < 800.0
+    assert LeaderChanged(None, 1) in effects
+    assert sent(effects) == [(2, EndEpoch(1, 1, (2, 3))), (3, EndEpoch(1, 1, (2, 3)))]
+    state.tick(state.deadline_ms)
+    assert (state.role, state.epoch) == (Role.UNATTACHED, 2)
+
+
+def test_a_leader_with_a_majority_stays() -> None:
+    state = elected()
+    for now_ms in range(300, 5_000, 50):
+        state.fetch(Fetch(1, 3, 0, 0), float(now_ms))
+        state.tick(float(now_ms))
+    assert state.role is Role.LEADER
+
+
+def test_a_restarted_leader_does_not_lead_the_epoch_again() -> None:
+    state = replica(Election(4, leader=1, voted=1))
+    assert state.role is Role.RESIGNED
+    assert not state.vote(Vote(4, 2, 9, 9, False), 0.0)[0].granted
+
+
+def test_the_best_successor_asks_for_votes_at_once_and_the_next_one_later() -> None:
+    for me, role in ((2, Role.PROSPECTIVE), (3, Role.UNATTACHED)):
+        state = replica(Election(4, leader=1), me=me)
+        state.end(EndEpoch(4, 1, (2, 3)), 0.0)
+        assert state.role is role
+    assert state.deadline_ms < 100.0
+
+
+def test_requests_of_another_epoch_are_refused_with_the_leader() -> None:
+    state = elected()
+    for epoch, error in ((0, ErrorCode.FENCED_LEADER_EPOCH), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)):
+        answer, _ = state.fetch(Fetch(epoch, 2, 0, 0), 0.0)
+        assert (answer.error, answer.epoch, answer.leader) == (error, 1, 1)
+    assert state.begin(BeginEpoch(0, 3), 0.0)[0] == Answer(ErrorCode.FENCED_LEADER_EPOCH, 1, 1)
+    follower = replica(Election(4, leader=2))
+    assert follower.fetch(Fetch(4, 3, 0, 0), 0.0)[0].error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_asks_only_for_what_follows_its_synced_log() -> None:
+    state = replica(Election(4, leader=2), records=[(4, "a"), (4, "b")])
+    assert state.start(0.0) == [Sync()]
+    assert state.stored(1, 0.0) == []
+    assert sent(state.stored(2, 0.0)) == [(2, Fetch(4, 1, 2, 4))]
+
+
+def test_an_observer_follows_and_never_asks_for_votes() -> None:
+    state = replica(Election(4, leader=2), me=7)
+    state.start(0.0)
+    state.stored(0, 0.0)
+    for now_ms in range(0, 10_000, 50):
+        assert all(isinstance(request, Fetch) for _, request in sent(state.tick(float(now_ms))))
+    assert state.role is Role.FOLLOWER

@@ -1,0 +1,215 @@
+"""One replica of the metadata log in a simulation: the real state machine, and a disk that forgets what was not synced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from streamactors.broker.quorum.raft_effects import (
+    Append,
+    AppendLeaderChange,
+    Committed,
+    Halt,
+    LeaderChanged,
+    Persist,
+    Send,
+    Sync,
+    Truncate,
+)
+from streamactors.broker.quorum.raft_messages import Answer, BeginEpoch, EndEpoch, Fetch, FetchAnswer, Vote, VoteAnswer
+from streamactors.broker.quorum.raft_state import RaftState, Timing
+from streamactors.broker.quorum.vote_file import Election
+
+if TYPE_CHECKING:
+    from tests.simulation.quorum_world import World
+
+TIMING = Timing(election_ms=100.0, fetch_ms=200.0)
+Record = tuple[int, object]  # (epoch, value)
+
+
+class Violated(Exception):
+    """A rule of the quorum is broken."""
+
+
+class Rules:
+    """The rules under test. A mutant replaces some of them."""
+
+    state: type[RaftState] = RaftState
+    syncs_votes = True
+    reports_unsynced_log = False
+
+
+class MemoryLog:
+    """The log as the node sees it, synced or not."""
+
+    def __init__(self, records: list[Record]) -> None:
+        self.records = records
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.records)
+
+    @property
+    def last_epoch(self) -> int:
+        return self.records[-1][0] if self.records else 0
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        for end in range(len(self.records), 0, -1):
+            if self.records[end - 1][0] <= epoch:
+                return self.records[end - 1][0], end
+        return 0, 0
+
+
+class Node:
+    """A replica with its disk."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.id = number
+        self.life = 0
+        self.alive = False
+        self.disk: list[Record] = []
+        self.disk_election = Election()
+
+    # --- life ---
+
+    def start(self) -> None:
+        world = self.world
+        self.alive = True
+        self.life += 1
+        self.syncing = self.sync_again = False
+        self.log = MemoryLog(list(self.disk))
+        self.high_watermark = 0
+        self.state = world.rules.state(
+            self.id, world.voters, self.disk_election, self.log, TIMING, world.random, world.now
+        )
+        world.note("start", self.id, "epoch", self.state.epoch, "log", self.log.end_offset)
+        self.carry_out(self.state.start(world.now))
+
+    def crash(self) -> None:
+        """Lose what was not synced; some of it may have reached the disk."""
+        self.alive = False
+        known = len(self.disk)
+        if self.log.records[:known] == self.disk:
+            self.disk = self.log.records[: self.world.random.randint(known, self.log.end_offset)]
+        self.world.note("crash", self.id, "disk", len(self.disk))
+
+    def guarded(self, life: int, call: Any, *arguments: Any) -> None:
+        """Call, unless the node has crashed since."""
+        if self.alive and self.life == life:
+            call(*arguments)
+
+    def later(self, delay: float, call: Any, *arguments: Any) -> None:
+        self.world.later(delay, self.guarded, self.life, call, *arguments)
+
+    def send(self, target: Node, call: Any, *arguments: Any) -> None:
+        self.world.send(self.id, target.id, target.guarded, target.life, call, *arguments)
+
+    # --- steps ---
+
+    def tick(self) -> None:
+        self.carry_out(self.state.tick(self.world.now))
+
+    def carry_out(self, effects: list[Any]) -> None:
+        for effect in effects:
+            match effect:
+                case Persist(election):
+                    self.world.persists(self, election)
+                    if self.world.rules.syncs_votes:
+                        self.disk_election = election
+                    else:
+                        self.later(150.0, setattr, self, "disk_election", election)
+                case Send(target, request):
+                    self.send(self.world.nodes[target], self.world.nodes[target].asked, self, request)
+                case AppendLeaderChange(epoch):
+                    self.world.leads(self, epoch)
+                    self.append((epoch, "leader"))
+                case Append(records):
+                    self.log.records.extend(records)
+                    self.sync()
+                case Truncate(offset):
+                    self.world.note("truncate", self.id, self.log.end_offset, "to", offset)
+                    del self.log.records[offset:]
+                    self.sync()
+                case Sync():
+                    self.sync()
+                case Committed(high_watermark):
+                    self.world.commits(self, high_watermark)
+                case LeaderChanged(leader, epoch):
+                    self.world.note("node", self.id, "leader", leader, "epoch", epoch)
+                case Halt(reason):
+                    raise Violated(f"node {self.id}: {reason}")
+        if self.alive:
+            self.later(max(self.state.deadline_ms - self.world.now, 0.0) + 0.1, self.due, self.state.deadline_ms)
+
+    def due(self, deadline_ms: float) -> None:
+        if deadline_ms == self.state.deadline_ms:  # else a later deadline has its own call
+            self.tick()
+
+    def append(self, record: Record) -> None:
+        self.log.records.append(record)
+        self.sync()
+
+    # --- the disk: one sync at a time ---
+
+    def sync(self) -> None:
+        if self.syncing:
+            self.sync_again = True
+            return
+        self.syncing, self.sync_again = True, False
+        delay = self.world.random.choice((0.1, 0.5, 2.0, 30.0) if self.world.faulty else (0.1, 0.5))
+        self.later(delay, self.synced, list(self.log.records))
+        if self.world.rules.reports_unsynced_log:
+            self.later(0.0, self.stored, self.log.end_offset)
+
+    def synced(self, records: list[Record]) -> None:
+        self.disk = records
+        self.syncing = False
+        if self.sync_again:
+            self.sync()
+        if self.log.records[: len(records)] == records:
+            self.stored(len(records))
+
+    def stored(self, end_offset: int) -> None:
+        self.carry_out(self.state.stored(end_offset, self.world.now))
+
+    # --- requests and answers ---
+
+    def asked(self, source: Node, request: Any) -> None:
+        state, now = self.state, self.world.now
+        answer: Answer
+        match request:
+            case Vote():
+                answer, effects = state.vote(request, now)
+                self.world.votes(self, request, answer)
+            case BeginEpoch():
+                answer, effects = state.begin(request, now)
+            case EndEpoch():
+                answer, effects = state.end(request, now)
+            case Fetch():
+                answer, effects = state.fetch(request, now)
+        self.carry_out(effects)
+        if isinstance(answer, FetchAnswer) and not answer.error and answer.diverging is None:
+            self.later(0.0 if request.offset < self.log.end_offset else 10.0, self.serve, source, request)
+        else:
+            self.send(source, source.answered, self, answer)
+
+    def serve(self, source: Node, fetch: Fetch) -> None:
+        """Answer a fetch that was held back. It is judged again, since much can happen in between."""
+        answer, effects = self.state.fetch(fetch, self.world.now)
+        self.carry_out(effects)
+        if not answer.error and answer.diverging is None:
+            records = tuple(self.log.records[fetch.offset : fetch.offset + self.world.batch])
+            answer = FetchAnswer(
+                answer.error, answer.epoch, answer.leader, fetch, answer.high_watermark, batches=records
+            )
+        self.send(source, source.answered, self, answer)
+
+    def answered(self, source: Node, answer: Answer) -> None:
+        state, now = self.state, self.world.now
+        match answer:
+            case VoteAnswer():
+                self.carry_out(state.voted(source.id, answer, now))
+            case FetchAnswer():
+                self.carry_out(state.fetched(answer, now))
+            case _:
+                self.carry_out(state.answered(answer, now))

@@ -1,0 +1,166 @@
+"""One, three or five replicas of the metadata log under faults, and the invariants of the quorum."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from streamactors.broker.quorum.raft_messages import Vote, VoteAnswer
+from streamactors.broker.quorum.raft_state import Role
+from streamactors.broker.quorum.vote_file import Election
+from tests.simulation.quorum_node import Node, Record, Rules, Violated
+from tests.simulation.scheduler import Scheduler
+
+__all__ = ["Rules", "Violated", "World"]
+
+FAULTS = ("crash", "crash", "crash", "start", "start", "start", "start", "apart", "apart", "heal", "resign", "everyone")
+
+
+class World(Scheduler):
+    """The replicas, a client that appends, faults and the invariants."""
+
+    def __init__(self, seed: int, rules: Any = Rules) -> None:
+        super().__init__(seed, loss=0.03)
+        self.rules: Any = rules
+        self.voters = frozenset(range(1, 1 + self.random.choice((1, 3, 3, 3, 5))))
+        self.leaders: dict[int, int] = {}
+        self.given: dict[tuple[int, int], int] = {}
+        self.epochs = dict.fromkeys(self.voters, 0)
+        self.committed: list[Record] = []
+        self.values = 0
+        self.batch = self.random.choice((1, 1, 4))
+        self.faulty = self.writing = True
+        self.nodes = {number: Node(self, number) for number in sorted(self.voters)}
+        for node in self.nodes.values():
+            node.start()
+        self.later(5.0, self.client)
+        self.later(200.0, self.fault)
+
+    # --- the client and the faults ---
+
+    def client(self) -> None:
+        if not self.writing:
+            return
+        for node in self.nodes.values():
+            if node.alive and node.state.role is Role.LEADER:
+                self.values += 1
+                node.append((node.state.epoch, self.values))
+        self.later(self.random.choice((5.0, 20.0)), self.client)
+
+    def fault(self) -> None:
+        if not self.faulty:
+            return
+        node = self.random.choice(list(self.nodes.values()))
+        match self.random.choice(FAULTS):
+            case "crash" if node.alive:
+                node.crash()
+                if self.random.random() < 0.5:
+                    self.later(1.0, self.restart, node)
+            case "start":
+                self.restart(node)
+            case "everyone":
+                for each in self.nodes.values():
+                    if each.alive:
+                        each.crash()
+                    self.later(self.random.choice((1.0, 1.0, 150.0)), self.restart, each)
+            case "apart" if len(self.nodes) > 1:
+                one, other = self.random.sample(sorted(self.voters), 2)
+                self.note("apart", one, other)
+                self.separate(one, other)
+            case "resign" if node.alive:
+                node.carry_out(node.state.resign(self.now))
+            case "heal":
+                self.heal()
+        self.later(self.random.uniform(5.0, 120.0), self.fault)
+
+    def crash(self, node: Node) -> None:
+        if self.faulty:
+            node.crash()
+            self.later(self.random.choice((1.0, 150.0, 500.0)), self.restart, node)
+
+    def restart(self, node: Node) -> None:
+        if not node.alive:
+            node.start()
+
+    # --- invariants ---
+
+    def persists(self, node: Node, election: Election) -> None:
+        if election.epoch < self.epochs[node.id]:
+            raise Violated(f"node {node.id} goes from epoch {self.epochs[node.id]} back to {election.epoch}")
+        self.epochs[node.id] = election.epoch
+        if election.voted == node.id:
+            self.gives(node, election.epoch, node.id)
+
+    def votes(self, node: Node, vote: Vote, answer: VoteAnswer) -> None:
+        if answer.granted and not vote.pre_vote:
+            self.gives(node, vote.epoch, vote.candidate)
+
+    def gives(self, node: Node, epoch: int, candidate: int) -> None:
+        if self.given.setdefault((node.id, epoch), candidate) != candidate:
+            raise Violated(f"node {node.id} votes twice in epoch {epoch}")
+
+    def leads(self, node: Node, epoch: int) -> None:
+        self.note("leads", node.id, "epoch", epoch, "log", node.log.end_offset)
+        if epoch in self.leaders:
+            raise Violated(f"epoch {epoch} has the leaders {self.leaders[epoch]} and {node.id}")
+        self.leaders[epoch] = node.id
+        if self.random.random() < 0.2:  # the first record of the epoch may be on this disk only
+            node.later(self.random.choice((0.1, 3.0, 10.0)), self.crash, node)
+        if node.log.records[: len(self.committed)] != self.committed:
+            raise Violated(f"node {node.id} leads epoch {epoch} without all committed records")
+
+    def commits(self, node: Node, high_watermark: int) -> None:
+        self.note("commit", node.id, high_watermark)
+        if high_watermark <= node.high_watermark:
+            raise Violated(f"the high watermark of node {node.id} goes back to {high_watermark}")
+        node.high_watermark = high_watermark
+        known, records = len(self.committed), node.log.records
+        if high_watermark > len(records):
+            raise Violated(f"node {node.id} commits {high_watermark} and its log ends at {len(records)}")
+        if records[: min(high_watermark, known)] != self.committed[:high_watermark]:
+            raise Violated(f"node {node.id} commits other records than were committed before")
+        if high_watermark > known:
+            self.committed += records[known:high_watermark]
+            self.majority_has_it(high_watermark)
+            if self.random.random() < 0.05:  # what was just committed must not depend on its leader
+                node.later(0.1, self.crash, node)
+        self.logs_match()
+
+    def majority_has_it(self, high_watermark: int) -> None:
+        having = [n.id for n in self.nodes.values() if n.disk[:high_watermark] == self.committed]
+        if len(having) <= len(self.nodes) // 2:
+            raise Violated(f"{high_watermark} is committed, and is on the disks of {having} only")
+
+    def logs_match(self) -> None:
+        """Logs that have the same epoch at an offset are equal up to there."""
+        nodes = [node for node in self.nodes.values() if node.alive]
+        for one, other in pairwise(nodes):
+            ours, theirs = one.log.records, other.log.records
+            for at in range(min(len(ours), len(theirs)) - 1, -1, -1):
+                if ours[at][0] == theirs[at][0]:
+                    if ours[: at + 1] != theirs[: at + 1]:
+                        raise Violated(f"the logs of {one.id} and {other.id} differ below offset {at}")
+                    break
+
+    # --- a run ---
+
+    def play(self) -> World:
+        """Run with faults, then without: at last one node leads, and all logs are equal and committed."""
+        self.run(1_800.0)
+        self.faulty = False
+        self.be_kind()
+        self.note("no more faults")
+        for node in self.nodes.values():
+            self.restart(node)
+        before = len(self.committed)
+        self.run(3_000.0)
+        self.writing = False
+        self.run(3_400.0)
+        if len(self.committed) <= before:
+            raise Violated("nothing is committed after the last fault")
+        for node in self.nodes.values():
+            if not (node.log.records == node.disk == self.committed):
+                raise Violated(f"node {node.id} ends at {node.log.end_offset}, {len(self.committed)} are committed")
+        if sum(node.state.role is Role.LEADER for node in self.nodes.values()) != 1:
+            raise Violated("not exactly one node leads at the end")
+        return self
