@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamactors.lazy_names import homes_of, lazy_names
 
 if TYPE_CHECKING:
+    from streamactors.kafka.client.admin import Admin as Admin
     from streamactors.kafka.committable import CommittableMessage as CommittableMessage
     from streamactors.kafka.committable import CommittableOffset as CommittableOffset
     from streamactors.kafka.committable import CommittableOffsetBatch as CommittableOffsetBatch
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from streamactors.kafka.subscriptions import TopicPartition as TopicPartition
 
 _HOMES = {
+    "client.admin": ("Admin",),
     "committable": ("CommittableMessage", "CommittableOffset", "CommittableOffsetBatch"),
     "committer": ("Committer",),
     "consumer": ("Consumer",),

@@ -1,0 +1,36 @@
+"""Admin as users have it: topics, settings, offsets, groups and the deletion of records, with the settings of any client."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamactors.kafka import Admin, ProducerSettings, SendProducer, TopicPartition
+from streamactors.kafka.client.admin import EARLIEST, LATEST
+from streamactors.kafka.errors import GroupNotFound, TopicError, TopicNotFound
+from streamactors.kafka.producer_record import ProducerRecord
+
+
+def test_topics_settings_offsets_and_groups_are_managed_with_the_settings_of_a_client(cluster, settings):
+    with Admin(settings) as admin, SendProducer(ProducerSettings(cluster.bootstrap_servers)) as producer:
+        admin.create("managed", partitions=1, settings={"retention.ms": "60000"})
+        admin.grow("managed", 2)
+        admin.alter("managed", {"retention.ms": None, "max.message.bytes": "2000"})
+        assert admin.describe("managed").settings == {"max.message.bytes": "2000"}
+        key = TopicPartition("managed", 1)
+        for value in (b"a", b"b", b"c"):
+            producer.send(ProducerRecord("managed", value, None, 1)).result(30)
+        admin.delete_records({key: 2})
+        assert admin.offsets({key: EARLIEST}) == {key: 2}
+        assert admin.offsets({key: LATEST}) == {key: 3}
+        admin.commit("a-group", {key: 3})
+        assert admin.committed("a-group") == {key: 3}
+        assert "a-group" in [listed.group for listed in admin.groups()]
+        admin.delete_group("a-group")
+        assert admin.committed("a-group") == {}
+        admin.delete("managed")
+        with pytest.raises(TopicNotFound, match="managed"):
+            admin.describe("managed")
+        with pytest.raises(GroupNotFound):
+            admin.delete_group("no-group")
+        with pytest.raises(TopicError):
+            admin.create("bad name!")
