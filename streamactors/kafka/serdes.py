@@ -78,7 +78,19 @@ def _as_integer(data: bytes) -> int:
 BYTES: Final = Serde("bytes", _same, _same)
 STRING: Final = Serde("string", str.encode, bytes.decode)
 INTEGER: Final = Serde("integer", _integer, _as_integer)  # as Kafka's Long and Integer serializers
-JSON: Final = Serde("json", lambda value: json.dumps(value).encode(), json.loads)
+_parsed_text: Final = json.JSONDecoder().decode
+
+
+def parsed_json(data: bytes) -> Any:
+    """Return what `json.loads` returns for bytes, or raise what it raises. UTF-8 is tried first, so its bytes are not searched for another encoding."""
+    try:
+        return _parsed_text(str(data, "utf-8"))
+    except (ValueError, TypeError):
+        pass  # UTF-16, UTF-32, a byte order mark, text, or no JSON: json.loads tells them apart
+    return json.loads(data)
+
+
+JSON: Final = Serde("json", lambda value: json.dumps(value).encode(), parsed_json)
 MSGPACK: Final = Serde("msgpack", dumps, loads)
 SERDES: Final = {serde.name: serde for serde in (BYTES, STRING, INTEGER, JSON, MSGPACK)}
 

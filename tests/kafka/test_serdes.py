@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import pydantic
@@ -31,7 +32,7 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.kafka.errors import RecordError
-from streamactors.kafka.serdes import Serde, reading_serde, serde_of
+from streamactors.kafka.serdes import JSON, Serde, reading_serde, serde_of
 from streamactors.kafka.typed_records import Misfit
 
 
@@ -261,3 +262,34 @@ def test_half_a_serde_says_which_half_is_missing():
         Serde.of(deserialize=SchemaDeserializer(), name="avro").serialize(1)
     with pytest.raises(BuildError, match=r"Serde\.of: serialize must be a function, got str"):
         Serde.of("json")
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "latin-1"]
+
+
+@given(value=JSON_VALUES, plain=st.booleans(), encoding=st.sampled_from(ENCODINGS), junk=st.binary(max_size=2))
+def test_json_of_any_encoding_or_none_is_read_as_json_loads_reads_it(
+    value: Any, plain: bool, encoding: str, junk: bytes
+) -> None:
+    data = json.dumps(value, ensure_ascii=plain).encode(encoding, "replace") + junk
+    try:
+        wanted: Any = json.loads(data)
+    except ValueError as error:
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            JSON.deserialize(data)
+    else:
+        assert repr(JSON.deserialize(data)) == repr(wanted)
+
+
+def test_json_surrogates_text_and_other_types_are_read_as_json_loads_reads_them() -> None:
+    lone = b'"\xed\xa0\x80"'
+    assert JSON.deserialize(lone) == json.loads(lone) == "\ud800"
+    assert JSON.deserialize(bytearray(b"[1]")) == [1]
+    assert JSON.deserialize("[1]") == [1]  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be str, bytes or bytearray"):
+        JSON.deserialize(5)  # type: ignore[arg-type]
