@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("streamactors.broker")
 
 _PARENT_POLL_SECONDS: Final = 1.0
+_START_SECONDS: Final = 5.0  # for a start that goes on when the parent has ended
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
@@ -40,11 +41,12 @@ def run(
     `ready` is called when the broker accepts connections, `on_line` with every line that comes through `parent_pipe`. Raises BrokerStartError if the broker cannot start.
     """
     stop = threading.Event()
+    serving = threading.Event()
     with ExitStack() as undo:
         undo.callback(assembled.discard)
         _on_signals(stop, undo)  # before the slow import: an early signal must leave no folder behind
         if parent_pipe is not None:
-            _watch_parent(parent_pipe, stop, on_line)
+            _watch_parent(parent_pipe, stop, serving, on_line)
         from streamactors.broker.server import Broker  # after the options have been checked
 
         if stop.is_set():
@@ -57,6 +59,7 @@ def run(
 
             undo.callback(serve_metrics_of(broker.node, metrics).close)
         _collect_seldom()
+        serving.set()
         ready(broker)
         stop.wait()
 
@@ -80,8 +83,12 @@ def _on_signals(stop: threading.Event, undo: ExitStack) -> None:
         undo.callback(signal.signal, number, signal.signal(number, asked))
 
 
-def _watch_parent(pipe: int, stop: threading.Event, on_line: Callable[[bytes], object]) -> None:
+def _watch_parent(
+    pipe: int, stop: threading.Event, serving: threading.Event, on_line: Callable[[bytes], object]
+) -> None:
     """Stop when the parent has ended: its end of the pipe closes, or this process gets another parent.
+
+    A start that does not end by itself, because its controller has ended with the parent, is broken off.
 
     The pipe shows the end at once. The check of the parent's id covers a third process that holds the pipe's other end open.
     """
@@ -104,5 +111,7 @@ def _watch_parent(pipe: int, stop: threading.Event, on_line: Callable[[bytes], o
                 except OSError:
                     break
         stop.set()
+        if not serving.wait(_START_SECONDS):
+            os._exit(1)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()

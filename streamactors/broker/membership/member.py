@@ -105,7 +105,12 @@ class Member:
             buffers=self._buffers,
         )
         self._dispatcher.execute(self._observer.start)
-        self._caught_up.result()
+        within_s = self._life.times.registration_timeout_ms / 1000
+        try:
+            self._caught_up.result(within_s)
+        except TimeoutError:
+            why = _why_refused(ErrorCode.BROKER_NOT_AVAILABLE, self._node.cluster_id, self._bootstrap)
+            raise BrokerStartError(f"{why}; tried for {within_s:g} s") from None
 
     def register(self, endpoints: Iterable[Endpoint]) -> None:
         """Register this broker with its listeners; it stays fenced. Blocks. Raises BrokerError if the cluster refuses it."""
