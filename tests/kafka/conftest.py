@@ -12,7 +12,16 @@ from confluent_kafka import TopicPartition
 from streamactors import ActorSystem
 from streamactors.broker import Cluster
 from streamactors.kafka import ConsumerSettings, ProducerSettings
+from streamactors.kafka.client import connection
 from streamactors.kafka.client.consumer import StreamConsumer
+
+
+@pytest.fixture(autouse=True, scope="session")
+def patient():
+    """A broker of the tests shares two cores with other tests: it may be silent for longer than users would wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "SILENCE_MS", 30_000)
+        yield
 
 
 @pytest.fixture(scope="module")

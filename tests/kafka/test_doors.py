@@ -12,6 +12,7 @@ from streamactors.broker import Cluster
 from streamactors.errors import BuildError
 from streamactors.kafka import ConsumerSettings, MetadataClient, ProducerSettings
 from streamactors.kafka.client import connection as connections
+from streamactors.kafka.client.connection import SILENCE_MS as OF_USERS
 from streamactors.kafka.client.connection import Connection, ck
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.property_names import PROPERTY_NAMES, is_known
@@ -55,7 +56,7 @@ def test_a_port_that_takes_connections_and_is_silent_is_no_broker(monkeypatch):
         settings = ConsumerSettings(address, preflight_timeout_ms=100)
         with pytest.raises(NoBroker, match=rf"something listens at {address} but has not answered as a Kafka broker"):
             MetadataClient(settings)
-    assert connections.SILENCE_MS < 5_000
+    assert OF_USERS < 5_000
 
 
 def refused(**properties):
