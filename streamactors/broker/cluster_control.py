@@ -65,8 +65,9 @@ class ClusterControl:
         self._several()
         return CONTROLLER
 
-    def await_isr(self, topic: str, partition: int, isr: Collection[int], timeout: float = 10.0) -> None:
-        """Wait until exactly these replicas are in sync, for at most `timeout` seconds. Raises TimeoutError with what was seen."""
+    def await_isr(self, topic: str, partition: int, isr: Collection[int] | None = None, timeout: float = 10.0) -> None:
+        """Wait until exactly these replicas are in sync, or all of them without `isr`, for at most `timeout` seconds. Raises TimeoutError
+        with what was seen."""
         self._several().await_isr(topic, partition, isr, timeout)
 
     def acked_check(self, acked: Iterable[tuple[str, bytes]]) -> int:

@@ -20,7 +20,7 @@ from streamactors.broker.replication.follower_state import (
 from streamactors.broker.replication.leader_state import UNKNOWN, Eligible, LeaderState, Proposal
 from tests.simulation.replication_world import Rules, Violated, World
 
-QUICK = range(300)
+QUICK = range(150)
 MANY = range(10_000)
 UNTIL_FOUND = range(3_000)
 

@@ -6,6 +6,7 @@ may be left out for PLAINTEXT.
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 from itertools import combinations
@@ -13,6 +14,8 @@ from typing import Final, NamedTuple
 
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.setting import InvalidSetting
+
+_log = logging.getLogger("streamactors.broker")
 
 _ADDRESS: Final = re.compile(
     r"(?:(?P<name>[A-Za-z][A-Za-z0-9_.-]*)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:/\[\]\s*]*)):(?P<port>[0-9]+)"
@@ -82,14 +85,20 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
 def controller_spec(config: BrokerConfig) -> ListenerSpec | None:
     """Return the listener for other brokers of the cluster, which this node's controller serves; None if there is none.
 
-    It has no logins yet, so it is opened only on a loopback address without encryption."""
+    It has no logins yet, so it is opened only on a loopback address without encryption. A line of the log names one that stays closed."""
     controllers = {name.strip().upper() for name in (config.controller_listener_names or "").split(",")} - {""}
     if config.is_member:
         return None
     for address in _addresses("listeners", config.listeners):
+        if address.name not in controllers:
+            continue
         loopback = address.host.lower() in ("localhost", "::1") or address.host.startswith("127.")
-        if address.name in controllers and loopback and _protocols(config).get(address.name) in (None, "PLAINTEXT"):
+        if loopback and _protocols(config).get(address.name) in (None, "PLAINTEXT"):
             return _spec(address, None)._replace(protocol="PLAINTEXT")
+        _log.warning(
+            "listener %s://%s:%d stays closed: listeners of controllers have no logins yet, so they are opened on loopback and as PLAINTEXT only",
+            *address,
+        )
     return None
 
 

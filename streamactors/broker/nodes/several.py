@@ -151,11 +151,17 @@ class SeveralBrokers:
         """Return a partition as a live broker describes it."""
         return self._view.partition(topic, partition)
 
-    def await_isr(self, topic: str, partition: int, isr: Collection[int], timeout_s: float) -> None:
-        """Wait until these replicas are in sync. Raises TimeoutError, which says what was seen."""
+    def await_isr(self, topic: str, partition: int, isr: Collection[int] | None, timeout_s: float) -> None:
+        """Wait until these replicas are in sync, or all without `isr`. Raises TimeoutError, which says what was seen."""
+
+        def wanted() -> set[int]:
+            return set(self.seen(topic, partition).replicas if isr is None else isr)
+
         self._await(
-            lambda: set(self.seen(topic, partition).isr) == set(isr),
-            lambda: f"{topic}-{partition}: in sync are {sorted(self.seen(topic, partition).isr)}, not {sorted(isr)}",
+            lambda: set(self.seen(topic, partition).isr) == wanted(),
+            lambda: (
+                f"{topic}-{partition}: in sync are {sorted(self.seen(topic, partition).isr)}, not {sorted(wanted())}"
+            ),
             timeout_s,
         )
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.config.listeners import ListenerSpec, listener_specs
+from streamactors.broker.config.listeners import ListenerSpec, controller_spec, listener_specs
 from streamactors.broker.config.setting import InvalidSetting
 
 
@@ -87,3 +87,21 @@ def test_a_bad_address_is_one_clear_line(settings: dict[str, str], complaint: st
         listener_specs(BrokerConfig.of(settings))
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["CONTROLLER://:9093", "CONTROLLER://0.0.0.0:9093", "CONTROLLER://10.0.0.1:9093"])
+def test_a_listener_of_controllers_that_others_reach_stays_closed_and_is_named(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = BrokerConfig.of({"listeners": f"PLAINTEXT://:9092,{address}", "controller.listener.names": "CONTROLLER"})
+    assert controller_spec(config) is None
+    (line,) = caplog.messages
+    assert line.startswith(f"listener {address} stays closed: listeners of controllers have no logins yet")
+
+
+def test_a_listener_of_controllers_on_loopback_is_opened(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"listeners": "PLAINTEXT://:9092,CONTROLLER://127.0.0.2:9093", "controller.listener.names": "CONTROLLER"}
+    spec = controller_spec(BrokerConfig.of(given))
+    assert spec is not None
+    assert (spec.host, spec.port) == ("127.0.0.2", 9093)
+    assert caplog.messages == []
