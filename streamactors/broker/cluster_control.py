@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from streamactors.broker.errors import BrokerStartError
+from streamactors.clock import Timeout, timeout_s
 
 if TYPE_CHECKING:
     from streamactors.broker.nodes.several import SeveralBrokers
@@ -65,10 +66,12 @@ class ClusterControl:
         self._several()
         return CONTROLLER
 
-    def await_isr(self, topic: str, partition: int, isr: Collection[int] | None = None, timeout: float = 10.0) -> None:
-        """Wait until exactly these replicas are in sync, or all of them without `isr`, for at most `timeout` seconds. Raises TimeoutError
+    def await_isr(
+        self, topic: str, partition: int, isr: Collection[int] | None = None, timeout: Timeout = 10.0
+    ) -> None:
+        """Wait until exactly these replicas are in sync, or all of them without `isr`, for at most `timeout` (seconds, a text or a timedelta). Raises TimeoutError
         with what was seen."""
-        self._several().await_isr(topic, partition, isr, timeout)
+        self._several().await_isr(topic, partition, isr, timeout_s(timeout))
 
     def acked_check(self, acked: Iterable[tuple[str, bytes]]) -> int:
         """Check that acknowledged records, as (topic, value) with distinct values, are there exactly once. Return their number.

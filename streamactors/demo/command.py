@@ -47,5 +47,10 @@ def command(into: Path, speed: int | None, crash: bool, seed: int | None) -> int
 
     from streamactors.demo.main import run_demo
 
-    logging.getLogger("streamactors.windows").setLevel(logging.ERROR)  # late flights are the point here, not a warning
-    return 0 if run_demo(into, speed) else 1
+    windows = logging.getLogger("streamactors.windows")
+    level = windows.level
+    windows.setLevel(logging.ERROR)  # late flights are the point here, not a warning
+    try:
+        return 0 if run_demo(into, speed) else 1
+    finally:
+        windows.setLevel(level)

@@ -17,6 +17,7 @@ ROOMS = {path.name for path in Path(streamactors.stages.__file__).parent.iterdir
 WIDER = {
     "bytes": {"framing", "compression", "network"},
     "rows": {"framing", "transform"},
+    "errors": {"errors", "control"},  # `retry` runs a flow inside, as the restarts of control do
     "sources.files": {"files", "network", "sources"},
     "sinks.files": {"files", "network", "sinks"},
     "sources.fed": {"sources", "files", "framing", "network"},

@@ -141,6 +141,7 @@ def test_a_record_with_its_time_in_seconds_is_said_once(
 
 @pytest.mark.parametrize(("unit", "said"), [(1, 1), (1000, 0)])
 def test_windows_over_times_in_seconds_say_it_once(system, caplog, unit, said):
+    caplog.set_level(logging.WARNING, "streamactors.windows")
     rows = [Record("k", n, (1_700_000_000 + n) * unit) for n in range(5)]
     windowed = Source.from_iterable(rows).group_by_key().windowed_by(TimeWindows.of_size("1m").with_no_grace()).count()
     windowed.to_stream().run_with(Sink.ignore(), system).result(30)

@@ -203,8 +203,11 @@ class DataFrame:
             lambda: Sink(print),
             "Sink cannot be made of builtin_function_or_method .*; use a constructor such as Sink.foreach",
         ),
-        (lambda: Source.range(3).to(Sink.ignore()).run().result(), "NotUsed has no result: .* run_with"),
-        (lambda: Source.range(3).to(Sink.ignore()).result(), "a graph has no result: it has not run; .*run_with"),
+        (
+            lambda: Source.range(3).to(Sink.ignore()).run().result(),
+            r"'NotUsed' object has no attribute 'result': .* run_with",
+        ),
+        (lambda: Source.range(3).to(Sink.ignore()).result(), r"no attribute 'result': a graph has not run; .*run_with"),
         (lambda: Source.from_iterable(DataFrame()), "got a DataFrame, .*itertuples"),
     ],
 )
