@@ -93,6 +93,21 @@ def pair(value: Any, found: Any) -> tuple[Any, Any]:
     return value, found
 
 
+def grace_within_history(grace: Duration | None, table: TableNode) -> int | None:
+    """Return the grace of a stream-table join in ms. Raises BuildError if the table does not keep versions for so long."""
+    if grace is None:
+        return None
+    grace_ms = to_ms(grace, "join_table: grace")
+    if not table.versioned:
+        raise BuildError("join_table: grace needs a table with history; make it with topics.table(…, history=…)")
+    if table.history_ms is not None and table.history_ms < grace_ms:
+        raise BuildError(
+            f"join_table: grace is {grace_ms} ms, but the table's history is {table.history_ms} ms: the version of a row that "
+            "waits would be gone; make the history at least as long"
+        )
+    return grace_ms
+
+
 def lookup_node(
     name: str,
     fn: object,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from streamactors.engine.ways_out import WaysOut
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.blueprint import Semantics
-from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.processors.definitions import Processor, keyed_definition, processor_definition
 from streamactors.windows.processors.store_definitions import StoreDefinition
@@ -22,6 +22,7 @@ from streamactors.windows.topology.joining import (
     callable_or_error,
     choice,
     co_partition,
+    grace_within_history,
     join_streams,
     keep_rows_without_key,
     lookup_node,
@@ -164,15 +165,7 @@ class TopologyStream(WaysOut):
                 "streams with join(…, JoinWindows.of(…)), a global table with join_global"
             )
         same_topology("join_table", topology, table)
-        grace_ms = None if grace is None else to_ms(grace, "join_table: grace")
-        if grace_ms is not None and not table.node.versioned:
-            raise BuildError("join_table: grace needs a table with history; make it with topics.table(…, history=…)")
-        kept_ms = table.node.history_ms
-        if grace_ms is not None and kept_ms is not None and kept_ms < grace_ms:
-            raise BuildError(
-                f"join_table: grace is {grace_ms} ms, but the table's history is {kept_ms} ms: the version of a row that "
-                "waits would be gone; make the history at least as long"
-            )
+        grace_ms = grace_within_history(grace, table.node)
         kafka = topology.is_kafka("join_table", semantics)
         topology.late_to(late)
         node_name = topology.named(name, "join-table")
