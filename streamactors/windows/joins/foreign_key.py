@@ -28,6 +28,10 @@ ANSWER_ALWAYS: Final = 2
 ANSWER_IF_THERE: Final = 3
 
 
+Sends = tuple[tuple[Any, int], ...]
+"""(foreign key, instruction) of each message that one update of the left table sends."""
+
+
 class Subscription(NamedTuple):
     """The value of a row to the right side; its key is the foreign key."""
 
@@ -79,31 +83,30 @@ class Subscribe(Operator):
             except Exception as error:  # noqa: BLE001 - whatever user code raises
                 self.env.settle(OperatorFailed(self.node, "the foreign key", new, key, None, None, error))
                 continue
-            if self._left:
-                if before is not None and not self._same(now, before):
-                    self._send(update, before, DELETE_QUIETLY, out)
-                self._send(update, now, ANSWER_ALWAYS, out)
-            else:
-                self._send_inner(update, now, before, out)
+            sends = self._sends_of_left(now, before) if self._left else self._sends_of_inner(now, before)
+            if not sends:
+                metrics.dropped_stale += 1
+                continue
+            value_hash = hash_of(self.env, new)  # one hash for both messages of a changed foreign key
+            for right_key, instruction in sends:
+                sent = Subscription(instruction, value_hash, key, self._partition)
+                out.append(Record(right_key, sent, update[6], update[7]))
 
-    def _send_inner(self, update: Update, now: Any, before: Any, out: list[Any]) -> None:
-        if now is None and before is None:
-            self.env.metrics.dropped_stale += 1
-        elif now is None:
-            self._send(update, before, DELETE_AND_ANSWER, out)
-        elif before is None or self._same(now, before):
-            self._send(update, now, ANSWER_IF_THERE, out)
-        else:
-            self._send(update, before, DELETE_QUIETLY, out)
-            self._send(update, now, ANSWER_ALWAYS, out)
+    def _sends_of_left(self, now: Any, before: Any) -> Sends:
+        if before is not None and not self._same(now, before):
+            return ((before, DELETE_QUIETLY), (now, ANSWER_ALWAYS))
+        return ((now, ANSWER_ALWAYS),)
+
+    def _sends_of_inner(self, now: Any, before: Any) -> Sends:
+        if now is None:
+            return () if before is None else ((before, DELETE_AND_ANSWER),)
+        if before is None or self._same(now, before):
+            return ((now, ANSWER_IF_THERE),)
+        return ((before, DELETE_QUIETLY), (now, ANSWER_ALWAYS))
 
     def _same(self, now: Any, before: Any) -> bool:
         of = self.env.identity.of
         return now is not None and before is not None and of(now) == of(before)
-
-    def _send(self, update: Update, foreign_key: Any, instruction: int, out: list[Any]) -> None:
-        sent = Subscription(instruction, hash_of(self.env, update[4]), update[1], self._partition)
-        out.append(Record(foreign_key, sent, update[6], update[7]))
 
 
 def hash_of(env: TaskEnvironment, value: Any) -> bytes | None:
@@ -142,12 +145,15 @@ class Subscriptions(Operator):
         self._log = StoreLog(store, node, "foreign key subscriptions", env.track_changes)
 
     def process(self, rows: Sequence[Record], out: list[Any]) -> None:
+        ident_of = self.env.identity.of
         for row in rows:
             instruction, value_hash, left_key, partition = row.value
             found = None
             if row.key is not None:
-                ident = self.env.identity.of(row.key)
-                self._keep(_prefix(ident) + key_bytes(self.env.identity.of(left_key)), row.value)
+                ident = ident_of(row.key)
+                self._keep(_prefix(ident) + key_bytes(ident_of(left_key)), row.value)
+                if instruction == DELETE_QUIETLY:
+                    continue
                 found = self._right.read(ident, None, None)
             elif instruction != ANSWER_ALWAYS:
                 self.env.metrics.dropped_null += 1

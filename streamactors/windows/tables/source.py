@@ -6,7 +6,7 @@ keys are forwarded like others."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from streamactors.windows.operators.aggregate import Accepted
 from streamactors.windows.operators.operator import TaskEnvironment
@@ -17,16 +17,21 @@ from streamactors.windows.state.stores import Stores
 class TableSource(TableOperator):
     """`sends_old`: updates carry the value before."""
 
+    forwards_unknown: ClassVar[bool] = True
+    """Deletions of keys that are not there are forwarded."""
+
     def __init__(self, node: str, store: str, env: TaskEnvironment, stores: Stores, *, sends_old: bool) -> None:
         super().__init__(node, store, env, "latest values", stores)
         self._sends_old = sends_old
 
     def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
-        table, put, sends_old = self._table, self._put, self._sends_old
+        table, put, sends_old, forwards_unknown = self._table, self._put, self._sends_old, self.forwards_unknown
         for ident, record, timestamp in rows:
             entry = table.get(ident)
-            old = entry.value if sends_old and entry is not None else None
             value = record.value
+            if entry is None and value is None and not forwards_unknown:
+                continue
+            old = entry.value if sends_old and entry is not None else None
             put(ident, entry, record.key, value, timestamp)
             out.append((ident, record.key, None, None, value, old, timestamp, record.context, False))
 
@@ -34,9 +39,7 @@ class TableSource(TableOperator):
 class ExistingDeletions(TableSource):
     """A table of results that forwards a deletion only if the entry is there."""
 
-    def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
-        table = self._table
-        super()._take((each for each in rows if each[1].value is not None or each[0] in table), out)
+    forwards_unknown = False
 
 
 class UnstoredTableSource(TableSource):

@@ -45,8 +45,10 @@ class Entrance(Operator):
     def process(self, rows: Sequence[Any], out: list[Any]) -> None:
         if len(rows) == 1 and type(rows[0]) is Record:
             [row] = rows
-            if row.timestamp >= 0:
-                self._advance(row.timestamp)
+            time = row.timestamp
+            if time >= 0:
+                if time > self.env.task_time_ms or self.time is not None:
+                    self._advance(time)
                 out.append(row)
                 return
         if self._checks_types and not set(map(type, rows)) <= _RECORDS:

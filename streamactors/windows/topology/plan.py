@@ -29,6 +29,8 @@ class Step:
     process: Callable[[list[Any], list[Any]], None] = field(init=False)
     waits: bool = field(init=False)
     """The operator wants to hear when everything behind it has processed its results."""
+    only: Step | None = None
+    """The one step behind, if `run` may go on there without a deeper call."""
 
     def __post_init__(self) -> None:
         self.process = self.operator.process
@@ -45,6 +47,8 @@ class Plan:
         self.steps = {node: Step(build.of(node)) for node in topology.nodes}
         for node, step in self.steps.items():
             step.targets = [self.steps[child] for child in node.children]
+            if len(step.targets) == 1 and not step.waits:
+                [step.only] = step.targets
             if isinstance(step.operator, ProcessorOperator):
                 step.operator.bind(
                     partial(_pass_on, step),
@@ -112,12 +116,13 @@ def run(step: Step, rows: list[Any]) -> None:
             if step.waits:
                 step.operator.forwarded()
             return
-        targets = step.targets
-        if len(targets) != 1 or step.waits:
+        only = step.only
+        if only is None:
             forward(step, out)
-            step.operator.forwarded()
+            if step.waits:
+                step.operator.forwarded()
             return
-        step, rows = targets[0], out  # a chain needs no deeper call
+        step, rows = only, out  # a chain needs no deeper call
 
 
 def forward(step: Step, rows: list[Any]) -> None:

@@ -23,14 +23,27 @@ class InternalQueues:
 
     def add(self, topic: str, rows: Iterable[Any]) -> None:
         """Add rows behind those of a topic."""
-        queue = self._rows.setdefault(topic, deque())
+        queue = self._rows.get(topic)
+        if queue is None:
+            queue = self._rows[topic] = deque()
         was_empty = not queue
         queue.extend(rows)
         if was_empty and queue:
-            self._offer(topic)
+            if self._heap:
+                self._offer(topic)
+            else:
+                self._heap.append(topic)
 
     def take(self) -> tuple[str, Any]:
         """Remove and return (topic, row) of the next row. Raises IndexError if there is none."""
+        heap = self._heap
+        if len(heap) == 1:  # the only topic stays at the top while it has rows
+            [topic] = heap
+            queue = self._rows[topic]
+            row = queue.popleft()
+            if not queue:
+                heap.clear()
+            return topic, row
         topic = self._poll()
         queue = self._rows[topic]
         row = queue.popleft()
