@@ -141,6 +141,22 @@ def test_a_bounded_topology_ends_with_its_topics(cluster, settings, system, writ
     assert topics.source(known).run_with(Sink.to_list(), system).result(60) == []
 
 
+def test_a_commit_in_the_middle_does_not_wait_for_a_list_that_waits_for_the_end(
+    cluster, settings, system, write
+) -> None:
+    # the commit waited for the list, the list for the end of the stream, and the topology ends only when its state is committed
+    for topic in ("long-orders", "long-people"):
+        cluster.create_topic(topic, partitions=PARTITIONS)
+    write("long-people", [(f"p{i}", f"n{i}", 1_000 + i) for i in range(7)])
+    write("long-orders", [(f"p{i % 7}", i, 2_000 + i) for i in range(4_000)])
+    often = ProducerSettings(cluster.bootstrap_servers, transactional_id="long", commit_interval_ms=1)
+    topics = Consumer.topics(replace(settings, max_in_flight=20), until="end", producer=often)
+    people = topics.table("long-people", value="json")
+    known = topics.stream("long-orders", value="json").join_table(people, lambda o, p: o, how="left")
+    rows = topics.source(known).run_with(Sink.to_list(), system).result(60)
+    assert sorted(row.value for row in rows) == list(range(4_000))
+
+
 @pytest.mark.parametrize("exactly_once", [True, False])
 def test_a_bounded_topology_processes_its_repartition_topics_to_the_end(
     cluster, settings, system, write, exactly_once, read_all

@@ -51,6 +51,7 @@ class RunTransaction:
         self.writes = TransactionWrites(self._on_lost, self._not_delivered)
         self._cut = CutState()
         self._keepers: list[StateKeeper] = []  # the parts that are no sinks
+        self._behind_keepers: set[object] = set()  # stages whose stream ends only when the last cut is committed
         self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any], Callable[[], None]]] = {}
         self._again_until: float | None = None  # how long the transaction is written again after rebalances
         self._timer: Any = None
@@ -140,6 +141,7 @@ class RunTransaction:
             keeper.standing.follows = keeper.stage in all_behind
             self._cut.add(keeper)
         self._keepers = keepers
+        self._behind_keepers = all_behind
 
     def takes_part(self, part: Part) -> bool:
         """True unless it came when the transaction had begun."""
@@ -230,8 +232,11 @@ class RunTransaction:
                     self._settle(target)
 
     def _settle(self, target: PositionMark) -> None:
-        """The sinks beside this transaction must have done the cut first: a crash right after the commit would lose their part."""
+        """The sinks beside this transaction must have done the cut first: a crash right after the commit would lose their part.
+
+        A sink that is done only at its end, as a fold is, has no results to lose before. Behind a keeper its end comes only after the commit."""
         behind = set().union(*(part.sinks_behind() for part in self._cut.parts))
+        behind |= {sink for sink in self._behind_keepers if getattr(sink, "done_at_end", False)}
         self._run.progress.when_done(
             target,
             lambda: self.post(self._on_settled),
