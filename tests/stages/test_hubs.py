@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from streamactors import ActorSystem, BroadcastHub, Keep, MergeHub, PartitionHub, Sink, Source, VirtualClock
 from streamactors.engine.island.run import runs_of
 from streamactors.errors import BuildError
+from streamactors.stages.hubs.broadcast_hub import Exchange
 from streamactors.testing import TestSink, TestSource
 
 LAW = settings(max_examples=25)
@@ -196,6 +197,29 @@ def test_a_hundred_consumers_that_come_and_go_get_runs_of_the_stream_without_gap
     results = [source.take(50 * i if i % 2 else 20_000).run_with(Sink.to_list(), system) for i in range(1, 101)]
     for i, result in enumerate(results, 1):
         assert result.result(60) == list(range(50 * i if i % 2 else 20_000))
+
+
+def test_a_chunk_that_comes_while_a_consumer_takes_the_last_one_is_not_forgotten(system, monkeypatch):
+    probe, source = TestSource.probe().to_mat(BroadcastHub.sink(8), Keep.both).run(system)
+    out = probed(source, system)
+    moved, put_chunk, put = Exchange.moved, Exchange.put, threading.Event()
+
+    def put_and_tell(exchange, chunk):
+        put_chunk(exchange, chunk)
+        if chunk == [2]:
+            put.set()
+
+    def moved_late(exchange, consumer, n):  # between the consumer's look at the list and its waiting
+        monkeypatch.setattr(Exchange, "moved", moved)
+        probe.send_next(2)
+        assert put.wait(10)
+        moved(exchange, consumer, n)
+
+    monkeypatch.setattr(Exchange, "moved", moved_late)
+    monkeypatch.setattr(Exchange, "put", put_and_tell)
+    out.request(5)
+    probe.send_next(1)
+    assert out.expect_next_n(2) == [1, 2]
 
 
 # ── PartitionHub ──────────────────────────────────────────────────────────────────────────────────────────────────────

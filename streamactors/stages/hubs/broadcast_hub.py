@@ -268,14 +268,14 @@ class _ConsumerLogic(SourceLogic):
             out.push(rest)
         if taken:
             exchange.moved(self, taken)
-        if self.link.next is None:
-            over = exchange.wait(self)
-            if self.link.next is not None:
-                out.again()
-            elif over is COMPLETED:
-                self.complete_stage()
-            elif over is not None:
-                self.fail_stage(exchange.failure)  # type: ignore[arg-type]
+        over = exchange.wait(self)
+        if self.link.next is not None:
+            if out.can_push:
+                out.again()  # the hub has put a chunk since the loop saw the end of the list
+        elif over is COMPLETED:
+            self.complete_stage()
+        elif over is not None:
+            self.fail_stage(exchange.failure)  # type: ignore[arg-type]
 
     def on_stop(self) -> None:
         self._exchange.leave(self)
