@@ -23,14 +23,14 @@ BUFFER = 256 << 10
 
 
 def graph(bootstrap: str = "localhost:9092", seconds_per_record: float = 0.0002) -> RunnableGraph[Any]:
-    """Read `readings`, slowly. A partition is paused when its buffer has been full for 50 ms."""
+    """Read `readings`, slowly. A partition is paused when its buffer has been full for 10 ms."""
     settings = ConsumerSettings(
         bootstrap,
         group_id="slow",
         auto_offset_reset="earliest",
         high_bytes=BUFFER,
         low_bytes=BUFFER // 2,
-        pause_dwell_ms=50,
+        pause_dwell_ms=10,
         max_poll_records=1_000,
     )
 

@@ -24,7 +24,8 @@ settings = ConsumerSettings({servers!r}, group_id="members", auto_offset_reset="
                             properties={{"session.timeout.ms": 6000, "heartbeat.interval.ms": 300}})
 
 def note(record):
-    print(os.getpid(), record.partition, record.value.decode(), flush=True)
+    # one write for the line: what `print` writes in pieces mixes with the other member's, or is cut by the kill
+    os.write(1, f"{{os.getpid()}} {{record.partition}} {{record.value.decode()}}\\n".encode())
 
 graph = Consumer.source(settings, Subscriptions.topics("numbers")).to_mat(Sink.foreach(note), Keep.right)
 alone = Source.range(0, 3).to(Sink.ignore())
