@@ -17,7 +17,6 @@ from streamactors.cli.durations import SECONDS
 from streamactors.cli.graph_module import graph_argument, load_graph
 from streamactors.cli.member import answering, member_name
 from streamactors.cli.metrics_options import metrics_door, metrics_options
-from streamactors.clock import duration_ms
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
@@ -50,10 +49,10 @@ class RunFailed(StreamActorsError):
 )
 @click.option(
     "--stall-after",
+    type=SECONDS,
     default="60s",
     show_default=True,
-    metavar="DURATION",
-    help="Log why, when nothing in the graph has moved for so long although elements or demand wait.",
+    help="Log why, when nothing in the graph has moved for so long although elements or demand wait. A number is seconds.",
 )
 @click.option(
     "--processes",
@@ -75,7 +74,7 @@ class RunFailed(StreamActorsError):
 def command(
     graph: str,
     drain_timeout: float,
-    stall_after: str,
+    stall_after: float,
     processes: int,
     restarts: int,
     dry_run: bool,
@@ -96,10 +95,6 @@ def command(
     from streamactors.cli.supervised import SupervisedRun
 
     door = metrics_door(metrics)
-    try:
-        duration_ms(stall_after)
-    except ValueError as wrong:
-        raise click.BadParameter(str(wrong), param_hint="--stall-after") from None
     loaded = load_graph(graph)
     if dry_run:
         from streamactors.cli.preflight import preflight
@@ -108,7 +103,7 @@ def command(
             click.echo(line)
         return 0
     if processes > 1:
-        arguments = [graph, "--drain-timeout", f"{drain_timeout:g}", "--stall-after", stall_after]
+        arguments = [graph, "--drain-timeout", f"{drain_timeout:g}", "--stall-after", f"{stall_after:g}"]
         return _run_members(arguments, loaded, processes, restarts, door, drain_timeout)
     with ExitStack() as undo:
         asked = undo.enter_context(_signals())
@@ -145,10 +140,12 @@ def command(
     return INTERRUPTED if asked.is_set() and asked.number == signal.SIGINT else 0
 
 
-def _watchdog(system: ActorSystem, stall_after: str) -> Watchdog:
+def _watchdog(system: ActorSystem, stall_after: float) -> Watchdog:
     from streamactors.engine.stalls.watchdog import Watchdog
 
-    return Watchdog(system, stall_after, lambda stall: _say(f"nothing has moved for {stall_after}: {stall}"))
+    return Watchdog(
+        system, stall_after * 1_000, lambda stall: _say(f"nothing has moved for {stall_after:g} s: {stall}")
+    )
 
 
 def _run_members(

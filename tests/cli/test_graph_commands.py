@@ -337,3 +337,10 @@ def test_a_wrong_option_is_told_before_the_graph_starts(module, capsys):
     name = module("graph = Source.single(1).to(Sink.foreach(lambda _: print('started')))\n")
     assert run(["run", f"{name}:graph", "--stall-after", "soon"]) == 2
     assert capsys.readouterr().out == ""
+
+
+def test_the_spans_of_run_are_numbers_of_seconds_or_say_their_unit(module, capsys):
+    name = module("graph = Source.single(1).to(Sink.foreach(lambda _: print('started')))\n")
+    for after in ("60", "1.5", "60s", "500ms"):
+        assert run(["run", f"{name}:graph", "--stall-after", after, "--drain-timeout", after]) == 0
+    assert capsys.readouterr().out == "started\n" * 4

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer as BareConsumer
 
 from streamactors import Keep, Sink, Source
 from streamactors.kafka import (
+    Admin,
     Consumer,
     MetadataClient,
     Producer,
@@ -115,6 +116,18 @@ def test_a_topic_that_the_records_bring_into_being_is_said(cluster, producer_set
     assert len(told) == 1
     assert "topic paymetns did not exist at" in told[0]
     assert told[0].endswith("was created (auto.create.topics.enable); did you mean payments?")
+
+
+def test_a_topic_that_this_process_creates_while_the_producer_runs_is_not_said(cluster, settings, caplog):
+    created = created_topics.CreatedTopics("b:9092", lambda ms, fn: None, lambda: ["g-counts-changelog", "paymetns"])
+    created.start(["payments"])
+    with Admin(settings) as admin:
+        admin.create("g-counts-changelog", 1)
+    created.sent("g-counts-changelog")
+    created.sent("paymetns")
+    created.look()
+    assert [record.args[0] for record in caplog.records] == ["paymetns"]
+    cluster.delete_topic("g-counts-changelog")
 
 
 def test_a_sink_that_runs_on_says_it_too(producer_settings, system, monkeypatch, caplog, wait_for):

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from streamactors.kafka.client import admin_security
 from streamactors.kafka.client.admin_security import AclEntry, User
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck, ck_admin
+from streamactors.kafka.client.created_topics import made_here
 from streamactors.kafka.client.rights import Right
 from streamactors.kafka.errors import GroupInUse, GroupNotFound, KafkaError, NoBroker, TopicError
 from streamactors.kafka.settings import ClientSettings
@@ -169,6 +170,7 @@ class Admin:
         wanted = [ck_admin.NewTopic(name, partitions, replicas, config=dict(settings or {})) for name in names]
         may_be = ck.KafkaError.TOPIC_ALREADY_EXISTS if exist_ok else None
         self._change(self._client.create_topics(wanted, **_WAIT), "CREATE", may_be)
+        made_here.update(names)
 
     def delete(self, name: str) -> None:
         """Delete a topic and its records. Raises TopicNotFound, TopicError."""

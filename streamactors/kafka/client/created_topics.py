@@ -13,6 +13,8 @@ from typing import Any, Final
 from streamactors.actors.dispatcher import DispatcherStopped
 from streamactors.kafka.client.connection import ck, did_you_mean
 
+made_here: Final[set[str]] = set()
+"""Topics that this process has created by name, such as changelogs; the broker's own creation is what is worth a warning."""
 NEW_TOPIC_MS: Final = 1_000
 """How long after its first record the broker knows a topic that it creates."""
 _log = logging.getLogger("streamactors.kafka")
@@ -53,8 +55,9 @@ class CreatedTopics:
             existing = self._existing()
         except ck.KafkaException:
             return  # no broker answers; the producer's own errors say so
-        for topic in sorted(self._new.intersection(existing)):
-            self._new.discard(topic)
+        found = self._new.intersection(existing)
+        self._new -= found
+        for topic in sorted(found - made_here):
             meant = did_you_mean(topic, self._known or ()).removesuffix(" or ")
             _log.warning(
                 "topic %s did not exist at %s when this producer started, and was created (auto.create.topics.enable)%s",
