@@ -7,6 +7,7 @@ otherwise the batch would count as written."""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -26,6 +27,17 @@ NO_WORKER: Final = "Python worker failed to connect back"
 RETRIES: Final = 10
 
 BatchFunction = Callable[[Any, int, str], object]
+
+
+def batch_function(fn: Callable[..., object]) -> BatchFunction:
+    """Return `fn` as a function of (frame, epoch, query id); `fn` gets the id as `query_id` if it declares that parameter."""
+    try:
+        declared = "query_id" in inspect.signature(fn).parameters
+    except (TypeError, ValueError):  # a function of C code has no signature
+        declared = False
+    if declared:
+        return lambda frame, epoch, query: fn(frame, epoch, query_id=query)
+    return lambda frame, epoch, _: fn(frame, epoch)
 
 
 class QueryRunner:

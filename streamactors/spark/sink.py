@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
@@ -19,7 +18,7 @@ from streamactors.spark.files import absolute
 from streamactors.spark.parquet import EPOCH, QUERY, ParquetWriter, Transform
 from streamactors.spark.query import SparkStreamQuery
 from streamactors.spark.rows import BadRow
-from streamactors.spark.runner import BatchFunction
+from streamactors.spark.runner import BatchFunction, batch_function
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session import check_session, register
 from streamactors.spark.sink_logic import SinkSettings, SparkSinkLogic
@@ -100,7 +99,7 @@ class SparkSink:
         return _sink(
             "SparkSink.foreach_batch",
             spark,
-            lambda: _batch_function(fn),
+            lambda: batch_function(fn),
             schema,
             checkpoint,
             max_rows,
@@ -175,17 +174,6 @@ class SparkSink:
     def iceberg(*args: Any, **settings: Any) -> NoReturn:
         """Raise SparkSetupError: this sink has not been tested. The error names the versions of Iceberg and PySpark, and other sinks."""
         refuse("SparkSink.iceberg", ICEBERG, ICEBERG_WAY)
-
-
-def _batch_function(fn: Callable[..., object]) -> BatchFunction:
-    """Return `fn` as a function of (frame, epoch, query id); `fn` gets the id as `query_id` if it declares that parameter."""
-    try:
-        declared = "query_id" in inspect.signature(fn).parameters
-    except (TypeError, ValueError):  # a function of C code has no signature
-        declared = False
-    if declared:
-        return lambda frame, epoch, query: fn(frame, epoch, query_id=query)
-    return lambda frame, epoch, _: fn(frame, epoch)
 
 
 def _sink(

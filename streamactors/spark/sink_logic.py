@@ -15,7 +15,7 @@ from typing import Any
 from streamactors.engine.island.causes import NO_MORE_ELEMENTS
 from streamactors.engine.island.connection import MAX_ASKED, Connection
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks.marks import Mark
+from streamactors.engine.marks.marks import Key, Mark
 from streamactors.engine.marks.ownership import Positions, SourceHandle, own
 from streamactors.errors import AbruptTermination, StreamActorsError
 from streamactors.spark.batch_state import PLENTY
@@ -83,6 +83,7 @@ class SparkSinkLogic(Logic):
         self.in_ = self.inlets[0]
         self._order = sorted(self.in_.carries)
         self._index = {source: str(i) for i, source in enumerate(self._order)}
+        self._names: dict[Key, str] = {}  # of the partitions in Spark's positions
         own(self.interpreter.island.run, self._order, self)
 
     def on_start(self) -> None:
@@ -254,8 +255,10 @@ class SparkSinkLogic(Logic):
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
         if type(mark) is dict:
-            index = self._index
-            self._batches.mark({f"{index[source]}/{part}": place for (source, part), (_, place) in mark.items()}, mark)
+            names = self._names
+            for source, part in mark.keys() - names:
+                names[source, part] = f"{self._index[source]}/{part}"
+            self._batches.mark({names[key]: place for key, (_, place) in mark.items()}, mark)
         self._ask()
 
     def on_complete(self, in_: Connection) -> None:
