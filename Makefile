@@ -12,6 +12,9 @@ WORKERS ?= 2
 FAST := not slow and not compat and not differential
 PYTEST := $(BIN)/python -m pytest --cov --cov-report=term:skip-covered
 
+# Tests start some hundred processes. Without bytecode on disk each of them would compile the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: venv demo demo-crash test test-all lint typecheck bench docs clean
 
 venv: $(STAMP)
@@ -64,3 +67,4 @@ docs: $(STAMP)
 
 clean:
 	rm -rf $(VENV) .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	find benchmarks docs examples streamactors tests tools -name __pycache__ -prune -exec rm -rf {} +

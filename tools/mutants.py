@@ -231,6 +231,21 @@ class Tree:
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", ".importlinter"):
             shutil.copy(ROOT / name, folder / name)
+        self._compile()
+
+    def _compile(self) -> None:
+        """Leave bytecode of all files, which every later run reads. Later runs write none: the file with the mutant is compiled each time."""
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"],
+            cwd=self.folder,
+            env={name: value for name, value in self._environment.items() if name != "PYTHONDONTWRITEBYTECODE"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def survives(self, mutant: Mutant, limit_s: float) -> bool:
         """Run the nearest tests; return True when all of them pass."""
@@ -277,11 +292,10 @@ class Tree:
             "-m",
             FAST,
         ]
-        environment = os.environ | {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         with subprocess.Popen(
             [*command, *tests],
             cwd=self.folder,
-            env=environment,
+            env=self._environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
