@@ -10,7 +10,9 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 # much of a test is waiting, so two processes serve one core as well as two; more of them: make test WORKERS=4
 WORKERS ?= 2
 FAST := not slow and not compat and not differential
-PYTEST := $(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+PYTEST := $(BIN)/python -m pytest
+# Counting lines doubles the CPU time of the tests, so only test-all does it.
+COVERAGE := --cov --cov-report=term:skip-covered
 
 # Tests start some hundred processes. Without bytecode on disk each of them would compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -55,8 +57,9 @@ typecheck: $(STAMP)
 test: lint typecheck
 	$(PYTEST) -m "$(FAST)" -n $(WORKERS) --dist loadfile
 
-test-all: test
-	$(PYTEST) --cov-append -m "not ($(FAST))"
+test-all: lint typecheck
+	$(PYTEST) $(COVERAGE) -m "$(FAST)" -n $(WORKERS) --dist loadfile
+	$(PYTEST) $(COVERAGE) --cov-append -m "not ($(FAST))"
 	$(BIN)/python tools/newest_python.py
 
 bench: $(BENCH_STAMP)

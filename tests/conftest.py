@@ -33,7 +33,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class OneSpark(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith(("tests/spark/", "tests/docs/")) else str(super()._split_scope(nodeid))
+            of_spark = nodeid.startswith(("tests/spark/", "tests/docs/test_docs_run"))
+            return "spark" if of_spark else str(super()._split_scope(nodeid))
 
     return OneSpark(config, log)
 

@@ -25,7 +25,8 @@ def missing():
     return Consumer.source(settings, Subscriptions.topics("not-there")).to(Sink.ignore())
 
 def unreachable():
-    return Consumer.source(settings.with_bootstrap_servers("localhost:1"), Subscriptions.topics("x")).to(Sink.ignore())
+    nowhere = ConsumerSettings("localhost:1", group_id="checked", preflight_timeout_ms=100)
+    return Consumer.source(nowhere, Subscriptions.topics("x")).to(Sink.ignore())
 
 def groupless():
     return Consumer.source(settings.with_group_id(None), Subscriptions.topics("x")).to(Sink.ignore())

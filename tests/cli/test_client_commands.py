@@ -18,6 +18,7 @@ from streamactors.cli import wire
 from streamactors.cli.main import COMMANDS
 from streamactors.cli.texts import as_time
 from streamactors.kafka.client import connection
+from streamactors.kafka.client.admin import Admin
 from tests.cli.ran import Run
 
 
@@ -282,6 +283,8 @@ def test_a_group_of_commands_alone_shows_what_there_is(streamactors: Run) -> Non
 def test_a_broker_that_is_not_there_is_one_line(
     streamactors: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
+    # consume asked for the user's rights first: that request waits 10 s, and then the error spoke of 2 s
+    monkeypatch.setattr(Admin, "missing_rights", lambda *_: pytest.fail("rights were asked of no broker"))
     monkeypatch.setattr(client, "CONNECT_TIMEOUT_MS", 300)
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"

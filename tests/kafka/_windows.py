@@ -21,6 +21,7 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.windows import BufferConfig, Suppressed, TimeWindows
+from tests.bare_clients import IN_ORDER
 
 SECOND = TimeWindows.of_size(1_000).with_grace(500)
 CLOSED = Suppressed.until_window_closes(BufferConfig.unbounded())
@@ -82,10 +83,7 @@ def produce(cluster, topic, given, partitions):
     """Write rows, creating the topic if it is not there."""
     with suppress(Refusal):
         cluster.create_topic(topic, partitions=partitions)
-    # idempotent: a new topic has no leader for a moment, and a batch that is tried again would come behind its successors
-    producer = BareProducer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5, "enable.idempotence": True}
-    )
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, **IN_ORDER})
     for partition, key, timestamp in given:
         producer.produce(topic, b"x", key, partition=partition, timestamp=timestamp)
     assert producer.flush(30) == 0

@@ -14,6 +14,7 @@ from streamactors.broker import Cluster
 from streamactors.kafka import ConsumerSettings, ProducerSettings
 from streamactors.kafka.client import connection
 from streamactors.kafka.client.consumer import StreamConsumer
+from tests.bare_clients import IN_ORDER, TO_THE_END
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -46,7 +47,7 @@ def settings(cluster, request):
         poll_interval_ms=5,  # what a stream tells its consumer is heard between two polls: a test is made of such moments
         poll_timeout_ms=5,
         # members hear of a rebalance by their next heartbeat
-        properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
+        properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300, "fetch.wait.max.ms": 50},
     )
 
 
@@ -61,9 +62,7 @@ def topic_with(cluster):
 
     def make(name, records, partitions=1):
         cluster.create_topic(name, partitions=partitions)
-        producer = BareProducer(
-            {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 1, "enable.idempotence": True}
-        )
+        producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, **IN_ORDER})
         for i, value in enumerate(records):
             producer.produce(name, value, partition=i % partitions)
         assert producer.flush(10) == 0
@@ -94,7 +93,7 @@ def read_all(cluster):
             {
                 "bootstrap.servers": cluster.bootstrap_servers,
                 "group.id": "reader",
-                "enable.partition.eof": True,
+                **TO_THE_END,
                 "auto.offset.reset": "earliest",
                 "isolation.level": isolation,
             }

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer as BareProducer
 
+from tests.bare_clients import IN_ORDER
+
 ROWS, PARTITIONS, KEYS = 6_000, 2, 5
 
 
@@ -53,10 +55,7 @@ def produce(cluster, source, seed):
     topics = topics_of(source)
     for topic in topics:
         cluster.create_topic(topic, partitions=PARTITIONS)
-    # idempotent: a new topic has no leader for a moment, and a batch that is tried again would come behind its successors
-    producer = BareProducer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5, "enable.idempotence": True}
-    )
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, **IN_ORDER})
     counts = [0] * PARTITIONS
     for partition, key, timestamp in rows(seed):
         topic = topics[counts[partition] % len(topics)]

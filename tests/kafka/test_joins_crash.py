@@ -18,6 +18,7 @@ from streamactors.kafka.settings import ClientSettings
 from streamactors.windows.state.disk.folder import tasks_of
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
+from tests.bare_clients import IN_ORDER
 
 PARTITIONS, KEYS, CITIES, REACH_MS = 2, 40, 7, 400
 OUTPUTS = ("known", "paid", "cities")
@@ -53,7 +54,7 @@ class Load:
     def __init__(self, cluster, group, seed):
         self.group = group
         self.dice = random.Random(seed)
-        self.producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
+        self.producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, **IN_ORDER})
         self.city = {}
         self.counts = Counter()
         self.orders, self.payments, self.known = defaultdict(list), defaultdict(list), defaultdict(list)

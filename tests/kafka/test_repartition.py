@@ -16,6 +16,7 @@ from streamactors.kafka import Consumer, ConsumerSettings, MetadataClient, Produ
 from streamactors.kafka.between import topic_upkeep
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.settings import ClientSettings
+from tests.bare_clients import TO_THE_END
 from tests.kafka._windows import CLOSED, SECOND, produce, read, written
 
 PARTITIONS = 3
@@ -217,7 +218,7 @@ def wait(condition, timeout=30):
 
 def read_topic(cluster, topic):
     """(key, count) of the committed records of a topic of two partitions."""
-    consumer = BareConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True})  # fmt: skip
+    consumer = BareConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "isolation.level": "read_committed", **TO_THE_END})  # fmt: skip
     consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
     ended = 0
     while ended < 2:

@@ -300,7 +300,8 @@ class Admin:
     # ── users and rights ──────────────────────────────────────────────────────────────────────────────────────────
 
     def check_rights(self, rights: Iterable[Right]) -> None:
-        """Raise KafkaError for rights on topics, groups and the cluster that this user lacks, as far as the broker tells."""
+        """Raise KafkaError for rights on topics, groups and the cluster that this user lacks, as far as the broker tells; NoBroker without one."""
+        self._connection.known_topics(self._client)
         missing = self.missing_rights(rights)
         if missing:
             raise KafkaError(self._connection.not_allowed(*missing))
@@ -311,7 +312,6 @@ class Admin:
 
     def users(self) -> list[User]:
         """Return the SCRAM credentials by user; passwords cannot be read."""
-        self._connection.known_topics(self._client)
         self.check_rights([DESCRIBE_CLUSTER])  # librdkafka 2.16 may crash with the broker's refusal
         return admin_security.users(self._client, self._result)
 
@@ -327,7 +327,6 @@ class Admin:
 
     def acls(self) -> list[AclEntry]:
         """Return all access control entries."""
-        self._connection.known_topics(self._client)
         self.check_rights([DESCRIBE_CLUSTER])  # librdkafka 2.16 returns no entries in place of the broker's refusal
         return admin_security.acls(self._client, self._result)
 

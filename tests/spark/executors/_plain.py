@@ -25,6 +25,7 @@ from streamactors.spark.executors.states import States
 from streamactors.spark.executors.translate import translate
 from streamactors.spark.sink import SparkSinkStage
 from streamactors.spark.sink_logic import SinkSettings
+from tests.bare_clients import IN_ORDER
 
 END_S = 60.0
 Row = tuple[Any, ...]
@@ -39,9 +40,7 @@ def spark_end() -> Sink[Any, Any]:
 def write_rows(cluster: Any, topic: str, rows: Iterable[tuple[int, Any, Any, int]], partitions: int = 2) -> None:
     """Write (partition, key, value, timestamp); the timestamp is in the value, for librdkafka cannot write 0."""
     cluster.create_topic(topic, partitions=partitions)
-    producer = BareProducer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 1, "enable.idempotence": True}
-    )
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, **IN_ORDER})
     for partition, key, value, at in rows:
         producer.produce(topic, json.dumps([value, at]), key, partition=partition)
     assert producer.flush(30) == 0

@@ -36,6 +36,7 @@ from streamactors.spark.executors.ranges import At, Range
 from streamactors.spark.executors.topic_end import TopicEnd, Writers, must_write
 from streamactors.spark.executors.translate import explained, translate
 from streamactors.windows import BufferConfig, Suppressed, TimeWindows
+from tests.bare_clients import TO_THE_END
 from tests.spark.executors._plain import in_process, read_rows, spark_end, tasks_of, write_rows
 
 pytestmark = pytest.mark.timeout(300)
@@ -69,7 +70,7 @@ def read_topic(cluster: Any, topic: str, isolation: str = "read_committed") -> d
         {
             "bootstrap.servers": cluster.bootstrap_servers,
             "group.id": "reader",
-            "enable.partition.eof": True,
+            **TO_THE_END,
             "isolation.level": isolation,
         }
     )
@@ -261,9 +262,7 @@ def test_dead_letters_are_in_the_transaction_of_their_range(cluster: Any, system
             path.unlink()
         assert attempts.run(0, start, stop)
         assert not attempts.run(0, start, stop)
-    dead_letters = BareConsumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "d", "enable.partition.eof": True}
-    )
+    dead_letters = BareConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "d", **TO_THE_END})
     dead_letters.assign([BareTopicPartition(dead, i, 0) for i in range(2)])
     found, ended = [], 0
     while ended < 2:
