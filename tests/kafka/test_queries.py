@@ -149,8 +149,15 @@ def two_instances(cluster, settings, wait_for, tmp_path):
 
     wait_for(split)
     wait_for(lambda: {(row.key, row.value) for row in seen} >= {("a", 2), ("b", 1), ("bb", 1)})
-    for control, _ in found:  # the second instance may be reading the state that it has taken over
-        wait_for(lambda store=control.store("counts"): [store.get(key).result(20) for key in ("a", "b")] == [2, 1])
+
+    def answered(control):
+        try:
+            return [control.store("counts").get(key).result(20) for key in ("a", "b")] == [2, 1]
+        except UnknownStore:  # the second instance is reading the state that it has taken over
+            return False
+
+    for control, _ in found:
+        wait_for(lambda control=control: answered(control))
     yield found
     for (control, _), done in zip(found, dones, strict=True):
         control.shutdown().result(30)

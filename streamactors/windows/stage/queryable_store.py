@@ -16,7 +16,8 @@ class QueryableStore:
 
     Committed values are read unless `dirty` is True: a read waits for the next commit if rows were processed since the last one. With
     `State(advertise=…)` the other instances of the group are asked for what is not here; else only the partitions of this instance are read.
-    A future fails with UnknownStore if there is no such store, if no partition is assigned here, or when the run ends."""
+    A future fails with UnknownStore if there is no such store, if no partition is assigned here, when the run ends, and while the state that
+    may have the answer is being restored: `lag` says of how many partitions."""
 
     def __init__(self, name: str, stores: RunStores) -> None:
         self.name = name

@@ -57,8 +57,8 @@ class StageReads:
     def read(
         self, store: str, request: StoreRequest, *, dirty: bool, none_assigned_ok: bool = False
     ) -> StreamFuture[list[StoreEntry]]:
-        """Return the entries that a request finds in a store, in order. The future fails with UnknownStore if the run ends, or if no partition
-        is assigned here, unless `none_assigned_ok`."""
+        """Return the entries that a request finds in a store, in order. The future fails with UnknownStore if the run ends, if no partition
+        is assigned here, unless `none_assigned_ok`, or if what is asked for may be in a state that is still being restored."""
         answer: StreamFuture[list[StoreEntry]] = StreamFuture("store")
         with self._lock:
             closed = self._closed
@@ -89,6 +89,11 @@ class StageReads:
                         f"store {store}: no partition is assigned to this instance, or its state is being restored; ask again, or another one"
                     )
                 found = in_order(Reading(store, request, self._stage.serdes)(tasks), self._stage.serdes)
+                restoring = self._stage.restoring
+                if restoring and not (found and request.kind == "get"):
+                    raise UnknownStore(
+                        f"store {store}: the state of {restoring} partitions is still being restored here; ask again in a moment"
+                    )
             except Exception as error:  # noqa: BLE001 - the reader hears of it
                 return partial(self._fail, answer, error)
             return partial(self._answer, answer, found)

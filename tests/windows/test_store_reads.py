@@ -1,0 +1,53 @@
+"""Reading the stores of a stage from outside, while the stage restores some of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from streamactors.windows.stage.store_reads import StageReads
+from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.serdes import Serdes
+
+
+class Task:
+    def entries(self, store, request):
+        return [StoreEntry("a", 1)]
+
+
+class Stage:
+    """A stage with one task whose state is there, and `restoring` others."""
+
+    stores = frozenset({"counts"})
+    serdes = Serdes()
+    readable_tasks = (Task(),)
+
+    def __init__(self, restoring):
+        self.restoring = restoring
+
+    def when_committed(self, read):
+        read()()
+
+    def async_callback(self, handler):
+        return SimpleNamespace(invoke=handler)
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+@pytest.mark.parametrize(
+    ("request_", "found"),
+    [
+        (StoreRequest("get", "a"), ["a"]),
+        (StoreRequest("get", "b"), []),
+        (StoreRequest("range"), ["a"]),
+        (StoreRequest("prefix", "x"), []),
+    ],
+)
+def test_what_a_state_that_is_being_restored_may_have_is_not_said_to_be_missing(request_, found, dirty):
+    assert [each.key for each in StageReads(Stage(0)).read("counts", request_, dirty=dirty).result(5)] == found
+    answer = StageReads(Stage(2)).read("counts", request_, dirty=dirty)
+    if request_.kind == "get" and found:
+        assert [each.key for each in answer.result(5)] == found
+    else:
+        with pytest.raises(UnknownStore, match="store counts: the state of 2 partitions is still being restored here"):
+            answer.result(5)
