@@ -104,6 +104,20 @@ class Record(_Frozen):
         return Record, (self.key, self.value, self.timestamp, self.context)
 
 
+class Tagged(NamedTuple):
+    """The value of a row inside a cogroup: the number of the row's stream, and the value that was read."""
+
+    number: int
+    value: Any
+
+
+def as_read(record: Record) -> Record:
+    """Return the record as the user knows it, without the tag of a cogroup."""
+    if type(record.value) is not Tagged:
+        return record
+    return Record(record.key, record.value.value, record.timestamp, record.context)
+
+
 class WindowedRecord(_Frozen):
     """One update or result of a window of a key.
 

@@ -18,7 +18,7 @@ from streamactors.windows.definitions.aggregator import Aggregator
 from streamactors.windows.definitions.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from streamactors.windows.errors import AggregationFailed, BufferFull, InvalidRecord, OperatorFailed
 from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironment, TimedOperator
-from streamactors.windows.record import Record
+from streamactors.windows.record import Record, as_read
 
 _log = logging.getLogger("streamactors.windows")
 _FATAL: Final = (BufferFull, OperatorFailed, InvalidRecord)
@@ -131,7 +131,7 @@ class AggregateOperator(TimedOperator):
             ) from error
         if isinstance(error, CodecError):
             raise InvalidRecord(f"{self.node}: key {record.key!r}: {error}") from error
-        self.env.settle(AggregationFailed(self.node, record, record.key, start, end, error))
+        self.env.settle(AggregationFailed(self.node, as_read(record), record.key, start, end, error))
 
 
 class WindowedOperator(AggregateOperator):

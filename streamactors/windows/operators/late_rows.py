@@ -13,7 +13,7 @@ import logging
 from typing import Final
 
 from streamactors.windows.operators.operator import END_OF_TIME, TaskEnvironment, TimedOperator
-from streamactors.windows.record import LateRecord, Record
+from streamactors.windows.record import LateRecord, Record, as_read
 
 log: Final = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def refuse_row(
     limit = stream_time - grace_ms
     env.metrics.dropped_late += 1
     if env.late is not None:
-        env.late.append(LateRecord(record, start, end, stream_time, limit))
+        env.late.append(LateRecord(as_read(record), start, end, stream_time, limit))
     count = env.metrics.dropped_late
     if count & (count - 1) == 0:  # a power of two: a flood of late rows must not flood the log
         log.warning(

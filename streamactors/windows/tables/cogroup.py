@@ -16,7 +16,7 @@ from streamactors.windows.operators.session_windows import SessionOperator
 from streamactors.windows.operators.sliding_windows import SlidingOperator
 from streamactors.windows.operators.time_updates import TimeUpdates
 from streamactors.windows.operators.time_windows import Opened
-from streamactors.windows.record import Record
+from streamactors.windows.record import Record, Tagged
 from streamactors.windows.state.stores import Stores
 
 SEGMENT_MS: Final = 60_000
@@ -24,7 +24,7 @@ SEGMENT_MS: Final = 60_000
 
 
 class TagRows(Operator):
-    """The value of each row as (number of its stream, value). `needs_value`: rows without value are dropped and counted."""
+    """The value of each row as Tagged. `needs_value`: rows without value are dropped and counted."""
 
     def __init__(self, node: str, env: TaskEnvironment, number: int, needs_value: bool) -> None:
         super().__init__(node, env)
@@ -37,14 +37,14 @@ class TagRows(Operator):
             if row.value is None and self._needs_value:
                 self.env.metrics.dropped_null += 1
             else:
-                out.append(Record(row.key, (number, row.value), row.timestamp, row.context))
+                out.append(Record(row.key, Tagged(number, row.value), row.timestamp, row.context))
 
 
 def tagged(init: Callable[[], Any], adds: Sequence[Callable[[Any, Any], Any]], merge: Any) -> Aggregator:
     """Return the aggregation of tagged rows."""
 
-    def add(aggregate: Any, row: tuple[int, Any]) -> Any:
-        return adds[row[0]](aggregate, row[1])
+    def add(aggregate: Any, row: Tagged) -> Any:
+        return adds[row.number](aggregate, row.value)
 
     return Aggregator("cogroup", init, add, merge)
 
