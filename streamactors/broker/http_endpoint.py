@@ -54,6 +54,7 @@ class HttpEndpoint:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS  # of 5, the default, a burst of connections waits a second for each
 
     def __init__(self, door: HttpDoor, pages: Pages) -> None:
         self.pages = pages

@@ -26,6 +26,7 @@ from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.state.reads import StoreRequest
 from streamactors.windows.state.serdes import Serdes, default_bytes
 from streamactors.windows.state.store_log import StoreReader
 from streamactors.windows.state.stores import MemoryStores
@@ -326,3 +327,37 @@ def test_T_87_a_versioned_store_knows_the_version_of_each_time_within_its_histor
 def test_keys_that_are_none_are_refused_with_the_name_of_the_store() -> None:
     with pytest.raises(ValueError, match="store s: a key is None"):
         Kept(KeyValueStore("s")).store.put(None, 1)
+
+
+FILLED: dict[type, Callable[[Any, int], object]] = {
+    WindowStore: lambda store, time: store.put("k", 1, time),
+    SessionStore: lambda store, time: store.put("k", time, time, 1),
+    VersionedStore: lambda store, time: store.put("k", 1, time),
+}
+
+
+@pytest.mark.parametrize("definition", [WindowStore("s", 12), SessionStore("s", 12), VersionedStore("s", 12)])
+def test_what_has_expired_leaves_the_store_and_its_changelog(definition: Any) -> None:
+    kept = Kept(definition)
+    bound = 12 + 12 // 2 + 1  # windows and sessions are swept whenever half a retention has passed
+    for time in range(100):
+        FILLED[type(definition)](kept.store, time)
+        assert kept.store.approximate_count() <= bound
+        kept.cut()
+        assert len(kept._entries) <= bound + 1, "and the entry about the store itself"
+    assert kept.store.approximate_count() >= 12
+
+
+def test_a_version_is_kept_while_it_is_valid_within_the_history() -> None:
+    kept = Kept(VersionedStore("s", 12))
+    for time in range(41):
+        kept.store.put("k", time, time)
+    assert kept.store.approximate_count() == 13, "the versions of 28 to 40: that of 27 has ended at 28"
+    assert kept.store.get("k", 28) == (28, 28, 29)
+
+
+def test_a_reader_from_outside_sees_the_newest_version_of_each_key_that_is_not_deleted() -> None:
+    kept = Kept(VersionedStore("s", 12))
+    for key, value, time in [("a", 1, 1), ("b", 2, 1), ("a", None, 2), ("b", 3, 4), ("c", 5, 5)]:
+        kept.store.put(key, value, time)
+    assert [(each.key, each.value) for each in kept.store.entries(StoreRequest("range"))] == [("b", 3), ("c", 5)]
