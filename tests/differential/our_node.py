@@ -1,4 +1,4 @@
-"""One of our brokers in a cluster whose controllers are Apache Kafka's: a process that can be killed, paused and started again."""
+"""Our nodes beside those of Apache Kafka: processes that can be killed, paused and started again."""
 
 from __future__ import annotations
 
@@ -20,18 +20,26 @@ class OurNode:
         self.node_id = node_id
         self.port = _free_ports(1)[0]
         self.address = f"127.0.0.1:{self.port}"
+        self._listen = [self.address]
         self._settings = {
             "node.id": node_id,
             "process.roles": "broker",
             "controller.quorum.bootstrap.servers": controllers,
+            "transaction.state.log.num.partitions": 2,  # as the nodes of Apache Kafka: brokers of one cluster must agree
             **(settings or {}),
         }
         self._cluster: Cluster | None = None
 
     def start(self) -> None:
         """Start the process; it is unfenced on return."""
-        self._cluster = Cluster(process=True, data=self.folder, listen=self.address, config=self._settings)
+        self._cluster = Cluster(process=True, data=self.folder, listen=self._listen, config=self._settings)
         self._cluster.start()
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster that the running node belongs to."""
+        assert self._cluster is not None
+        return self._cluster.cluster_id
 
     def kill(self) -> None:
         """Crash."""
@@ -53,3 +61,14 @@ class OurNode:
     def resume(self) -> None:
         assert self._cluster is not None
         os.kill(self._cluster.pid, signal.SIGCONT)
+
+
+class OurController(OurNode):
+    """The controller of the cluster, on a port of its own; the process is a broker too."""
+
+    def __init__(self, folder: Path, node_id: int, port: int, settings: dict[str, str]) -> None:
+        roles = {"process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
+        super().__init__(folder, node_id, f"127.0.0.1:{port}", {**settings, **roles})
+        del self._settings["controller.quorum.bootstrap.servers"]
+        self._listen.append(f"CONTROLLER://127.0.0.1:{port}")
+        self.controller_address = f"127.0.0.1:{port}"

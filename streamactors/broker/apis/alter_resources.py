@@ -25,8 +25,10 @@ def alter(request: Request, change: Callable[[Any], ResourceChange]) -> Later:
         results = [next(done) if code == ErrorCode.NONE else Outcome(code) for code in allowed]
         return {"responses": [_response(r, *o) for r, o in zip(resources, results, strict=True)]}
 
-    command = AlterConfigs(tuple(change(resource) for resource in wanted), request.message.validate_only)
-    request.node.controller.submit(command, reply)
+    node = request.node
+    asked_broker = None if request.listener.for_controllers else node.node_id
+    changes = tuple(change(resource) for resource in wanted)
+    node.controller.submit(AlterConfigs(changes, request.message.validate_only, asked_broker), reply)
     return LATER
 
 

@@ -1,14 +1,15 @@
-"""DescribeQuorum: the voters of the metadata log, with their offsets.
+"""DescribeQuorum: the voters and the observers of the metadata log, with their offsets.
 
 Versions: 0-2 (1 times of the last fetch, 2 folder ids and nodes KIP-853).   Authorised: DESCRIBE CLUSTER.
 Errors: UNKNOWN_TOPIC_OR_PARTITION (any other partition than that of the metadata log).
-Differs from Apache Kafka: nothing; this node is the only voter, and has no listener for other controllers."""
+Differs from Apache Kafka: this node is the only voter. It has observers only while it has a listener for controllers."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
+from streamactors.broker.api import LATER, Api, Body, Later
+from streamactors.broker.controller.metadata_feed import DescribeObservers, Observer
 from streamactors.broker.controller.metadata_log import EPOCH
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
@@ -21,17 +22,39 @@ _NOT_HERE: Final = {
 }
 
 
-def handle(request: Request) -> Body:
+def handle(request: Request) -> Body | Later:
+    if request.node.controller_listener is None:
+        return _body(request, ())
+
+    @request.answer_with
+    def reply(observers: tuple[Observer, ...]) -> Body:
+        return _body(request, observers)
+
+    request.node.controller.submit(DescribeObservers(), reply)
+    return LATER
+
+
+def _body(request: Request, observers: tuple[Observer, ...]) -> Body:
     topics = [
-        {"topic_name": t.topic_name, "partitions": [_partition(request, t.topic_name, p) for p in t.partitions]}
+        {
+            "topic_name": t.topic_name,
+            "partitions": [_partition(request, t.topic_name, p, observers) for p in t.partitions],
+        }
         for t in request.message.topics
     ]
     described = any(t.topic_name == METADATA_TOPIC for t in request.message.topics)
-    nodes = [{"node_id": request.node.node_id, "listeners": ()}] if described else []
+    nodes = [{"node_id": request.node.node_id, "listeners": _listeners(request)}] if described else []
     return {"error_message": "", "topics": topics, "nodes": nodes}
 
 
-def _partition(request: Request, topic: str, asked: Any) -> dict[str, Any]:
+def _listeners(request: Request) -> list[dict[str, Any]]:
+    listener = request.node.controller_listener
+    if listener is None:
+        return []
+    return [{"name": listener.name, "host": listener.advertised_host, "port": listener.advertised_port}]
+
+
+def _partition(request: Request, topic: str, asked: Any, observers: tuple[Observer, ...]) -> dict[str, Any]:
     number = asked.partition_index
     if (topic, number) != (METADATA_TOPIC, 0):
         return {"partition_index": number, **_NOT_HERE}
@@ -52,7 +75,17 @@ def _partition(request: Request, topic: str, asked: Any) -> dict[str, Any]:
         "leader_epoch": EPOCH,
         "high_watermark": end_offset,
         "current_voters": [voter],
-        "observers": (),
+        "observers": [_observer(each) for each in observers],
+    }
+
+
+def _observer(observer: Observer) -> dict[str, Any]:
+    return {
+        "replica_id": observer.replica_id,
+        "replica_directory_id": observer.directory_id,
+        "log_end_offset": observer.offset,
+        "last_fetch_timestamp": observer.fetched_ms,
+        "last_caught_up_timestamp": observer.caught_up_ms,
     }
 
 

@@ -166,6 +166,7 @@ class AlterConfigs:
 
     resources: tuple[ResourceChange, ...]
     validate_only: bool = False
+    asked_broker: int | None = None  # a broker takes changes of its own settings only; None if the controller was asked
 
     def refused(self, outcome: Outcome) -> list[Outcome]:
         return [outcome for _ in self.resources]

@@ -13,7 +13,14 @@ from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.timing_wheel import Timer
 from streamactors.broker.controller.cluster_command import Heartbeat, ProcessEnded, RegisterBroker
 from streamactors.broker.controller.command import Facts, Plan
-from streamactors.broker.controller.metadata_feed import FetchMetadata, FetchSnapshot, feed, feed_snapshot
+from streamactors.broker.controller.metadata_feed import (
+    DescribeObservers,
+    FetchMetadata,
+    FetchSnapshot,
+    Observer,
+    feed,
+    feed_snapshot,
+)
 from streamactors.broker.controller.metadata_log import EPOCH, MetadataLog
 from streamactors.broker.controller.plan_partitions import allows_unclean
 from streamactors.broker.controller.sessions_state import Sessions
@@ -22,6 +29,8 @@ _log = logging.getLogger("streamactors.broker.controller")
 
 MOST_WAIT_MS: Final = 30_000.0
 CHECKS_PER_SESSION: Final = 10
+OBSERVED_MS: Final = 300_000
+"""For so long after its last fetch a node is described as an observer, as by Apache Kafka."""
 
 Reply = Callable[[Any], object]
 
@@ -55,7 +64,7 @@ class Duties:
         self._check_ms = max(session_ms / CHECKS_PER_SESSION, 10.0)
         self._waiting: dict[int, tuple[FetchMetadata, Reply, Timer]] = {}
         self._number = 0
-        self._fetched: dict[int, int] = {}  # the offset that each node asked for last
+        self._observers: dict[int, Observer] = {}
         self._timer: Timer | None = None
 
     def start(self) -> None:
@@ -76,6 +85,10 @@ class Duties:
         match command:
             case FetchMetadata():
                 self._fetch(command, reply)
+            case DescribeObservers():
+                oldest_ms = self._dispatcher.clock.wall_ms() - OBSERVED_MS
+                seen = tuple(each for each in self._observers.values() if each.fetched_ms >= oldest_ms)
+                self._controller.write(Plan([], seen), reply)
             case FetchSnapshot():
                 reply(feed_snapshot(self._metadata, EPOCH, command))
             case RegisterBroker():
@@ -102,7 +115,8 @@ class Duties:
         """Whether every live broker has read the whole log."""
         image, own = self._controller.facts().image, self._own_id
         live = [each for each in image.live_brokers() if each != own]
-        return all(self._fetched.get(each, -1) >= self._metadata.end_offset for each in live)
+        asked = (self._observers[each].offset if each in self._observers else -1 for each in live)
+        return all(offset >= self._metadata.end_offset for offset in asked)
 
     def grown(self) -> None:
         """Answer the fetches that wait: the log has new records."""
@@ -112,7 +126,7 @@ class Duties:
             reply(feed(self._metadata, EPOCH, fetch, last_chance=True))
 
     def _fetch(self, fetch: FetchMetadata, reply: Reply) -> None:
-        self._fetched[fetch.replica_id] = fetch.offset
+        self._note(fetch)
         answer = feed(self._metadata, EPOCH, fetch)
         if answer is not None:
             reply(answer)
@@ -122,6 +136,16 @@ class Duties:
         wait_ms = min(fetch.max_wait_ms, MOST_WAIT_MS)
         timer = self._dispatcher.call_later(wait_ms, lambda: self._waited(number))
         self._waiting[number] = (fetch, reply, timer)
+
+    def _note(self, fetch: FetchMetadata) -> None:
+        now_ms = self._dispatcher.clock.wall_ms()
+        before = self._observers.get(fetch.replica_id)
+        caught_up_ms = -1 if before is None else before.caught_up_ms
+        if fetch.offset >= self._metadata.end_offset:
+            caught_up_ms = now_ms
+        self._observers[fetch.replica_id] = Observer(
+            fetch.replica_id, fetch.directory_id, fetch.offset, now_ms, caught_up_ms
+        )
 
     def _waited(self, number: int) -> None:
         fetch, reply, _ = self._waiting.pop(number)

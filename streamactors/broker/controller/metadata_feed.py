@@ -5,6 +5,7 @@ the log. Rules: KIP-595 and KIP-630, as Apache Kafka's KafkaRaftClient answers a
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -53,9 +54,27 @@ class FetchMetadata(NamedTuple):
     max_wait_ms: float
     high_watermark: int = 2**63 - 1  # known to the observer; before version 18 of Fetch it is not told
     replica_id: int = -1
+    directory_id: uuid.UUID | None = None
 
     def refused(self, outcome: Outcome) -> Fed:
         return Fed(outcome.code)
+
+
+class Observer(NamedTuple):
+    """A node that reads the log without a vote. Times are of the wall clock."""
+
+    replica_id: int
+    directory_id: uuid.UUID | None
+    offset: int  # that it asked for last
+    fetched_ms: int
+    caught_up_ms: int  # when it last asked for the end of the log, -1 if never
+
+
+class DescribeObservers(NamedTuple):
+    """Who reads the log? Answer: a tuple of Observer."""
+
+    def refused(self, outcome: Outcome) -> tuple[Observer, ...]:
+        return ()
 
 
 class Piece(NamedTuple):

@@ -59,14 +59,14 @@ def alter_configs(facts: Facts, command: AlterConfigs) -> Plan:
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            records += _alter(facts, resource)
+            records += _alter(facts, resource, command.asked_broker)
             answer.append(Outcome())
         except Refusal as refusal:
             answer.append(Outcome(refusal.code, refusal.message))
     return Plan([] if command.validate_only else records, answer)
 
 
-def _alter(facts: Facts, resource: ResourceChange) -> list[MetadataRecord]:
+def _alter(facts: Facts, resource: ResourceChange, asked_broker: int | None) -> list[MetadataRecord]:
     if any(count > 1 for count in Counter(change.name for change in resource.changes).values()):
         raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [c.name for c in resource.changes if c.value is None and c.operation != ConfigOperation.DELETE]
@@ -80,7 +80,7 @@ def _alter(facts: Facts, resource: ResourceChange) -> list[MetadataRecord]:
     if resource.resource_type == TOPIC_RESOURCE:
         after = _topic(facts, resource, before)
     elif resource.resource_type == BROKER_RESOURCE:
-        after = _broker(facts, resource, before)
+        after = _broker(facts, resource, before, asked_broker)
     else:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
     gone = [ConfigRecord(*key, name, None) for name in before if name not in after]
@@ -102,15 +102,19 @@ def _topic(facts: Facts, resource: ResourceChange, before: Mapping[str, str]) ->
     return after
 
 
-def _broker(facts: Facts, resource: ResourceChange, before: Mapping[str, str]) -> dict[str, str]:
+def _broker(
+    facts: Facts, resource: ResourceChange, before: Mapping[str, str], asked_broker: int | None
+) -> dict[str, str]:
     name = resource.resource_name
     if name:
         if not name.lstrip("-").isdecimal():
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-        if int(name) != facts.broker_id:
+        if asked_broker is not None and int(name) != asked_broker:
             raise Refusal(
-                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {facts.broker_id}, but received {name}"
+                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {asked_broker}, but received {name}"
             )
+        if int(name) != facts.broker_id and int(name) not in facts.image.brokers:
+            raise Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
     declared = facts.config.declared()
     for change in resource.changes:
         refused = None if change.name in declared else why_refused(change.name)

@@ -98,7 +98,7 @@ def _altered(
         if not alive(member) or epoch not in (-1, image.brokers[member].broker_epoch):
             raise Refusal(ErrorCode.INELIGIBLE_REPLICA)
     in_order = tuple(each for each in partition.replicas if each in isr)
-    finished = completed(partition, in_order, alive)
+    finished = completed(partition, in_order, image)
     if finished is not None:
         return finished
     recovering = proposal.recovering if proposal.recovering != partition.recovering else None
@@ -158,9 +158,11 @@ def _elected(image: MetadataImage, name: str, number: int, unclean: bool) -> tup
 def unregister_broker(facts: Facts, command: UnregisterBroker) -> Plan:
     """Return the records that forget a broker. Partitions keep it as a replica until they are moved."""
     broker = facts.image.brokers.get(command.broker_id)
-    if broker is None or command.broker_id == facts.broker_id:
-        return Plan(
-            [], Outcome(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {command.broker_id} is not registered.")
-        )
+    if broker is None:
+        text = f"Broker ID {command.broker_id} is not currently registered"
+        return Plan([], Outcome(ErrorCode.BROKER_ID_NOT_REGISTERED, text))
+    if command.broker_id == facts.broker_id:
+        text = f"Broker ID {command.broker_id} is the controller, which stays registered while it runs"
+        return Plan([], Outcome(ErrorCode.INVALID_REQUEST, text))
     changed = without_broker(facts.image, broker.broker_id, lambda topic: allows_unclean(facts, topic))
     return Plan([*changed, UnregisterBrokerRecord(broker.broker_id, broker.broker_epoch)], Outcome())

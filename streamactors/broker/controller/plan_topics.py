@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from streamactors.broker.controller.command import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -37,6 +38,8 @@ from streamactors.broker.metadata.metadata_record import (
 )
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC, check_topic_name, metric_name
 
+UNASSIGNED: Final = uuid.UUID(int=1)
+"""The data folder of a replica whose broker has not chosen one (KIP-858)."""
 TOO_MANY = "Excessively large number of partitions per request."
 
 
@@ -259,10 +262,11 @@ def _new_partition(facts: Facts, topic_id: uuid.UUID, number: int, replicas: tup
 
 
 def directories_of(image: MetadataImage, replicas: Sequence[int]) -> tuple[uuid.UUID, ...]:
-    """Return the data folders of replicas; none while a broker has not said which it has."""
-    folders = [image.brokers[replica].log_dirs for replica in replicas if replica in image.brokers]
-    known = len(folders) == len(replicas) and all(len(each) == 1 for each in folders)
-    return tuple(each[0] for each in folders) if known else ()
+    """Return the data folders of replicas; none while no broker has said which it has. A broker with several folders chooses one later."""
+    folders = [image.brokers[each].log_dirs if each in image.brokers else () for each in replicas]
+    if not any(folders):
+        return ()
+    return tuple(each[0] if len(each) == 1 else UNASSIGNED for each in folders)
 
 
 def _find(facts: Facts, topic: str | uuid.UUID) -> TopicImage | None:

@@ -150,7 +150,7 @@ class Sessions:
         others = [
             each.offset
             for broker_id, each in self._sessions.items()
-            if broker_id != broker.broker_id and not image.brokers[broker_id].fenced
+            if broker_id != broker.broker_id and broker_id in image.brokers and not image.brokers[broker_id].fenced
         ]
         if min(others, default=session.leaving_since) < session.leaving_since:
             return Plan([], Beat(ErrorCode.NONE, True, is_fenced=False))

@@ -18,6 +18,7 @@ from streamactors.broker.security.rights import cluster_action
 
 _FIRST_WITH_REPLICA_STATE: Final = 15
 _FIRST_WITH_ENDPOINTS: Final = 16
+_FIRST_WITH_DIRECTORY: Final = 17
 
 
 def handle(request: Request) -> Body | Later:
@@ -34,6 +35,7 @@ def handle(request: Request) -> Body | Later:
         asked.last_fetched_epoch,
         message.max_wait_ms,
         replica_id=replica,
+        directory_id=asked.replica_directory_id if request.version >= _FIRST_WITH_DIRECTORY else None,
     )
 
     @request.answer_with

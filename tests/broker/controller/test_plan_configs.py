@@ -110,13 +110,24 @@ def test_a_topic_setting_answers_as_kafka_does(
         (BROKER_RESOURCE, "1", "log.retention.ms", 0, None),
         (BROKER_RESOURCE, "", "log.retention.ms", 0, None),
         (BROKER_RESOURCE, "1", "num.partitions", 42, "Cannot update these configs dynamically: Set(num.partitions)"),
-        (BROKER_RESOURCE, "2", "log.retention.ms", 42, "Unexpected broker id, expected 1, but received 2"),
+        (BROKER_RESOURCE, "2", "log.retention.ms", 102, "No node with id 2 found."),
         (BROKER_RESOURCE, "x", "log.retention.ms", 42, "Node id must be an integer, but it is: x"),
         (3, "x", "a", 42, "Unknown resource type 3"),
     ],
 )
 def test_a_resource_answers_as_kafka_does(kind: int, name: str, setting: str, code: int, message: str | None) -> None:
     assert tuple(change(facts(), (setting, SET, "5"), kind=kind, name=name)[0]) == (code, message)
+
+
+def test_a_broker_takes_its_own_settings_only_and_the_controller_those_of_every_broker() -> None:
+    image = apply_records(facts().image, [BrokerRegistration(2, uuid.uuid4(), 7)], 10).image
+    given = facts()._replace(image=image)
+    resource = ResourceChange(BROKER_RESOURCE, "2", (ConfigChange("log.retention.ms", "5", SET),))
+    at_the_controller = alter_configs(given, AlterConfigs((resource,)))
+    assert at_the_controller.answer == [Outcome()]
+    assert len(at_the_controller.records) == 1
+    (refused,) = alter_configs(given, AlterConfigs((resource,), asked_broker=1)).answer
+    assert refused == (42, "Unexpected broker id, expected 1, but received 2")
 
 
 def test_a_bad_value_of_a_broker_setting_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamactors.broker.controller.cluster_command import (
@@ -16,7 +18,7 @@ from streamactors.broker.controller.command import AllocateProducerIds, Outcome,
 from streamactors.broker.controller.plan import plan
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
-from tests.broker.controller.clusters import TOPIC, TOPIC_ID, after, cluster, facts, only, partition
+from tests.broker.controller.clusters import TOPIC, TOPIC_ID, after, cluster, directory, facts, only, partition
 
 
 def proposal(
@@ -150,6 +152,14 @@ def test_a_leader_that_is_moved_away_hears_that_another_leads() -> None:
     error, image = altered(image, proposal(1, 2, 3, partition_epoch=8))
     assert error is ErrorCode.NEW_LEADER_ELECTED
     assert (only(image).leader, only(image).replicas) == (2, (2, 3))
+
+
+def test_a_move_names_the_data_folder_of_every_replica() -> None:
+    """A broker of Apache Kafka stops at a partition that has other numbers of replicas and of folders."""
+    _, image = moved(cluster(replace(partition(replicas=(1, 2)), directories=(directory(1), directory(2)))), 1, 3)
+    assert only(image).directories == (directory(1), directory(3), directory(2))
+    _, image = altered(image, proposal(1, 2, 3, partition_epoch=8))
+    assert only(image).directories == (directory(1), directory(3))
 
 
 def test_fewer_replicas_need_no_data_and_another_order_neither() -> None:

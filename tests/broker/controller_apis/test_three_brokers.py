@@ -17,7 +17,7 @@ from streamactors.broker.protocol.messages import encode_request
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from tests.broker.controller_apis.three_brokers import ThreeBrokers
-from tests.broker.wire import WireClient
+from tests.broker.wire import WireClient, wait_until
 
 
 @pytest.fixture
@@ -178,6 +178,63 @@ def test_a_forwarded_request_is_served_and_others_are_refused(three: ThreeBroker
         assert client.call(58, 0, produce_inside).error_code == ErrorCode.INVALID_REQUEST
         nobody = envelope(19, 7, making, b"")
         assert client.call(58, 0, nobody).error_code == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+
+
+def alter_broker(client: WireClient, broker: str) -> tuple[int, str | None]:
+    config = {"name": "log.retention.ms", "config_operation": 0, "value": "99999"}
+    resource = {"resource_type": 4, "resource_name": broker, "configs": [config]}
+    (answer,) = client.call(44, 1, {"resources": [resource], "validate_only": False}).responses
+    return answer.error_code, answer.error_message
+
+
+def test_settings_of_a_broker_are_changed_through_it_and_through_the_controller(three: ThreeBrokers) -> None:
+    assert alter_broker(three.brokers[2].client(), "2") == (ErrorCode.NONE, None)
+    assert alter_broker(three.controller_client(), "3") == (ErrorCode.NONE, None)
+    assert {name for kind, name in three.image.configs if kind == 4} == {"2", "3"}
+    not_its_own = "Unexpected broker id, expected 1, but received 3"
+    assert alter_broker(three.brokers[1].client(), "3") == (ErrorCode.INVALID_REQUEST, not_its_own)
+    unknown = "No node with id 9 found."
+    assert alter_broker(three.controller_client(), "9") == (ErrorCode.BROKER_ID_NOT_REGISTERED, unknown)
+
+
+def unregister(client: WireClient, broker: int) -> tuple[int, str | None]:
+    answer = client.call(64, 0, {"broker_id": broker})
+    return answer.error_code, answer.error_message
+
+
+def test_a_broker_that_is_gone_is_unregistered_and_one_that_runs_registers_again(three: ThreeBrokers) -> None:
+    through = three.brokers[2].client()
+    unknown = "Broker ID 99 is not currently registered"
+    assert unregister(through, 99) == (ErrorCode.BROKER_ID_NOT_REGISTERED, unknown)
+    assert unregister(through, 1)[0] == ErrorCode.INVALID_REQUEST
+    three.stop(3)
+    assert unregister(through, 3) == (ErrorCode.NONE, None)
+    assert sorted(three.image.brokers) == [1, 2]
+    epoch = three.image.brokers[2].broker_epoch
+    assert unregister(three.controller_client(), 2) == (ErrorCode.NONE, None)
+    wait_until(
+        lambda: 2 in three.image.live_brokers() and three.image.brokers[2].broker_epoch > epoch, "broker 2 is back"
+    )
+
+
+def test_the_quorum_is_described_with_the_members_that_read_its_log(three: ThreeBrokers) -> None:
+    asked = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
+    folders = {each: three.brokers[each].node.logs.properties.directory_id for each in (2, 3)}
+    for client in (three.brokers[3].client(), three.controller_client()):
+
+        def caught_up(client: WireClient = client) -> bool:
+            answer = client.call(55, 2, asked)
+            described = answer.topics[0].partitions[0]
+            observers = {each.replica_id: each for each in described.observers}
+            assert {each: seen.replica_directory_id for each, seen in observers.items()} == folders
+            (listener,) = answer.nodes[0].listeners
+            assert (listener.name, listener.port) == ("CONTROLLER", three.controller_port)
+            return all(
+                seen.log_end_offset == described.high_watermark and seen.last_caught_up_timestamp > 0
+                for seen in observers.values()
+            )
+
+        wait_until(caught_up, "both members have read the whole log")
 
 
 def test_clients_cannot_send_controller_requests_and_nodes_cannot_produce(three: ThreeBrokers) -> None:

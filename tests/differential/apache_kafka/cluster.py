@@ -31,20 +31,25 @@ class ApacheNode:
         port: int | None = None,
         settings: dict[str, str] | None = None,
         features_off: tuple[str, ...] = FEATURES_OFF,
+        controller_port: int | None = None,
     ) -> None:
+        """`controller_port` is for a node of both roles, broker and controller; `port` is then that of clients."""
         self.folder = folder
         self.node_id = node_id
         self.role = role
         self.port = port or _free_ports(1)[0]
         self.address = f"127.0.0.1:{self.port}"
+        self.cluster_id = CLUSTER_ID
         self._features_off = features_off
         self._process: subprocess.Popen[bytes] | None = None
-        listener = "CONTROLLER" if role == "controller" else "PLAINTEXT"
+        listeners = f"{'CONTROLLER' if role == 'controller' else 'PLAINTEXT'}://{self.address}"
+        if controller_port is not None:
+            listeners += f",CONTROLLER://127.0.0.1:{controller_port}"
         self._properties = {
             "process.roles": role,
             "node.id": str(node_id),
             "controller.quorum.voters": voters,
-            "listeners": f"{listener}://{self.address}",
+            "listeners": listeners,
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(folder),
@@ -67,7 +72,7 @@ class ApacheNode:
         config.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
         if not (self.folder / "meta.properties").exists():
             off = [word for each in self._features_off for word in ("--feature", each)]
-            tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), *off)
+            tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(config), *off)
         jvm = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath()]
         log4j = self._log4j()
         with self.log.open("ab") as out:

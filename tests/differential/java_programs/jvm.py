@@ -14,6 +14,7 @@ from tests.differential.apache_kafka.broker import classpath
 SOURCE = Path(__file__).parent / "Programs.java"
 TOOLS = "org.apache.kafka.tools."
 WITHIN_S = 90.0
+_OWN = ("Transactions", "Copy", "Group")
 
 
 class Jvm:
@@ -40,7 +41,7 @@ class Jvm:
         """Run one of Kafka's tools, or one of Programs.java, and return what it printed."""
         assert self._process.stdin is not None
         assert self._process.stderr is not None
-        words = [TOOLS + program if "." in program or program.endswith("Command") else program, *map(str, arguments)]
+        words = [_class_of(program), *map(str, arguments)]
         self._process.stdin.write("\t".join(words) + "\n")
         self._process.stdin.flush()
         line = self._answers.get(timeout=WITHIN_S)
@@ -58,3 +59,8 @@ class Jvm:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _class_of(program: str) -> str:
+    """Return the name of the class: those of Programs.java and of Kafka's Scala code stand as they are."""
+    return program if program in _OWN or program.startswith("kafka.") else TOOLS + program
