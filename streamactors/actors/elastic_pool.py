@@ -109,11 +109,6 @@ class ElasticPool:
         """Threads alive now, idle ones included."""
         return len(self._workers) + self._starting
 
-    def nudge(self) -> None:
-        """Wake another thread for the waiting cells. Called by a turn that will take long."""
-        if self._queue:
-            self._wake_one()
-
     def watch(self, callback: Callable[[], object]) -> WatchHandle:
         """Call `callback()` every 3 ms or so, on a thread of the pool's own, while any cell is running, and only then.
 

@@ -252,21 +252,6 @@ def test_a_watch_that_raises_is_logged_and_removed(pool: ElasticPool, caplog: py
     gate.set()
 
 
-def test_nudge_has_waiting_cells_served_while_the_turn_goes_on(pool: ElasticPool) -> None:
-    served = threading.Event()
-    second = pool.spawn(lambda _: served.set(), "second")
-    done = threading.Event()
-
-    def first(_: object) -> None:
-        second.tell(1)
-        pool.nudge()
-        assert served.wait(10)
-        done.set()
-
-    pool.spawn(first, "first").tell(1)
-    assert done.wait(15)
-
-
 def test_virtual_time_waits_for_the_pool(virtual: VirtualClock) -> None:
     pool = ElasticPool("virtual", virtual)
     gate = threading.Event()

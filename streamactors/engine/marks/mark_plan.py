@@ -15,8 +15,6 @@ from streamactors.errors import BuildError
 
 _log = logging.getLogger("streamactors.engine")
 
-NOTHING: frozenset[int] = frozenset()
-
 
 @dataclass(slots=True)
 class MarkPlan:
@@ -25,13 +23,6 @@ class MarkPlan:
     active: bool = False
     carries: dict[Edge, frozenset[int]] = field(default_factory=dict)
     sinks: dict[int, frozenset[int]] = field(default_factory=dict)  # sink node -> sources whose marks reach it
-
-    def of_inlet(self, node: int, port: int) -> frozenset[int]:
-        """Return the sources whose marks can arrive at an inlet."""
-        for (_, target), sources in self.carries.items():
-            if target == (node, port):
-                return sources
-        return NOTHING
 
 
 def plan_marks(nodes: list[Node], edges: list[Edge], partial: bool = False) -> MarkPlan:

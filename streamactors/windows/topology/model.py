@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.blueprint import Semantics
@@ -17,8 +17,6 @@ from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.store_log import Change, StoreReader, TaskIdentity
 from streamactors.windows.state.stores import Stores
 from streamactors.windows.topology.edges import Entrance, Outbox
-
-SEMANTICS: Final = ("strict", "kafka")
 
 
 class Node(ABC):

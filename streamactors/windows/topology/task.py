@@ -48,11 +48,6 @@ class TopologyTask(WindowTask):
         """The names of its stores. Each entry of `changes` carries one of them."""
         return tuple(self._stateful)
 
-    @property
-    def stream_time_ms(self) -> int:
-        """The largest timestamp of any row of any topic; -1 before the first row."""
-        return self._env.task_time_ms
-
     def operator(self, node: Node) -> Operator:
         """Return the operator of a node, for reading."""
         return self._plan.steps[node].operator

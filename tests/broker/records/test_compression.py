@@ -34,17 +34,17 @@ def test_one_byte_below_the_bound_is_refused_and_the_bound_itself_is_not(codec: 
 
 
 @own_process
-@pytest.mark.parametrize("codec", CODECS)
-def test_a_bomb_costs_no_more_memory_than_the_bound(codec: Compression) -> None:
-    bomb = compress(codec, bytes(64 << 20))
-    tracemalloc.start()
-    try:
-        with pytest.raises(CorruptMessage):
-            decompress(codec, bomb, 1 << 20)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 4 << 20
+def test_a_bomb_costs_no_more_memory_than_the_bound() -> None:
+    for codec in CODECS:
+        bomb = compress(codec, bytes(64 << 20))
+        tracemalloc.start()
+        try:
+            with pytest.raises(CorruptMessage):
+                decompress(codec, bomb, 1 << 20)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 4 << 20, codec
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -26,7 +26,6 @@ _FETCH_S: Final = 10.0
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _FIRST: Final = re.compile(rb"(?:n|y),(?:a=(?P<identity>[^,]*))?,\x01(?P<pairs>.*)\x01\x01", re.DOTALL)
 _INVALID: Final = b'{"status":"invalid_token"}'
-_SEEN: Final = b"\x01"
 
 
 class OAuthBearer:
