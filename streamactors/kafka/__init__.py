@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from streamactors.kafka.settings import CommitterSettings as CommitterSettings
     from streamactors.kafka.settings import ConsumerSettings as ConsumerSettings
     from streamactors.kafka.settings import ProducerSettings as ProducerSettings
+    from streamactors.kafka.subscriptions import PartitionAssignmentHandler as PartitionAssignmentHandler
     from streamactors.kafka.subscriptions import PartitionOffset as PartitionOffset
+    from streamactors.kafka.subscriptions import RestrictedConsumer as RestrictedConsumer
     from streamactors.kafka.subscriptions import Subscriptions as Subscriptions
     from streamactors.kafka.subscriptions import TopicPartition as TopicPartition
 
@@ -57,7 +59,13 @@ _HOMES = {
     "send_producer": ("SendProducer",),
     "serdes": ("Serde",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
-    "subscriptions": ("PartitionOffset", "Subscriptions", "TopicPartition"),
+    "subscriptions": (
+        "PartitionAssignmentHandler",
+        "PartitionOffset",
+        "RestrictedConsumer",
+        "Subscriptions",
+        "TopicPartition",
+    ),
     "round_trips.through": ("through_topic",),
     "round_trips.transactional": ("Transactional",),
 }

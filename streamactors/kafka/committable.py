@@ -14,7 +14,8 @@ from operator import itemgetter
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.errors import BuildError
+from streamactors.engine.user_code import blame
+from streamactors.errors import BuildError, StreamError
 from streamactors.kafka.client.runs import offsets_of
 from streamactors.kafka.reading.messages import CommitReply
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
@@ -89,6 +90,32 @@ Convert = Callable[[Iterable[Any], Iterable[Any], Origin], Iterable[Any]]
 def committable(values: Iterable[Any], messages: Iterable[Any], origin: Origin) -> Iterator[CommittableMessage]:
     """Return the records of a chunk with their handles."""
     return map(CommittableMessage, zip(values, messages, repeat(origin), strict=False))
+
+
+def committable_with_metadata(metadata_of: Callable[[ConsumerRecord], str]) -> Convert:
+    """As `committable`; a commit stores what `metadata_of` returns for the last record before its position."""
+
+    def convert(values: Iterable[Any], messages: Iterable[Any], origin: Origin) -> Iterable[CommittableMessage]:
+        found = list(committable(values, messages, origin))
+        origin.tracker.described(origin.key, origin.epoch, [_described(metadata_of, each) for each in found])
+        return found
+
+    return convert
+
+
+def _described(metadata_of: Callable[[ConsumerRecord], str], message: CommittableMessage) -> tuple[int, str]:
+    """Return the position behind a record, and what its commit says."""
+    offset = message.offset
+    try:
+        text = metadata_of(message.record)
+    except BaseException as error:  # the user's function
+        blame(error, "metadata_from_record", offset, metadata_of)
+        raise
+    if not isinstance(text, str):
+        raise StreamError(
+            f"metadata_from_record returned {type(text).__name__} for {offset.topic}-{offset.partition}@{offset.offset}; it returns a str"
+        )
+    return offset.offset + 1, text
 
 
 class CommittableOffsetBatch:

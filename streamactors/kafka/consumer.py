@@ -13,7 +13,14 @@ from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
 from streamactors.kafka.between.source_services import SERVICES
-from streamactors.kafka.committable import CommittableMessage, CommittableOffset, Convert, Origin, committable
+from streamactors.kafka.committable import (
+    CommittableMessage,
+    CommittableOffset,
+    Convert,
+    Origin,
+    committable,
+    committable_with_metadata,
+)
 from streamactors.kafka.control import Control
 from streamactors.kafka.reading.delays import DelayedTopics
 from streamactors.kafka.reading.messages import Commits
@@ -140,6 +147,23 @@ class Consumer:
         return consumer_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=committable)
 
     @staticmethod
+    def commit_with_metadata_source(
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        metadata_from_record: Callable[[ConsumerRecord], str],
+        *,
+        until: str | None = None,
+    ) -> Source[CommittableMessage, Control]:
+        """As `committable_source`; a commit also stores what `metadata_from_record` returns for the last record before the offset.
+
+        The text is kept by the group with the offset (`MetadataClient.committed_metadata`); the broker takes up to 4,096 bytes
+        (its `offset.metadata.max.bytes`). The function is called once for each record, on the source's island."""
+        name = "Consumer.commit_with_metadata_source"
+        needs_group(name, settings)
+        convert = committable_with_metadata(plain_function(f"{name}: metadata_from_record", metadata_from_record))
+        return consumer_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=convert)
+
+    @staticmethod
     def source_with_offset_context(
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> SourceWithContext[ConsumerRecord, CommittableOffset, Control]:
@@ -180,6 +204,20 @@ class Consumer:
         name = "Consumer.committable_partitioned_source"
         needs_group(name, settings)
         return partitioned_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=committable)
+
+    @staticmethod
+    def commit_with_metadata_partitioned_source(
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        metadata_from_record: Callable[[ConsumerRecord], str],
+        *,
+        until: str | None = None,
+    ) -> Source[tuple[TopicPartition, Source[CommittableMessage, NotUsed]], Control]:
+        """As `committable_partitioned_source`, with metadata as `commit_with_metadata_source`."""
+        name = "Consumer.commit_with_metadata_partitioned_source"
+        needs_group(name, settings)
+        convert = committable_with_metadata(plain_function(f"{name}: metadata_from_record", metadata_from_record))
+        return partitioned_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=convert)
 
     @staticmethod
     def plain_partitioned_manual_offset_source(

@@ -41,6 +41,11 @@ class MetadataClient:
         """Return the group's committed offsets; a partition without one is left out."""
         return self._admin.committed(self._group, _keys(partitions))
 
+    def committed_metadata(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, str]:
+        """Return the texts that were committed with the group's offsets; a partition without one is left out."""
+        found = self._admin.committed_with_metadata(self._group, _keys(partitions))
+        return {key: text for key, (_, text) in found.items() if text}
+
     def offsets_for_times(self, times_ms: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
         """Return the first offsets at or after times (ms since 1970); -1 where there is no such record."""
         return self._admin.offsets({TopicPartition(*key): time for key, time in times_ms.items()})

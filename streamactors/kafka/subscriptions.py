@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, Protocol, Self
 
 from streamactors.errors import BuildError
 
@@ -33,6 +33,53 @@ class PartitionOffset(NamedTuple):
         return f"{self.topic}-{self.partition}@{self.offset}"
 
 
+class RestrictedConsumer(Protocol):
+    """The consumer as a PartitionAssignmentHandler may use it, while it is called. Every look-up waits for the broker's answer."""
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return all partitions that are assigned now."""
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offsets that exist."""
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets behind the last records."""
+
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition at or after a time in ms since 1970; -1 where there is none."""
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the group's committed offsets; a partition without one is left out."""
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """Return the offset of the next record that the stream gets; None before the first."""
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets of assigned partitions and wait. Raises CommitFailed."""
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Begin to read a partition that has just been assigned at this offset. Raises KafkaError outside of `on_assigned`."""
+
+
+class PartitionAssignmentHandler:
+    """What is to happen when partitions come and go; override what you need and give it to `with_assignment_handler`.
+
+    The methods run on the consumer's thread, inside its poll: while one runs, nothing is read, and the group waits for this member.
+    An exception fails the stream. `consumer` is usable until the method returns."""
+
+    def on_assigned(self, partitions: set[TopicPartition], consumer: RestrictedConsumer) -> None:
+        """These partitions were assigned; nothing of them has been delivered yet."""
+
+    def on_revoked(self, partitions: set[TopicPartition], consumer: RestrictedConsumer) -> None:
+        """These partitions go to another member. What is done of them is committed already."""
+
+    def on_lost(self, partitions: set[TopicPartition], consumer: RestrictedConsumer) -> None:
+        """These partitions belong to another member already, because this one did not poll in time. Nothing can be committed."""
+
+    def on_stop(self, partitions: set[TopicPartition], consumer: RestrictedConsumer) -> None:
+        """The source ends, and these partitions were assigned until now. What is done of them is committed already."""
+
+
 @dataclass(frozen=True)
 class Subscription:
     """Base of the two kinds below; made by `Subscriptions`."""
@@ -49,10 +96,19 @@ class AutoSubscription(Subscription):
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
+    handler: PartitionAssignmentHandler | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.topics, tuple):
             raise BuildError(f"AutoSubscription: topics is {self.topics!r}; use Subscriptions.topics(…)")
+
+    def with_assignment_handler(self, handler: PartitionAssignmentHandler) -> Self:
+        """Return this subscription with a handler that is called when partitions are assigned, revoked, lost, and at the end."""
+        if not isinstance(handler, PartitionAssignmentHandler):
+            raise BuildError(
+                f"with_assignment_handler expects a PartitionAssignmentHandler, got {type(handler).__name__}; derive a class from it"
+            )
+        return replace(self, handler=handler)
 
     @property
     def several_topics(self) -> bool:

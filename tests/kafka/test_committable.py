@@ -6,14 +6,18 @@ import threading
 
 import pytest
 import reactivex.operators as rx
+from confluent_kafka import Consumer as BareConsumer
+from confluent_kafka import TopicPartition as BarePartition
 
 from streamactors import Flow, Keep, Sink
 from streamactors.engine.supervision import resuming
+from streamactors.errors import StreamError
 from streamactors.kafka import (
     Committer,
     CommitterSettings,
     Consumer,
     DrainingControl,
+    MetadataClient,
     Producer,
     ProducerMessage,
     ProducerRecord,
@@ -286,3 +290,40 @@ def test_a_committer_s_settings_are_checked():
         Committer.sink("soon")
     with pytest.raises(BuildError, match="max_batch"):
         CommitterSettings(max_batch=0)
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_commit_stores_the_metadata_of_the_last_record_before_it(
+    settings, system, topic_with, committed, partitioned
+):
+    topic = topic_with(f"metadata-{partitioned}", numbers(200), 2)
+
+    def text(record):
+        return f"{record.partition}:{record.value.decode()}"
+
+    if partitioned:
+        pairs = Consumer.commit_with_metadata_partitioned_source(
+            settings, Subscriptions.topics(topic), text, until="end"
+        )
+        source = pairs.flat_map_merge(4, lambda pair: pair[1])
+    else:
+        source = Consumer.commit_with_metadata_source(settings, Subscriptions.topics(topic), text, until="end")
+    source.map(lambda m: m.offset).run_with(Committer.sink(SMALL), system).result(30)
+    with MetadataClient(settings) as metadata:
+        keys = [(topic, 0), (topic, 1)]
+        assert metadata.committed(keys) == {(topic, 0): 100, (topic, 1): 100}
+        with BareConsumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": "last"}) as reader:
+            reader.assign([BarePartition(topic, p, 99) for p in (0, 1)])
+            last = {m.partition(): m.value().decode() for m in (reader.poll(30), reader.poll(30))}
+        assert metadata.committed_metadata(keys) == {(topic, p): f"{p}:{last[p]}" for p in (0, 1)}
+
+
+def test_metadata_that_is_no_text_or_raises_fails_the_stream_and_names_the_record(settings, system, topic_with):
+    topic = topic_with("no-text", [b"1"])
+    for text, said in (
+        (lambda record: 5, "metadata_from_record returned int for no-text.*-0@0"),
+        (lambda record: 1 // 0, "division"),
+    ):
+        source = Consumer.commit_with_metadata_source(settings, Subscriptions.topics(topic), text, until="end")
+        with pytest.raises((StreamError, ZeroDivisionError), match=said):
+            source.run_with(Sink.ignore(), system).result(30)

@@ -275,13 +275,21 @@ class Admin:
 
     def committed(self, group: str, keys: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Return a group's committed offsets, of all partitions or of `keys`; a partition without one is left out."""
+        return {key: offset for key, (offset, _) in self.committed_with_metadata(group, keys).items()}
+
+    def committed_with_metadata(
+        self, group: str, keys: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, tuple[int, str]]:
+        """As `committed`, each offset with the text that was committed with it, else with an empty text."""
         wanted = None if keys is None else [ck.TopicPartition(*key) for key in keys]
         if wanted == [] or not group:
             return {}
         request = ck.ConsumerGroupTopicPartitions(group, wanted)
         (future,) = self._client.list_consumer_group_offsets([request], **_WAIT).values()
-        found = self._group_result(group, future, "DESCRIBE").topic_partitions
-        return {_key(p): p.offset for p in found if p.offset >= 0 and p.error is None}
+        found = self._group_result(group, future, "DESCRIBE")
+        return {
+            _key(p): (p.offset, p.metadata or "") for p in found.topic_partitions if p.offset >= 0 and p.error is None
+        }
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the committed offsets of a group that has no members. Raises GroupInUse."""

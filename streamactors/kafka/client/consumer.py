@@ -281,10 +281,12 @@ class StreamConsumer:
 
     # ── committing ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Commit and wait. False: retry later. Raises CommitFailed for an error that a retry does not mend."""
+    def commit(self, offsets: Mapping[TopicPartition, int], texts: Mapping[TopicPartition, str]) -> bool:
+        """Commit, each offset with its metadata if it has one, and wait. False: retry later. Raises CommitFailed for an error that a
+        retry does not mend."""
+        told = [ck.TopicPartition(*key, offset, texts.get(key, "")) for key, offset in offsets.items()]
         try:
-            answers = self._client.commit(offsets=_partitions(offsets), asynchronous=False)
+            answers = self._client.commit(offsets=told, asynchronous=False)
         except ck.KafkaException as error:
             return self._judge(error.args[0], offsets)
         for answer in answers:

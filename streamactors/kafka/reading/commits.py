@@ -93,7 +93,7 @@ class ConsumerCommits:
         if not offsets or client is None or tracker is None or settings.group_id is None:
             self._refused_since = None  # what could not be committed was revoked
             return True
-        if shared.commits is Commits.TRANSACTION or client.commit(offsets):
+        if shared.commits is Commits.TRANSACTION or client.commit(offsets, tracker.texts_of(offsets)):
             tracker.committed(offsets)
             self.committed.update(offsets)
             self._refused_since = None

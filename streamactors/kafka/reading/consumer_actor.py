@@ -18,6 +18,7 @@ from streamactors.errors import StreamActorsError
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.statistics import Received
 from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed
+from streamactors.kafka.reading.assignment_calls import AssignmentCalls
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import Answer, CommitDue, ConsumerCommits
 from streamactors.kafka.reading.consumer_state import ConsumerState
@@ -98,7 +99,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         )
         self._bounded = bounded = BoundedRead(shared)
         self._commits = commits_of_this = ConsumerCommits(shared)
-        self._rebalances = rebalances = Rebalances(shared, commits_of_this, bounded, feed_of, withhold=withhold)
+        handler = subscription.handler if isinstance(subscription, AutoSubscription) else None
+        self._calls = calls = AssignmentCalls(handler, shared.state)
+        self._rebalances = rebalances = Rebalances(shared, commits_of_this, bounded, feed_of, calls, withhold=withhold)
         self._polling = polling = Polling(shared, at_once, rebalances, bounded, lambda: self._myRef, self._try_to_stop)
         self._ending = ending = Ending(shared, commits_of_this, control.is_shutdown, self._finish, polling.arm_tick)
         self._new = None if wanted is None else NewPartitions(shared, wanted, rebalances, polling.soon)
@@ -186,6 +189,11 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._closing = True
         shared = self._shared
         client, shared.client = shared.client, None
+        try:
+            self._calls.stopping(client)
+        except Exception as raised:  # noqa: BLE001 - the user's handler; the consumer is closed all the same
+            error = error or raised
+            shared.source.post(shared.source.on_failed, raised)
         if client is not None:
             client.close()
         received = client.received() if client else None

@@ -61,12 +61,16 @@ class OffsetTracker:
         self._when_drained: Callable[[], None] | None = None
         self._drain_listeners: weakref.WeakSet[DrainListener] = weakref.WeakSet()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
+        self._texts: dict[
+            TopicPartition, dict[int, str]
+        ] = {}  # what is committed with a position: by position, in order
 
     def assigned(self, keys: Iterable[TopicPartition], epoch: int) -> None:
         """Partitions were assigned; nothing of them is delivered yet."""
         with self._changed:
             for key in keys:
                 self._partitions[key] = PartitionProgress(epoch)
+                self._texts.pop(key, None)
 
     def _of(self, key: TopicPartition, epoch: int) -> PartitionProgress | None:
         progress = self._partitions.get(key)
@@ -95,6 +99,18 @@ class OffsetTracker:
                 progress.first = first
             progress.delivered = position
             return True
+
+    def described(self, key: TopicPartition, epoch: int, texts: Iterable[tuple[int, str]]) -> None:
+        """Note what a commit of each of these positions says besides the offset: its metadata."""
+        with self._changed:
+            if self._of(key, epoch) is not None:
+                self._texts.setdefault(key, {}).update(texts)
+
+    def texts_of(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
+        """Return what the commits of these positions say: of each the text of the last described position that is not behind it."""
+        with self._changed:
+            described = {key: [at for at in self._texts.get(key, ()) if at <= offsets[key]] for key in offsets}
+            return {key: self._texts[key][max(found)] for key, found in described.items() if found}
 
     def taken_back(self, key: TopicPartition, epoch: int, position: int) -> None:
         """Note that the records from `position` on have not gone to the stream after all; they are delivered again."""
@@ -173,6 +189,9 @@ class OffsetTracker:
                 progress = self._partitions.get(key)
                 if progress is not None and (progress.committed is None or position > progress.committed):
                     progress.committed = position
+                    texts = self._texts.get(key)
+                    if texts:
+                        self._texts[key] = {at: text for at, text in texts.items() if at >= position}
 
     def revoking(self, keys: Iterable[TopicPartition]) -> None:
         """Let no further record of these partitions be delivered."""
@@ -218,6 +237,7 @@ class OffsetTracker:
         with self._changed:
             for key in keys:
                 self._partitions.pop(key, None)
+                self._texts.pop(key, None)
 
     def in_flight(self) -> set[TopicPartition]:
         """Return the partitions with records that were delivered and are not done."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.engine.marks.marks import next_epoch
+from streamactors.kafka.reading.assignment_calls import AssignmentCalls
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import ConsumerCommits
 from streamactors.kafka.reading.delivery import AssignedPartition
@@ -54,12 +55,20 @@ class Rebalances:
     """See the module."""
 
     def __init__(
-        self, shared: Shared, commits: ConsumerCommits, bounded: BoundedRead, feed_of: FeedOf, *, withhold: bool
+        self,
+        shared: Shared,
+        commits: ConsumerCommits,
+        bounded: BoundedRead,
+        feed_of: FeedOf,
+        calls: AssignmentCalls,
+        *,
+        withhold: bool,
     ) -> None:
         self._shared = shared
         self._commits = commits
         self._bounded = bounded
         self._feed_of = feed_of
+        self._calls = calls
         self._withhold = withhold  # the source says where each assignment begins
         self._seeks: dict[TopicPartition, int] = {}
         self.membership = Membership(shared)
@@ -100,6 +109,7 @@ class Rebalances:
             shared.state.pausing.withheld.update(keys)
         if shared.tracker is not None:
             shared.tracker.assigned(keys, epoch)
+        self._calls.assigned(keys, shared.client, self._begin_at)
         self._bounded.assigned()
         shared.source.post(shared.source.on_assigned, [(key, epoch) for key in keys])
 
@@ -125,6 +135,7 @@ class Rebalances:
                     wait_ms,
                 )
             self._commits.commit(tracker.to_commit(keys))
+        self._calls.revoked(gone, shared.client)
         self._end(gone)
 
     def on_lost(self, keys: list[TopicPartition]) -> None:
@@ -133,7 +144,9 @@ class Rebalances:
         if shared.tracker is not None:
             shared.tracker.revoking(keys)
         shared.source.post(shared.source.on_revoking, keys)
-        self._end(self._drop(keys))
+        gone = self._drop(keys)
+        self._calls.lost(gone, shared.client)
+        self._end(gone)
 
     def _drop(self, keys: list[TopicPartition]) -> list[AssignedPartition]:
         """Drop what is buffered of partitions; feeds of their own deliver nothing from here on."""
@@ -168,6 +181,11 @@ class Rebalances:
         else:
             self._seeks[message.key] = message.offset
             self.seek()
+
+    def _begin_at(self, key: TopicPartition, offset: int) -> None:
+        """A partition that is being assigned begins at this offset: nothing of it is delivered before the client has been there."""
+        self._shared.state.pausing.withheld.add(key)
+        self._seeks[key] = offset
 
     def seek(self) -> None:
         """Try the seeks that are still open: librdkafka refuses to seek until it fetches the partition."""
