@@ -1,6 +1,6 @@
 """RangeReader: the records [start, end) of one partition, read again and again by a process that is given one range after the other.
 
-Owner: one thread. The reader keeps its connection from range to range. It fetches little ahead, because what it has fetched beyond the
+Owner: one thread. The reader keeps its connections from range to range: one, and more where ranges are read at the same time. It fetches little ahead, because what it has fetched beyond the
 end of a range is dropped: with the settings of a stream it would read a multiple of what it returns."""
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class RangeReader:
         )
         properties["group.id"] = "streamactors-no-group"  # librdkafka wants one; nothing is committed to it
         self._connection = Connection(reading)
-        self._client = self._connection.make(ck.Consumer, properties)
+        self._properties = properties
+        self._free = [self._connect()]
 
     def read(self, key: TopicPartition, start: int, end: int) -> Iterator[list[Any]]:
         """Yield librdkafka's messages from `start` to before `end`, in chunks. Raises RecordsGone, ConsumerFailed.
@@ -41,19 +42,23 @@ class RangeReader:
         markers or of records that were compacted away."""
         if start >= end:
             return
-        client = self._client
+        client = self._free.pop() if self._free else self._connect()
         client.assign([ck.TopicPartition(*key, start)])
         try:
-            yield from self._chunks(key, start, end)
+            yield from self._chunks(client, key, start, end)
         finally:
             client.unassign()
+            self._free.append(client)
 
     def close(self) -> None:
-        """Disconnect."""
-        self._client.close()
+        """Disconnect. No range is being read."""
+        for client in self._free:
+            client.close()
 
-    def _chunks(self, key: TopicPartition, position: int, end: int) -> Iterator[list[Any]]:
-        client = self._client
+    def _connect(self) -> Any:
+        return self._connection.make(ck.Consumer, self._properties)
+
+    def _chunks(self, client: Any, key: TopicPartition, position: int, end: int) -> Iterator[list[Any]]:
         heard_at = time.monotonic()
         while position < end:
             first = client.poll(1.0)

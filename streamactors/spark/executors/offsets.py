@@ -3,7 +3,8 @@
     {"0/t-0": 120, "0/t-1": 80, "_end": 1, "_idle": {"0/t-0": 5000}, "_event": {"0/t-0": "95e"}}
 
 The names of partitions are those of SparkSink's checkpoint, so that a graph without windows moves between this process and a cluster with
-its checkpoint. The names with an underscore are there only with windows. Pure: the caller brings ends, times and sizes."""
+its checkpoint. The names with an underscore are there only with windows. Windows over several topics have "_done", too: the partitions
+whose input has no more records behind the batch. Pure: the caller brings ends, times and sizes."""
 
 from __future__ import annotations
 
@@ -11,12 +12,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from streamactors.kafka.subscriptions import TopicPartition
-from streamactors.spark.executors.ranges import At, Range, at_of
+from streamactors.spark.executors.ranges import At, Beside, Range, at_of
 
 Offsets = dict[str, Any]
 END: Final = "_end"
 IDLE: Final = "_idle"
 EVENT: Final = "_event"
+DONE: Final = "_done"
 SOURCE: Final = "0/"
 
 
@@ -39,12 +41,31 @@ def positions(offsets: Mapping[str, Any]) -> dict[str, int]:
 def initial(first: Mapping[str, int], *, windows: bool) -> Offsets:
     """Return the offsets of a query that begins."""
     found: Offsets = dict(sorted(first.items()))
-    return {**found, END: 0, IDLE: {}, EVENT: {}} if windows else found
+    if not windows:
+        return found
+    several = len({key_of(name).topic for name in found}) > 1
+    return {**found, END: 0, IDLE: {}, EVENT: {}, **({DONE: []} if several else {})}
 
 
-def at(offsets: Mapping[str, Any], name: str, default: int) -> At:
-    """Return the place of a partition in offsets."""
-    return At(offsets.get(name, default), offsets.get(IDLE, {}).get(name, 0), bool(offsets.get(END)))
+def tasks(offsets: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the partition that names each task, with the other partitions of the task: those of its number in the other topics."""
+    names = sorted(positions(offsets), key=key_of)
+    if DONE not in offsets:
+        return dict.fromkeys(names, ())
+    found: dict[int, list[str]] = {}
+    for name in names:
+        found.setdefault(key_of(name).partition, []).append(name)
+    return {first: tuple(others) for first, *others in found.values()}
+
+
+def at(offsets: Mapping[str, Any], name: str, first: Mapping[str, int], beside: Iterable[str] = ()) -> At:
+    """Return the place of a task in offsets. `first`: where the query has begun; `beside`: the task's other partitions."""
+    return At(
+        offsets.get(name, first.get(name, 0)),
+        offsets.get(IDLE, {}).get(name, 0),
+        bool(offsets.get(END)),
+        beside=tuple(offsets.get(each, first.get(each, 0)) for each in beside),
+    )
 
 
 def following(start: Offsets, ends: Mapping[str, int], rows: int, *, is_end: bool = False) -> Offsets:
@@ -62,7 +83,12 @@ def following(start: Offsets, ends: Mapping[str, int], rows: int, *, is_end: boo
     for name, n in waiting.items():
         places[name] = places.get(name, 0) + (n if total <= rows else -(-n * rows // total))
     found: Offsets = dict(sorted(places.items()))
-    return _with_events(found, start, ended=last) if windows else found
+    if not windows:
+        return found
+    found = _with_events(found, start, ended=last)
+    if DONE in found:
+        found[DONE] = [name for name in ends if is_end and found[name] >= ends[name]]
+    return found
 
 
 def silent(start: Offsets, beyond_ms: Mapping[str, int]) -> Offsets:
@@ -76,25 +102,33 @@ def _with_events(found: Offsets, start: Offsets, *, ended: bool) -> Offsets:
     """Add what has happened before the places of `found`."""
     events = dict(start[EVENT])
     idle = {}
-    for name in found:
-        before = at(start, name, 0)
+    for name, beside in tasks(start).items():
+        before = at(start, name, {}, beside)
         if before.happened:
             events[name] = str(before)
         if found[name] == before.position and name in start[IDLE]:
             idle[name] = start[IDLE][name]
-    return {**found, END: int(ended), IDLE: idle, EVENT: events}
+    done = {DONE: start[DONE]} if DONE in start else {}
+    return {**found, END: int(ended), IDLE: idle, EVENT: events, **done}
 
 
 def ranges(start: Offsets, end: Offsets, first: Mapping[str, int]) -> list[Range]:
     """Return the ranges between two offsets, without those in which nothing happens. `first`: where the query has begun."""
     found = []
-    for name in positions(end):
-        begin = first.get(name, 0)
-        before, behind = at(start, name, begin), at(end, name, begin)
+    for name, others in tasks(end).items():
+        before, behind = at(start, name, first, others), at(end, name, first, others)
         if before != behind:
             event = end.get(EVENT, {}).get(name) if not before.happened else start.get(EVENT, {}).get(name)
-            found.append(Range(key_of(name), before, behind, begin, None if event is None else at_of(event)))
+            happened = None if event is None else at_of(event)
+            beside = _beside((name, *others), start, end, first) if others else None
+            found.append(Range(key_of(name), before, behind, first.get(name, 0), happened, beside))
     return found
+
+
+def _beside(names: tuple[str, ...], start: Offsets, end: Offsets, first: Mapping[str, int]) -> Beside:
+    done, done_before = (tuple(name in offsets[DONE] for name in names) for offsets in (end, start))
+    others = names[1:]
+    return Beside(tuple(map(key_of, others)), tuple(first.get(each, 0) for each in others), done, done_before)
 
 
 def lost(start: Offsets, limits: Mapping[str, tuple[int, int]]) -> tuple[list[str], list[str]]:

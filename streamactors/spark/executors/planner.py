@@ -131,14 +131,12 @@ class Planner:
             except KafkaError as error:  # the checkpoint is the truth; the next batch commits again
                 _log.warning("the offsets of group %s were not committed: %s", plans.settings.group_id, error)
         if self._states is not None and before is not None:
-            names = places.positions(start)
-            first = plans.first
             self._states.collect(
                 {
                     str(places.key_of(name)): [
-                        places.at(offsets, name, first.get(name, 0)) for offsets in (before, start)
+                        places.at(offsets, name, plans.first, beside) for offsets in (before, start)
                     ]
-                    for name in names
+                    for name, beside in places.tasks(start).items()
                 }
             )
 
@@ -198,7 +196,7 @@ class Planner:
             if since is None or since[0] != place:
                 self._silent_since[name] = (place, now)
                 continue
-            here = places.at(start, name, self._plans.first.get(name, 0))
+            here = places.at(start, name, self._plans.first)
             if self._due.get(name, ("", None))[0] != str(here):
                 assert self._states is not None
                 self._due[name] = (str(here), self._states.due_ms(str(places.key_of(name)), here))

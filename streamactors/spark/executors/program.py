@@ -22,6 +22,7 @@ from streamactors.kafka.client.runs import wrapped
 from streamactors.kafka.record import PASSING
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark.errors import CheckpointError
+from streamactors.spark.executors.in_time_order import ORDER, JointInput, Part
 from streamactors.spark.executors.ranges import At, Range
 from streamactors.spark.executors.states import State, States, fresh
 from streamactors.spark.shipping.chain import Diverted, Segment
@@ -102,16 +103,18 @@ class Program:
             return
         assert states is not None
         task, state = kept.take(what) or self._restored(self.windows, what, read, states)
+        joint = self._joint(what, state, read, what.start, what.end)
         self._forget_diverted()
         late: list[LateRecord] = []
-        results = self._windowed(self.windows, task, what, read, late)
+        results = self._windowed(self.windows, task, what, joint or self._read(what, read), late)
         for rows in self.behind.chunks(results):
             yield Output(rows)
             yield from self._late_rows(late)
             yield from self._diverted()
         yield from self._late_rows(late)
         yield from self._diverted()
-        state = states.write(str(what.key), what.start, what.end, task.changes(), state, task.idle_due_ms())
+        changes = [*task.changes(), *(() if joint is None else joint.changes())]
+        state = states.write(str(what.key), what.start, what.end, changes, state, task.idle_due_ms())
         kept.keep(what, task, state)
 
     def _late_rows(self, late: list[LateRecord]) -> Iterator[Output]:
@@ -139,11 +142,24 @@ class Program:
             return self.before.chunks(chunks, refilled=PASSING)
         return self.before.chunks(wrapped(messages) for messages in chunks)
 
+    def _read(self, what: Range, read: Read) -> Iterator[list[Any]]:
+        return self._stepped(read(what.key, what.start.position, what.end.position))
+
+    def _joint(self, what: Range, state: State, read: Read, start: At, end: At) -> JointInput | None:
+        """Return the rows of a task over several topics from one place to another; None for a task of one partition."""
+        beside = what.beside
+        if beside is None:
+            return None
+        done = beside.done if end == what.end else beside.done_before
+        keys = (what.key, *beside.keys)
+        parts = [Part(*each) for each in zip(keys, start.positions, end.positions, done, strict=True)]
+        return JointInput(parts, state.entries, lambda key, first, last: self._stepped(read(key, first, last)))
+
     def _windowed(
-        self, windows: Windows, task: WindowTask, what: Range, read: Read, late: list[LateRecord]
+        self, windows: Windows, task: WindowTask, what: Range, rows: Iterable[list[Any]], late: list[LateRecord]
     ) -> Iterator[list[Any]]:
         task.process_chunk(())  # silence is counted from the stream time at the start of the range
-        for results in self._processed(windows, task, what.key, read, what.start.position, what.end.position):
+        for results in self._processed(windows, task, what.key, rows):
             late += task.take_late()
             if results:
                 yield results
@@ -158,11 +174,11 @@ class Program:
         return None if self.windows is None else self.windows.factory.blueprint.idle_after_ms
 
     def _processed(
-        self, windows: Windows, task: WindowTask, key: TopicPartition, read: Read, start: int, end: int
+        self, windows: Windows, task: WindowTask, key: TopicPartition, chunks: Iterable[list[Any]]
     ) -> Iterator[list[Any]]:
         tasks = PartitionTasks(windows.factory, windows.application, windows.partitions)
         tasks.install(key.partition, task)
-        for rows in self._stepped(read(key, start, end)):
+        for rows in chunks:
             results: list[Any] = []
             try:
                 tasks.process_into(rows, results)
@@ -174,7 +190,7 @@ class Program:
     def _restored(self, windows: Windows, what: Range, read: Read, states: States) -> tuple[WindowTask, State]:
         """Return the task at the start of a range: from its state, or from an older one and the topic."""
         partition = str(what.key)
-        state = fresh() if what.start == At(what.first) else states.load(partition, what.start)
+        state = fresh() if what.start == what.begin else states.load(partition, what.start)
         if state is not None:
             return windows.task(what.key.partition, _changes(state)), state
         place, state = self._older(partition, what, states)
@@ -183,12 +199,16 @@ class Program:
         late_rows.log.setLevel(logging.CRITICAL)  # these rows were reported when they were late for the first time
         try:
             task.process_chunk(())
-            for _ in self._processed(windows, task, what.key, read, place.position, what.start.position):
+            joint = self._joint(what, state, read, place, what.start)
+            chunks = joint or self._stepped(read(what.key, place.position, what.start.position))
+            for _ in self._processed(windows, task, what.key, chunks):
                 task.take_late()
             if what.start.happened:
                 again = replace(
                     what,
-                    start=place if place.position == what.start.position else At(what.start.position),
+                    start=place
+                    if place.positions == what.start.positions
+                    else replace(what.start, idle_ms=0, ended=False),
                     end=what.start,
                 )
                 if again.idle_ms:
@@ -199,7 +219,7 @@ class Program:
         finally:
             late_rows.log.setLevel(quiet)
         entries = state.entries
-        for change in task.changes():
+        for change in [*task.changes(), *(() if joint is None else joint.changes())]:
             if change.value is None:
                 entries.pop((change.store, change.key), None)
             else:
@@ -209,7 +229,7 @@ class Program:
         return task, State(entries, 0, 0, 0)  # so the next state is written whole
 
     def _older(self, partition: str, what: Range, states: States) -> tuple[At, State]:
-        first = At(what.first)
+        first = what.begin
         for place in states.before(partition, what.start):
             if place <= first or (what.event is not None and place < what.event):
                 break
@@ -225,7 +245,7 @@ class Program:
 
 
 def _changes(state: State) -> Iterator[Change]:
-    return (Change(store, key, value) for (store, key), value in state.entries.items())
+    return (Change(store, key, value) for (store, key), value in state.entries.items() if store != ORDER)
 
 
 class KeptTasks:

@@ -1,29 +1,39 @@
 """Ranges: what one task takes of one partition, and the names of the states at their ends.
 
-A state is named after the position up to which the input was taken, and after what has happened there that is no record: the end of the
-input ("120e"), or silence ("120i5000": 5,000 ms beyond idle_after). So a task that runs twice writes the same state twice."""
+A state is named after the position up to which the input was read, and after what has happened there that is no record: the end of the
+input ("120e"), or silence ("120i5000": 5,000 ms beyond idle_after). So a task that runs twice writes the same state twice. A task of
+windows over several topics reads the partitions of one number, and its places have a position of each ("120+80")."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Any, Final
 
 from streamactors.kafka.subscriptions import TopicPartition
 
-_NAME: Final = re.compile(r"(\d+)(e|i(\d+))?")
+_NAME: Final = re.compile(r"(\d+)((?:\+\d+)*)(e|i(\d+))?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class At:
-    """A place in the life of a task: the position, silence there, and whether the input ended there."""
+    """A place in the life of a task: the position, silence there, and whether the input ended there.
+
+    `beside`: the positions in the other partitions of the task."""
 
     position: int
+    beside: tuple[int, ...] = field(default=(), kw_only=True)
     idle_ms: int = 0
     ended: bool = False
 
     def __str__(self) -> str:
-        return f"{self.position}{'e' if self.ended else f'i{self.idle_ms}' if self.idle_ms else ''}"
+        positions = "+".join(map(str, self.positions))
+        return f"{positions}{'e' if self.ended else f'i{self.idle_ms}' if self.idle_ms else ''}"
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The positions in all partitions of the task."""
+        return self.position, *self.beside
 
     @property
     def happened(self) -> bool:
@@ -36,8 +46,21 @@ def at_of(name: str) -> At | None:
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    position, kind, idle = found.groups()
-    return At(int(position), int(idle or 0), kind == "e")
+    position, beside, kind, idle = found.groups()
+    return At(int(position), int(idle or 0), kind == "e", beside=tuple(map(int, beside.split("+")[1:])))
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The other partitions of a task over several topics, and where the query has begun in them.
+
+    `done`: one flag for each partition of the task, `key` first: its input has no record behind the end of the range. `done_before`: the
+    same for the start of the range."""
+
+    keys: tuple[TopicPartition, ...]
+    firsts: tuple[int, ...]
+    done: tuple[bool, ...]
+    done_before: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +74,12 @@ class Range:
     end: At
     first: int
     event: At | None = None
+    beside: Beside | None = None
+
+    @property
+    def begin(self) -> At:
+        """The place where the query has begun."""
+        return At(self.first, beside=() if self.beside is None else self.beside.firsts)
 
     def packed(self) -> tuple[Any, ...]:
         """Return the range as plain tuples, which a worker without this package can read, too."""
@@ -59,8 +88,12 @@ class Range:
     @staticmethod
     def unpacked(packed: tuple[Any, ...]) -> Range:
         """Return the range that `packed` stands for."""
-        key, start, end, first, event = packed
-        return Range(TopicPartition(*key), At(*start), At(*end), first, None if event is None else At(*event))
+        key, start, end, first, event, beside = packed
+        if beside is not None:
+            keys, firsts, done, done_before = beside
+            beside = Beside(tuple(TopicPartition(*each) for each in keys), firsts, done, done_before)
+        happened = None if event is None else _at(*event)
+        return Range(TopicPartition(*key), _at(*start), _at(*end), first, happened, beside)
 
     @property
     def idle_ms(self) -> int:
@@ -68,3 +101,7 @@ class Range:
         if self.end.position != self.start.position or self.start.ended:
             return self.end.idle_ms
         return self.end.idle_ms - self.start.idle_ms
+
+
+def _at(position: int, beside: tuple[int, ...], idle_ms: int, ended: bool) -> At:
+    return At(position, idle_ms, ended, beside=beside)

@@ -97,7 +97,7 @@ def must_write(committed: tuple[int, str] | None, what: Range, group: str) -> bo
 
     Raises CheckpointError if checkpoint and output do not fit: the range would be written in part, or twice."""
     if committed is None:
-        if what.start == At(what.first):
+        if what.start == what.begin:
             return True
         raise CheckpointError(
             f"{what.key}: group {group} has no committed position, so it cannot be told whether the records before {what.start} were written "

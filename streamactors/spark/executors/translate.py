@@ -243,10 +243,11 @@ def checked_sink(node: Node) -> None:
 def _windows(node: Node, plan: ReadPlan) -> Windows:
     stage = node.stage
     assert isinstance(stage, WindowStage)
-    if plan.subscription.several_topics:
+    if plan.subscription.several_topics and not plan.until_end:
         raise BuildError(
-            f"{WHO}: '{node.label}' orders the rows of several topics ({plan.subscription}) by their time; write them to one topic first, "
-            "in a graph that runs in this process"
+            f"{WHO}: '{node.label}' orders the rows of several topics ({plan.subscription}) by their time, and in a read without an end the order "
+            'depends on how long a task waits for each topic; read with until="end", run after run, or write the topics to one topic first, in a '
+            "graph that runs in this process"
         )
     blueprint = stage.factory.blueprint
     steps = tuple(

@@ -46,12 +46,13 @@ def write_rows(cluster: Any, topic: str, rows: Iterable[tuple[int, Any, Any, int
     assert producer.flush(30) == 0
 
 
-def read_rows(cluster: Any, topic: str, partitions: int = 2) -> Any:
+def read_rows(cluster: Any, topics: str | tuple[str, ...], partitions: int = 2) -> Any:
     """The source of Records that both ways begin with."""
+    names = (topics,) if isinstance(topics, str) else topics
     settings = ConsumerSettings(
         cluster.bootstrap_servers, auto_offset_reset="earliest", poll_timeout_ms=5, poll_interval_ms=5
     )
-    assigned = Subscriptions.assignment(*((topic, i) for i in range(partitions)))
+    assigned = Subscriptions.assignment(*((topic, i) for topic in names for i in range(partitions)))
     source = Consumer.plain_source(settings, assigned, until="end")
     found = records(
         "rows",
@@ -116,7 +117,9 @@ class Tasks:
         return list(self.begin(partition, start, end, event))
 
     def begin(self, partition: int, start: At, end: At, event: At | None = None) -> Any:
-        what = Range(TopicPartition(self.topic, partition), start, end, 0, event)
+        return self.begin_range(Range(TopicPartition(self.topic, partition), start, end, 0, event))
+
+    def begin_range(self, what: Range) -> Any:
         return self.program.run(what, self.read, self.states, self.kept)
 
 
@@ -149,7 +152,7 @@ def on_tasks(
             if dice.random() < trouble:
                 tasks.kept = KeptTasks()  # another executor
             if dice.random() < trouble / 2:
-                _lose_a_state(tasks, partition, dice)
+                lose_a_state(tasks, partition, dice)
             try:
                 outputs = tasks.run(partition, start, stop)
                 if dice.random() < trouble / 2:
@@ -164,7 +167,7 @@ def on_tasks(
     return outcome
 
 
-def _lose_a_state(tasks: Tasks, partition: int, dice: random.Random) -> None:
+def lose_a_state(tasks: Tasks, partition: int, dice: random.Random) -> None:
     folder = tasks.states._folder
     names = folder.names(f"{tasks.topic}-{partition}")
     if names:

@@ -56,11 +56,11 @@ def rows_of(seed: int, n: int = 200, start: int = 0) -> list[tuple[int, str, int
     ]
 
 
-def records_of(cluster: Any, topic: str, *, until: Any = "end", group: str = "g") -> Any:
+def records_of(cluster: Any, topic: str, *more: str, until: Any = "end", group: str = "g") -> Any:
     settings = ConsumerSettings(cluster.bootstrap_servers, group_id=f"{group}-{topic}", auto_offset_reset="earliest")
     found = Consumer.records(
         settings,
-        Subscriptions.topics(topic),
+        Subscriptions.topics(topic, *more),
         key="string",
         value="json",
         timestamp=lambda record: record.value[1],
@@ -128,6 +128,40 @@ def test_windows_with_late_rows_run_on_executors_batch_by_batch_and_go_on_after_
     again = in_process(system, lambda records, late: counted(records, late), records_of(cluster, topic, group="here"))
     assert parted(written) == {part: [_plain(row) for row in rows] for part, rows in again.results.items()}
     assert written
+
+
+@pytest.mark.slow
+def test_rows_of_two_topics_come_in_time_order_into_a_topic_and_into_a_frame(
+    spark: Any, cluster: Any, system: Any, tmp_path: Path
+) -> None:
+    topics = new_topic(), new_topic()
+    write_rows(cluster, topics[0], rows_of(21, 150))
+    write_rows(cluster, topics[1], [(p, key, n, at + 700) for p, key, n, at in rows_of(22, 60)])
+    out = new_topic()
+    cluster.create_topic(out, partitions=2)
+    written: list[Any] = []
+    sink = SparkSink.foreach_batch(
+        spark, lambda df, epoch: written.extend(df.collect()), ROW, tmp_path / "ck", max_rows=50
+    )
+    graph = counted(records_of(cluster, *topics)).map(to_row).to_mat(sink, Keep.right)
+    query = graph.run(SparkExecutors(spark))
+    assert query.await_termination(END_S)
+    assert query.progress()["batches"] >= 4
+    wanted = in_process(system, counted, records_of(cluster, *topics, group="here"))
+    assert parted(written) == {part: [_plain(row) for row in rows] for part, rows in wanted.results.items()}
+
+    results = counted(records_of(cluster, *topics, group="there")).map(
+        lambda row: ProducerRecord(out, json.dumps([row.start, row.value]), row.key, row.context.partition)
+    )
+    sink = Producer.plain_sink(ProducerSettings(cluster.bootstrap_servers))
+    query = results.to(sink).run(SparkExecutors(spark, checkpoint=tmp_path / "topic", max_rows=50))
+    assert query.await_termination(END_S)
+    found: dict[int, list[Any]] = {}
+    reading = ConsumerSettings(cluster.bootstrap_servers, auto_offset_reset="earliest")
+    assigned = Subscriptions.assignment((out, 0), (out, 1))
+    for record in Consumer.plain_source(reading, assigned, until="end").run_iter(system):
+        found.setdefault(record.partition, []).append((record.key.decode(), *json.loads(record.value)))
+    assert found == {part: [(row[1], row[2], row[5]) for row in rows] for part, rows in wanted.results.items()}
 
 
 def test_a_graph_without_windows_moves_between_this_process_and_the_executors_with_its_checkpoint(
