@@ -1,13 +1,14 @@
 """RangeReader: the records [start, end) of one partition, read again and again by a process that is given one range after the other.
 
-Owner: one thread. The reader keeps its connections from range to range: one, and more where ranges are read at the same time. It fetches little ahead, because what it has fetched beyond the
-end of a range is dropped: with the settings of a stream it would read a multiple of what it returns."""
+Owner: one thread. The reader keeps its connections from range to range: one, and more where ranges are read at the same time. It fetches
+little ahead, because what it has fetched beyond the end of a range is dropped: with the settings of a stream it would read a multiple of
+what it returns."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from streamactors.kafka.client.connection import Connection, ck
 from streamactors.kafka.errors import ConsumerFailed, RecordsGone
@@ -18,6 +19,11 @@ PREFETCH: Final = {"queued.min.messages": 10_000, "queued.max.messages.kbytes": 
 CHUNK: Final = 1_000
 SILENCE_S: Final = 60.0
 """A range exists when it is asked for. A broker that sends nothing of it for so long will not."""
+
+
+class _Client(NamedTuple):
+    connection: Connection
+    consumer: Any
 
 
 class RangeReader:
@@ -31,7 +37,7 @@ class RangeReader:
             {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": reading.auto_offset_reset}
         )
         properties["group.id"] = "streamactors-no-group"  # librdkafka wants one; nothing is committed to it
-        self._connection = Connection(reading)
+        self._reading = reading
         self._properties = properties
         self._free = [self._connect()]
 
@@ -43,34 +49,36 @@ class RangeReader:
         if start >= end:
             return
         client = self._free.pop() if self._free else self._connect()
-        client.assign([ck.TopicPartition(*key, start)])
+        client.consumer.assign([ck.TopicPartition(*key, start)])
         try:
             yield from self._chunks(client, key, start, end)
         finally:
-            client.unassign()
+            client.consumer.unassign()
             self._free.append(client)
 
     def close(self) -> None:
         """Disconnect. No range is being read."""
         for client in self._free:
-            client.close()
+            client.consumer.close()
 
-    def _connect(self) -> Any:
-        return self._connection.make(ck.Consumer, self._properties)
+    def _connect(self) -> _Client:
+        connection = Connection(self._reading)
+        return _Client(connection, connection.make(ck.Consumer, self._properties))
 
-    def _chunks(self, client: Any, key: TopicPartition, position: int, end: int) -> Iterator[list[Any]]:
+    def _chunks(self, client: _Client, key: TopicPartition, position: int, end: int) -> Iterator[list[Any]]:
         heard_at = time.monotonic()
+        consumer = client.consumer
         while position < end:
-            first = client.poll(1.0)
+            first = consumer.poll(1.0)
             if first is None:
                 if time.monotonic() - heard_at > SILENCE_S:
                     raise ConsumerFailed(
                         f"{key}: no record at {position} for {SILENCE_S:.0f} s, and the range ends at {end}: "
-                        f"{self._connection.complaint or 'the broker is silent'}"
+                        f"{client.connection.complaint or 'the broker is silent'}"
                     )
                 continue
             heard_at = time.monotonic()
-            messages = [first, *client.consume(min(CHUNK, end - position) - 1, 0)] if end - position > 1 else [first]
+            messages = [first, *consumer.consume(min(CHUNK, end - position) - 1, 0)] if end - position > 1 else [first]
             reached = False
             if any(map(ck.Message.error, messages)):
                 messages, reached = self._records(key, position, end, messages)
