@@ -31,6 +31,9 @@ def check(tables: Tables, truth: Truth, produced: int) -> Iterator[Finding]:
     yield _equal("graphs with dead letters", len(tables.dead), 2)
     in_hours = int(tables.hours["flights"].sum())
     yield _equal("flights in hours + late + dead letters = records", in_hours + tables.late + truth.planted, produced)
+    for topic, (rows, differs) in tables.both_ways.items():
+        yield Finding(f"{topic} of Spark's executors and of this process: {rows:,} rows", differs)
+    yield _equal("topics that were written both ways", len(tables.both_ways), 2)
     yield _same("every alert", tables.alerts, truth.alerts)
 
 

@@ -7,6 +7,7 @@ committed in one transaction, so a restart repeats nothing and forgets nothing."
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from streamactors import Flow, Keep, RunnableGraph, StreamFuture
@@ -40,13 +41,15 @@ class Hour(NamedTuple):
         return cls(**json.loads(raw))
 
 
-def graph(bootstrap: str) -> RunnableGraph[tuple[Control, StreamFuture[None]]]:
-    """Read to the end of `flights`."""
-    into_topic = Transactional.sink(producer(bootstrap).with_transactional_id(NAME))
+def graph(
+    bootstrap: str, name: str = NAME, into: str = HOURS, late_into: str = LATE
+) -> RunnableGraph[tuple[Control, StreamFuture[None]]]:
+    """Read to the end of `flights`. `name`: of the group and the transactions; hours go to topic `into`, late flights to `late_into`."""
+    into_topic = Transactional.sink(producer(bootstrap).with_transactional_id(name))
     return (
         Consumer.records(
             # a name of its own in the group: after a crash it is let in at once, not when its old self has timed out
-            consumer(bootstrap, NAME).with_property("group.instance.id", NAME),
+            consumer(bootstrap, name).with_property("group.instance.id", name),
             Subscriptions.topics(FLIGHTS),
             key="string",
             value=Flight.from_json,
@@ -54,11 +57,13 @@ def graph(bootstrap: str) -> RunnableGraph[tuple[Control, StreamFuture[None]]]:
             until="end",
         )
         .group_by_key()
-        .windowed_by(TimeWindows.of_size("1h").with_grace(GRACE), late=Flow.map(late_record).to(into_topic))
+        .windowed_by(
+            TimeWindows.of_size("1h").with_grace(GRACE), late=Flow.map(partial(late_record, late_into)).to(into_topic)
+        )
         .aggregate(lambda: (0, 0, 0), add, name="by-hour")
         .suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
         .to_stream()
-        .map(hour_record)
+        .map(partial(hour_record, into))
         .to_mat(into_topic, Keep.both)
     )
 
@@ -71,15 +76,15 @@ def add(totals: Totals, flight: Flight) -> Totals:
     return flights + 1, cancelled, delays + flight.dep_delay
 
 
-def hour_record(window: WindowedRecord) -> ProducerRecord:
+def hour_record(topic: str, window: WindowedRecord) -> ProducerRecord:
     """Return a closed window as a record, in its origin's partition."""
     flights, cancelled, delays = window.value
     left = flights - cancelled
     hour = Hour(window.key, window.start, flights, cancelled, delays / left if left else None)
-    return ProducerRecord(HOURS, hour.to_json(), hour.origin, PARTITION_OF[hour.origin], window.start)
+    return ProducerRecord(topic, hour.to_json(), hour.origin, PARTITION_OF[hour.origin], window.start)
 
 
-def late_record(late: LateRecord) -> ProducerRecord:
+def late_record(topic: str, late: LateRecord) -> ProducerRecord:
     """Return a flight whose hour was over as a record."""
     flight: Any = late.record.value
-    return ProducerRecord(LATE, flight.to_json(), flight.origin, PARTITION_OF[flight.origin], late.record.timestamp)
+    return ProducerRecord(topic, flight.to_json(), flight.origin, PARTITION_OF[flight.origin], late.record.timestamp)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from streamactors.demo import alerts, flights_to_spark, hours, hours_to_spark, produce, topics
+from streamactors.demo import alerts, flights_to_spark, hours, hours_on_executors, hours_to_spark, produce, topics
 from streamactors.demo.data import PLANTED_EVERY, planned
 from streamactors.demo.folder import Folder
 from streamactors.demo.progress import Progress
@@ -17,7 +17,10 @@ from streamactors.demo.watch import watched
 if TYPE_CHECKING:
     import pandas as pd
 
+    from streamactors.spark import SparkStreamQuery
+
 QUERY_STOP_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 0.2
 
 
 @dataclass
@@ -60,6 +63,19 @@ def flights_into_hours(job: Job) -> int:
     return total
 
 
+def flights_into_hours_on_executors(job: Job) -> int:
+    """Run graph 2 on Spark's executors."""
+    name, folder = hours_on_executors.NAME, job.folder
+    total = sum(topics.ends(job.bootstrap, topics.FLIGHTS).values())
+    with job.progress.step(name, total) as meter:
+        spark = job.spark.result()
+        query = hours_on_executors.start(job.bootstrap, spark, folder.checkpoints / name)
+        with _stopped_in_order(spark, query):
+            while not query.await_termination(LOOK_SECONDS):
+                meter.set(sum(query.progress()["checkpoint"].values()))
+    return total
+
+
 def hours_into_spark(job: Job) -> int:
     """Run graph (a)."""
     return _into_spark(job, hours_to_spark, topics.HOURS)
@@ -72,18 +88,28 @@ def _into_spark(job: Job, module: Any, topic: str) -> int:
         spark = job.spark.result()
         control, query = module.graph(job.bootstrap, spark, folder.parquet / name, folder.checkpoints / name).run()
 
-        with watched(control, meter, folder.samples / f"{name}.jsonl", lambda: spark_side(query.progress())):
-            try:
-                query.completion.result()
-                control.is_shutdown.result()
-            except BaseException:
-                with suppress(Exception):  # the first error is reported, not this one
-                    spark.sparkContext.setLogLevel("OFF")  # the interrupted batch is intended, and needs no log line
-                    # an interrupted query may hang up on this server, which would show that as an error of its own
-                    spark.sparkContext._accumulatorServer.shutdown()
-                    query.stop(QUERY_STOP_SECONDS)  # stopped under a running query, Spark tells of it at length
-                raise
+        samples = folder.samples / f"{name}.jsonl"
+        with (
+            watched(control, meter, samples, lambda: spark_side(query.progress())),
+            _stopped_in_order(spark, query),
+        ):
+            query.completion.result()
+            control.is_shutdown.result()
     return total
+
+
+@contextmanager
+def _stopped_in_order(spark: Any, query: SparkStreamQuery) -> Iterator[None]:
+    """Stop the query if the block is interrupted."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # the first error is reported, not this one
+            spark.sparkContext.setLogLevel("OFF")  # the interrupted batch is intended, and needs no log line
+            # an interrupted query may hang up on this server, which would show that as an error of its own
+            spark.sparkContext._accumulatorServer.shutdown()
+            query.stop(QUERY_STOP_SECONDS)  # stopped under a running query, Spark tells of it at length
+        raise
 
 
 def spark_side(progress: dict[str, Any]) -> dict[str, int]:
@@ -113,6 +139,7 @@ STEPS: Final[dict[str, Callable[[Job], int]]] = {
     "produce": produce_flights,
     flights_to_spark.NAME: flights_into_spark,
     hours.NAME: flights_into_hours,
+    hours_on_executors.NAME: flights_into_hours_on_executors,
     hours_to_spark.NAME: hours_into_spark,
     alerts.NAME: hours_into_alerts,
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamactors import Sink
-from streamactors.demo import flights_to_spark, hours, hours_to_spark, topics
+from streamactors.demo import flights_to_spark, hours, hours_on_executors, hours_to_spark, topics
 from streamactors.demo.alerts import Alert
 from streamactors.demo.truth import WEATHER, by_airline
 from streamactors.kafka import Consumer, ConsumerRecord, Subscriptions
@@ -23,7 +24,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of a run. `dead`: dead letters per graph, each source position once."""
+    """The tables of a run. `dead`: dead letters per graph, each source position once. `both_ways`: for each topic that graph 2 writes here
+    and on executors, the number of rows, and the first difference."""
 
     flights: int
     by_airline: pd.DataFrame
@@ -31,6 +33,7 @@ class Tables:
     alerts: pd.DataFrame
     late: int
     dead: dict[str, int]
+    both_ways: dict[str, tuple[int, str | None]]
 
 
 def read_tables(folder: Folder, bootstrap: str) -> Tables:
@@ -53,6 +56,7 @@ def read_tables(folder: Folder, bootstrap: str) -> Tables:
         dead={
             stage: sum(letter[0] == stage for letter in letters) for stage in sorted({letter[0] for letter in letters})
         },
+        both_ways=hours_on_executors.first_difference(partial(read, bootstrap)),
     )
     for name in ("by_airline", "hours", "alerts"):
         getattr(tables, name).to_csv(folder.tables / f"{name}.csv", index=False)

@@ -11,9 +11,14 @@ FLIGHTS: Final = "flights"
 FLIGHTS_DEAD: Final = "flights-dead"
 HOURS: Final = "departures-by-hour"
 LATE: Final = "late-flights"
+HOURS_THERE: Final = "departures-by-hour-on-executors"
+LATE_THERE: Final = "late-flights-on-executors"
 ALERTS: Final = "alerts"
 
-PARTITIONS: Final = {FLIGHTS: len(ORIGINS), FLIGHTS_DEAD: 1, HOURS: len(ORIGINS), LATE: len(ORIGINS), ALERTS: 1}
+PARTITIONS: Final = {
+    **dict.fromkeys((FLIGHTS, HOURS, LATE, HOURS_THERE, LATE_THERE), len(ORIGINS)),
+    **dict.fromkeys((FLIGHTS_DEAD, ALERTS), 1),
+}
 
 PATIENCE_MS: Final = 30_000
 """The broker, Spark and the graphs share a small machine, so the broker's first answer may take a while."""

@@ -15,10 +15,12 @@ from streamactors.demo.check import check
 from streamactors.demo.crash import KILLS, Moment, moments
 from streamactors.demo.data import DemoError, flights_frame
 from streamactors.demo.folder import Folder
+from streamactors.demo.hours_on_executors import first_difference
 from streamactors.demo.pictures import draw_pictures
 from streamactors.demo.progress import Progress
 from streamactors.demo.steps import STEPS, spark_side
 from streamactors.demo.tables import Tables
+from streamactors.demo.topics import HOURS, HOURS_THERE, LATE
 from streamactors.demo.truth import Truth
 
 
@@ -36,7 +38,8 @@ def truth():
 def right(truth):
     """The tables of a run in which nothing went wrong."""
     dead = {flights_to_spark.NAME: truth.planted, "hours": truth.planted}
-    return Tables(truth.flights, truth.by_airline, truth.hours, truth.alerts, truth.late, dead)
+    both_ways: dict[str, tuple[int, str | None]] = {"departures-by-hour": (5, None), "late-flights": (3, None)}
+    return Tables(truth.flights, truth.by_airline, truth.hours, truth.alerts, truth.late, dead, both_ways)
 
 
 # ── the check ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -59,6 +62,7 @@ def test_the_check_finds_nothing_where_everything_is_right(right, truth):
         ({"late": 0}, "late flights"),
         ({"dead": {flights_to_spark.NAME: 41}}, "graphs with dead letters"),
         ({"dead": {flights_to_spark.NAME: 41, "hours": 42}}, "dead letters of hours"),
+        ({"both_ways": {"late-flights": (3, None)}}, "topics that were written both ways"),
         ({"hours": lambda table: table.drop(5).reset_index(drop=True)}, "every hour with its weather"),
         ({"hours": lambda table: table.assign(visib=0.0)}, "every hour with its weather"),
         ({"alerts": lambda table: table.assign(cause="delays")}, "every alert"),
@@ -69,6 +73,24 @@ def test_the_check_names_what_is_wrong(right, truth, change, what):
     changed = {name: value(getattr(right, name)) if callable(value) else value for name, value in change.items()}
     found = wrong(Tables(**{**vars(right), **changed}), truth)
     assert any(what in each for each in found), found
+
+
+def test_the_topics_of_both_runs_are_compared_in_the_order_of_each_partition():
+    def differences(there):
+        def read(topic, parse):
+            rows = there if topic == HOURS_THERE else [(0, 1, b"x"), (0, 0, b"y"), (1, 4, b"z")]
+            return [
+                parse(SimpleNamespace(partition=p, offset=at, key=b"k", value=value, timestamp=1))
+                for p, at, value in rows
+            ]
+
+        return first_difference(read)
+
+    assert differences([(1, 9, b"z"), (0, 5, b"x"), (0, 3, b"y")]) == {HOURS: (3, None), LATE: (3, None)}
+    assert differences([(1, 9, b"z"), (0, 3, b"x"), (0, 5, b"y")])[HOURS][1].startswith(
+        "row 0: (0, b'k', b'y', 1) here"
+    )
+    assert differences([(0, 5, b"x"), (0, 3, b"y")])[HOURS] == (3, "2 rows instead of 3")
 
 
 # ── the folder ────────────────────────────────────────────────────────────────────────────────────────────────────
