@@ -94,3 +94,16 @@ def test_ten_thousand_clients_that_are_gone_are_forgotten() -> None:
     for number in range(10_000):
         quotas.record(PRODUCE, f"user-{number}", "", 1, number * 10_000.0)
     assert len(quotas._rates) <= 1_001
+
+
+def test_what_idle_clients_have_used_is_forgotten_and_that_of_busy_ones_kept() -> None:
+    # client ids are chosen by clients: without a bound they would fill the broker's memory
+    made = ClientQuotas(11, 1_000)
+    made.use({frozenset({QuotaEntity("client-id", None)}): {PRODUCE: 10.0}})
+    hour_ms = 3_600_000
+    for number in range(999):
+        made.record(PRODUCE, "ann", f"idle-{number}", 1, 0)
+    made.record(PRODUCE, "ann", "busy", 1, hour_ms)
+    assert len(made._rates) == 1_000
+    made.record(PRODUCE, "ann", "new", 1, hour_ms)
+    assert {shared[1] for _, shared in made._rates} == {"busy", "new"}

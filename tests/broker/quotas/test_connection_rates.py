@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamactors.broker.metadata.security_record import QuotaEntity
-from streamactors.broker.quotas.connection_rates import ConnectionRates
+from streamactors.broker.quotas.connection_rates import ConnectionRates, addresses_of
 
 
 def rates(most: int = 2**31 - 1, **limits: float) -> ConnectionRates:
@@ -48,3 +48,8 @@ def test_accepting_pauses_above_the_rate_of_the_broker() -> None:
     made = rates(2)
     assert [made.pause(0) > 0 for _ in range(21)] == [False] * 20 + [True]
     assert made.pause(0) <= 1_000
+
+
+def test_a_quota_of_a_host_holds_for_all_its_addresses_and_for_none_if_there_is_no_such_host() -> None:
+    assert addresses_of("127.0.0.1") == ["127.0.0.1"]
+    assert addresses_of("no..host") == []
