@@ -1,4 +1,4 @@
-"""Several brokers, one process each, which form a cluster; and what can happen to them.
+"""A cluster of several brokers, one process each, and the faults that a test may cause in it.
 
 Owner: `Cluster(brokers=…)`. Node 1 is a broker and the only controller; the others join it. All are on loopback."""
 
@@ -72,7 +72,7 @@ class SeveralBrokers:
         return self.nodes[CONTROLLER].child.pid
 
     def close(self) -> None:
-        """Stop every node and remove a temporary folder. Nothing is moved from one node to the next."""
+        """Stop every node, the controller last. With a temporary folder the nodes are killed, so that no leadership moves, and the folder goes."""
         alive = [each for each in self.nodes.values() if each.alive]
         for node in alive:
             node.kill() if self._temporary else None

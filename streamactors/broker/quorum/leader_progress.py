@@ -29,7 +29,8 @@ class LeaderProgress:
     def committed(self) -> int | None:
         """Return the offset below which a majority has everything; None until this covers a record of the leader's own epoch.
 
-        Records of earlier epochs are committed with the first one of the own epoch: counted alone, a later leader could remove them."""
+        Records of earlier epochs are committed together with the first record of the leader's own epoch. If a majority alone committed
+        them, a later leader could still remove them."""
         ends = sorted(self._ends.values(), reverse=True)
         end_offset = ends[len(ends) // 2]
         return end_offset if end_offset > self._epoch_start else None

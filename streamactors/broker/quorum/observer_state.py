@@ -1,9 +1,9 @@
 """The rules of a node that follows the metadata log without a vote, as one pure state machine.
 
-Owner: `Observer`. `next_fetch` says what to ask whom; `answered` and `failed` say what to do with the outcome. At most one request
-is under way. Source: KIP-595, KIP-630, KIP-853; Apache Kafka's KafkaRaftClient as an observer.
+Owner: `Observer`. `next_fetch` returns the next request; `answered` and `failed` return what to do with its outcome. At most one
+request is under way. Source: KIP-595, KIP-630, KIP-853; Apache Kafka's KafkaRaftClient as an observer.
 
-An observer finds the leader by asking any controller: also error answers name the leader. Records above the high watermark are
+An observer asks any controller for the leader; error answers name the leader, too. Records above the high watermark are
 stored, and applied later."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Charges the answers of requests to the quotas of their clients, and throttles: the answer goes out at once and says for how long,
-and the connection is not read for that time (KIP-219).
+"""Charges the answers of requests to the quotas of their clients, and throttles clients above their quota. The answer goes out at once
+with the throttle time in it; for that time the broker does not read the connection (KIP-219).
 
 Owner: the data plane. A node without quotas has no `Charging`, so that requests do not pay for it."""
 

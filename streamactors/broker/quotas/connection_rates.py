@@ -41,7 +41,7 @@ class ConnectionRates:
         self._limits = limits
 
     def delay_of(self, address: str, now_ms: float) -> float:
-        """Count a new connection of an address; return 0, or after how many ms it is closed because there are too many."""
+        """Count a new connection of an address. Return 0 below its rate, else the delay in ms after which the connection is closed."""
         limit = self._limits.get(address, self._limits.get(None))
         if limit is None:
             return 0.0

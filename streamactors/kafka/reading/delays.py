@@ -1,4 +1,4 @@
-"""Records that must not be delivered before a time of their own. The partition waits, paused, and nothing else does.
+"""Records that must not be delivered before their due time. Their partition is paused meanwhile; all other partitions go on.
 
 The records stay in the consumer's buffer: they are not in flight, so a rebalance does not wait for them. Pure: no client, no thread; the
 wall clock is given."""
@@ -29,7 +29,7 @@ class Delays:
         self.until: dict[TopicPartition, int] = {}
 
     def look(self) -> None:
-        """Let the partitions go whose next record is due now."""
+        """Hold no partition any longer whose next record is due now."""
         now = self._wall_ms()
         for key in [key for key, due_ms in self.until.items() if due_ms <= now]:
             del self.until[key]

@@ -1,4 +1,4 @@
-"""Offsets of a batch as Spark's checkpoint keeps them: where each partition ends, and what has happened that the topic does not tell.
+"""Offsets of a batch as Spark's checkpoint keeps them: where each partition ends, and what has happened that no record shows.
 
     {"0/t-0": 120, "0/t-1": 80, "_end": 1, "_idle": {"0/t-0": 5000}, "_event": {"0/t-0": "95e"}}
 

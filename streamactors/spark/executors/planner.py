@@ -1,7 +1,7 @@
-"""Planner: answers Spark's driver process. It says where the next batch ends and what its tasks are, and hears what the checkpoint has.
+"""Planner: answers Spark's driver process. It says where the next batch ends and what its tasks are, and learns what the checkpoint covers.
 
-`latest(start)` comes when everything before `start` is in Spark's checkpoint: then the group's offsets are committed, for lag tools, and
-states that no batch needs any more are deleted. Owner: the one thread of Spark's source process."""
+Spark calls `latest(start)` once its checkpoint covers everything before `start`. The planner then commits the group's offsets, which lag
+tools read, and deletes the states that no batch needs any more. Owner: the one thread of Spark's source process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """TopicEnd: a graph on executors that ends in a topic. Each task writes its results in one transaction, exactly once.
 
-The state of the range's end is written before the transaction commits, and the transaction before Spark's commit log: whatever dies in
-between, the next attempt finds either nothing of the range in the topic, or all of it."""
+The state of the range's end is written before the transaction commits, and the transaction commits before Spark writes its commit log. So
+after a crash at any moment the next attempt finds either nothing of the range in the topic, or all of it."""
 
 from __future__ import annotations
 

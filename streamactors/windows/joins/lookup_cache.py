@@ -12,7 +12,7 @@ from streamactors.windows.operators.operator import Ident
 
 
 class LookupCache:
-    """`ttl_ms`, `missing_ttl_ms`: how long an answer counts, and an answer of None; None: as long as there is room."""
+    """`ttl_ms`: how long an answer is kept; `missing_ttl_ms`: how long an answer of None is kept. None: until the cache is full."""
 
     def __init__(self, most: int, ttl_ms: int | None, missing_ttl_ms: int | None) -> None:
         self._most = most

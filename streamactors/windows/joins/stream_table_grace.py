@@ -1,7 +1,8 @@
-"""A stream joined with a versioned table, with grace: rows wait so that late rows of the table are there first.
+"""A stream joined with a versioned table, with grace: a row of the stream waits, so that late rows of the table can come first.
 
-Owner: TopologyTask. A row is due once the stream's own time has passed its time by the grace (equality is due). Rows leave by
-time, key bytes, arrival. Kafka mode joins a row that is late already at once; strict mode drops and counts it."""
+Owner: TopologyTask. A row is due once the stream's own time is its time plus the grace, or later. Rows that are due leave in the order of
+their times, then of the bytes of their keys, then of their arrival. If a row is late when it comes, Kafka mode joins it at once, and strict
+mode drops and counts it."""
 
 from __future__ import annotations
 
