@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from streamactors.broker import Cluster
-from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
-from streamactors.broker.metadata.metadata_codec import decode_record
+from streamactors.broker.metadata.loader import MetadataLoader, batch_records
 from streamactors.broker.records.batch import iter_batches
 from tests.differential.apache_kafka import broker as apache
 
@@ -69,17 +68,13 @@ def test_we_read_the_metadata_log_that_kafka_wrote(tmp_path: Path) -> None:
     finally:
         kafka.stop()
     content = (tmp_path / "kafka" / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes()
-    delta = ImageDelta(MetadataImage())
-    last = -1
+    loader = MetadataLoader(MetadataImage())
     for batch in iter_batches(memoryview(bytearray(content))):
         batch.ensure_valid()
-        if batch.is_control:
-            continue
-        for record in batch.records():
-            assert record.value is not None
-            delta.replay(decode_record(bytes(record.value)))
-            last = record.offset
-    image = delta.finish(last)
+        loader.replay(batch_records(batch), batch.last_offset)
+    delta = loader.take()
+    assert delta is not None
+    image = delta.image
     assert len(image.topics["theirs"].partitions) == 3
     assert image.brokers[1].endpoint("PLAINTEXT") is not None
     assert image.features["metadata.version"] >= 1

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from streamactors.broker.api import LATER, Api, Body, Later
-from streamactors.broker.controller.metadata_feed import DescribeObservers, Observer
-from streamactors.broker.controller.metadata_log import EPOCH
+from streamactors.broker.controller.metadata_feed import DescribeQuorum, Observer, QuorumView
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.request import Request
@@ -23,28 +22,21 @@ _NOT_HERE: Final = {
 
 
 def handle(request: Request) -> Body | Later:
-    if request.node.controller_listener is None:
-        return _body(request, ())
-
     @request.answer_with
-    def reply(observers: tuple[Observer, ...]) -> Body:
-        return _body(request, observers)
+    def reply(view: QuorumView) -> Body:
+        topics = [
+            {
+                "topic_name": t.topic_name,
+                "partitions": [_partition(request, view, t.topic_name, p) for p in t.partitions],
+            }
+            for t in request.message.topics
+        ]
+        described = any(t.topic_name == METADATA_TOPIC for t in request.message.topics)
+        nodes = [{"node_id": each, "listeners": _listeners(request)} for each in view.voters] if described else []
+        return {"error_message": "", "topics": topics, "nodes": nodes}
 
-    request.node.controller.submit(DescribeObservers(), reply)
+    request.node.controller.submit(DescribeQuorum(), reply)
     return LATER
-
-
-def _body(request: Request, observers: tuple[Observer, ...]) -> Body:
-    topics = [
-        {
-            "topic_name": t.topic_name,
-            "partitions": [_partition(request, t.topic_name, p, observers) for p in t.partitions],
-        }
-        for t in request.message.topics
-    ]
-    described = any(t.topic_name == METADATA_TOPIC for t in request.message.topics)
-    nodes = [{"node_id": request.node.node_id, "listeners": _listeners(request)}] if described else []
-    return {"error_message": "", "topics": topics, "nodes": nodes}
 
 
 def _listeners(request: Request) -> list[dict[str, Any]]:
@@ -54,28 +46,32 @@ def _listeners(request: Request) -> list[dict[str, Any]]:
     return [{"name": listener.name, "host": listener.advertised_host, "port": listener.advertised_port}]
 
 
-def _partition(request: Request, topic: str, asked: Any, observers: tuple[Observer, ...]) -> dict[str, Any]:
+def _partition(request: Request, view: QuorumView, topic: str, asked: Any) -> dict[str, Any]:
     number = asked.partition_index
     if (topic, number) != (METADATA_TOPIC, 0):
         return {"partition_index": number, **_NOT_HERE}
+    if view.error:
+        return {"partition_index": number, "error_code": view.error, "error_message": view.error.name}
     node = request.node
-    end_offset = node.metadata.image.offset + 1
     now_ms = node.clock.wall_ms()
-    voter = {
-        "replica_id": node.node_id,
-        "replica_directory_id": node.logs.properties.directory_id,
-        "log_end_offset": end_offset,
-        "last_fetch_timestamp": now_ms,
-        "last_caught_up_timestamp": now_ms,
-    }
+    voters = [
+        {
+            "replica_id": each,
+            "replica_directory_id": node.logs.properties.directory_id,
+            "log_end_offset": view.high_watermark,
+            "last_fetch_timestamp": now_ms,
+            "last_caught_up_timestamp": now_ms,
+        }
+        for each in view.voters
+    ]
     return {
         "partition_index": number,
         "error_message": "",
-        "leader_id": node.node_id,
-        "leader_epoch": EPOCH,
-        "high_watermark": end_offset,
-        "current_voters": [voter],
-        "observers": [_observer(each) for each in observers],
+        "leader_id": view.leader.leader_id,
+        "leader_epoch": view.leader.epoch,
+        "high_watermark": view.high_watermark,
+        "current_voters": voters,
+        "observers": [_observer(each) for each in view.observers],
     }
 
 

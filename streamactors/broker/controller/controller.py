@@ -1,8 +1,9 @@
-"""The controller: the single writer of the metadata log. It turns commands into records on disk, and publishes new images.
+"""The controller: the writer of the metadata log while this node leads its quorum. It turns commands into records, and publishes
+the images of committed records.
 
-Owner: its own dispatcher, because the data plane must not wait for the disk. The controller serves one command after the other:
-the rules beside this file are pure, and this class carries out their plans. This node is the only voter, so a record on its disk
-is committed.
+Owner: its own dispatcher, because the data plane must not wait for the disk. The controller serves one command after the other: a
+command waits until the change before it is committed and published. The rules beside this file are pure, and this class carries
+out their plans. A change that is not committed when another node takes over is dropped with its image.
 """
 
 from __future__ import annotations
@@ -11,61 +12,37 @@ import logging
 import random
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.broker.controller.change import Change, Publisher, Reply, Submitted
 from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
 from streamactors.broker.controller.duties import Duties
 from streamactors.broker.controller.election_rules import with_broker, without_broker
+from streamactors.broker.controller.metadata_feed import DescribeQuorum, Leadership, QuorumView
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.plan import plan
-from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, StorageError
+from streamactors.broker.controller.registration import new_topic_id, own_registration
+from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError
 from streamactors.broker.helpers import call_on
 from streamactors.broker.metadata.delta import ImageDelta, apply_records
-from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage
-from streamactors.broker.metadata.metadata_record import (
-    BrokerRegistration,
-    Endpoint,
-    FeatureLevel,
-    MetadataRecord,
-    PartitionChange,
-)
+from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
+from streamactors.broker.metadata.metadata_record import BrokerRegistration, Endpoint, MetadataRecord
+from streamactors.broker.metadata.transaction_record import AbortTransaction
+from streamactors.broker.quorum.quorum import Quorum
+from streamactors.broker.quorum.raft_state import Timing
 
 if TYPE_CHECKING:
-    from streamactors.broker.config.broker_config import BrokerConfig
     from streamactors.broker.runtime import Runtime
 
 _log = logging.getLogger("streamactors.broker.controller")
 
-Reply = Callable[[Any], object]
-
+_NOT_CONTROLLER: Final = Outcome(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
 LEAVE_WITHIN_S: Final = 2.0
 LEAVE_POLL_S: Final = 0.01
-CLUSTER_METADATA_VERSION: Final = 19
-"""3.7-IV4: the newest whose records this controller writes completely."""
-
-
-class Submitted(NamedTuple):
-    """A command in the controller's mailbox."""
-
-    command: Command
-    reply: Reply
-
-
-class Publisher(Protocol):
-    """Makes the broker follow the image: `metadata_publisher.MetadataPublisher`."""
-
-    def config_under(self, image: MetadataImage) -> BrokerConfig: ...
-
-    def reconcile(self, delta: ImageDelta) -> None: ...
-
-    def prepare(self, delta: ImageDelta) -> list[tuple[str, int]]: ...
-
-    def withdraw(self, folders: Iterable[tuple[str, int]]) -> None: ...
-
-    def apply(self, delta: ImageDelta) -> None: ...
 
 
 class Controller:
@@ -80,7 +57,14 @@ class Controller:
         self._dispatcher = Dispatcher(f"{node.data_plane.name}-controller", node.clock)
         self._cell = self._dispatcher.spawn(self._receive, "controller")
         self._metadata: MetadataLog | None = None
-        self._newest = MetadataImage()  # on the controller's thread; at most one change ahead of the published image
+        self._quorum: Quorum | None = None
+        # the rest on the controller's thread
+        self._published: MetadataImage | None = None
+        self._newest = MetadataImage()  # the published image, with the change on top that is not committed yet
+        self._change: Change | None = None
+        self._turns: deque[Callable[[], object]] = deque()  # wait for the end of the change
+        self._active = False
+        self._registered = False
         self._broken: BrokerError | None = None
 
     # --- life ---
@@ -88,20 +72,29 @@ class Controller:
     def start(self) -> None:
         """Read the metadata log and host its partitions. Blocks. Raises BrokerStartError."""
         self._check_identity()
-        self._metadata = MetadataLog.open(self._node.logs, self._node.clock.wall_ms)
-        delta = self._metadata.load()
-        self._publisher.reconcile(delta)
-        self._newest = delta.image
-        self._on_data_plane(delta)
+        node = self._node
+        self._metadata = MetadataLog.open(node.logs, node.clock.wall_ms)
+        self._quorum = Quorum(
+            self._dispatcher,
+            node.clock.now_ms,
+            self._metadata,
+            self,
+            me=node.node_id,
+            voters={node.node_id},
+            timing=Timing(),
+            random=random.Random(),
+        )
         if self._leads_others:
             self._duties = Duties(
                 self,
                 self._dispatcher,
                 self._metadata,
-                own_id=self._node.node_id,
-                cluster_id=self._node.cluster_id,
-                session_ms=self._node.config.broker_session_timeout_ms,
+                self._quorum,
+                own_id=node.node_id,
+                cluster_id=node.cluster_id,
+                session_ms=node.config.broker_session_timeout_ms,
             )
+        call_on(self._dispatcher, self._quorum.start)
 
     def _check_identity(self) -> None:
         config, node_id = self._node.config, self._node.node_id
@@ -116,48 +109,36 @@ class Controller:
         """Register this broker with its listeners, and elect it as a leader where possible. Blocks; called before serving."""
         node, metadata = self._node, self._metadata
         assert metadata is not None
-        registration = BrokerRegistration(
+        directory = node.logs.properties.directory_id
+        broker = BrokerRegistration(
             broker_id=node.node_id,
             incarnation_id=uuid.uuid4(),
             broker_epoch=metadata.end_offset,
             endpoints=tuple(endpoints),
             rack=node.config.broker_rack,
+            log_dirs=(directory,) if self._leads_others and directory is not None else (),
         )
-        records: list[MetadataRecord] = [registration]
-        records += _elections(self._newest, node.node_id, everything=not node.logs.was_clean)
-        if self._leads_others:
-            directory = node.logs.properties.directory_id
-            records[0] = replace(registration, log_dirs=() if directory is None else (directory,))
-            records = [*self._rejoining(), *records]
-        self._append(records)
+        self._append(
+            own_registration(self._newest, broker, was_clean=node.logs.was_clean, leads_others=self._leads_others)
+        )
         if self._leads_others:
             self._append(list(with_broker(self._newest, node.node_id, lambda _: False)))
-        if self._duties is not None:
-            call_on(self._dispatcher, self._duties.start)
+        call_on(self._dispatcher, self._has_registered)
 
-    def _rejoining(self) -> list[MetadataRecord]:
-        """Return what precedes the registration in a cluster of several: the metadata version, and after an unclean stop the
-        departure from every ISR that has other members, because the end of a log may be lost."""
-        node = self._node
-        records: list[MetadataRecord] = []
-        if METADATA_VERSION not in self._newest.features:
-            records.append(FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION))
-        if not node.logs.was_clean:
-            records += without_broker(self._newest, node.node_id, lambda _: False)
-        return records
+    def _has_registered(self) -> None:
+        self._registered = True
+        if self._active and self._duties is not None:
+            self._duties.start()
 
     def _append(self, records: list[MetadataRecord]) -> None:
-        """Append and publish records of the start. Blocks."""
-        if not records:
-            return
-        assert self._metadata is not None
-        delta = apply_records(self._newest, records, self._metadata.append(records))
-        self._newest = delta.image
-        self._on_data_plane(delta)
+        """Commit and publish records of the start. Blocks."""
+        done: Future[Any] = Future()
+        call_on(self._dispatcher, lambda: self.write(Plan(records, None), done.set_result))
+        done.result()
 
     def leave(self) -> None:
         """Move the leaderships of this broker to others, before it stops and its cluster has no controller. Blocks."""
-        call_on(self._dispatcher, self._leave)
+        call_on(self._dispatcher, lambda: self._in_turn(self._leave))
         give_up = time.monotonic() + LEAVE_WITHIN_S
         while not call_on(self._dispatcher, self._known_to_all) and time.monotonic() < give_up:
             time.sleep(LEAVE_POLL_S)
@@ -174,8 +155,10 @@ class Controller:
 
     def stop(self) -> None:
         """End the controller's thread; waiting commands are dropped with their connections."""
-        if self._duties is not None and self._dispatcher.running:
-            call_on(self._dispatcher, self._duties.stop)
+        if self._dispatcher.running:
+            for part in (self._duties, self._quorum):
+                if part is not None:
+                    call_on(self._dispatcher, part.stop)
         self._dispatcher.stop()
 
     # --- from the data plane ---
@@ -191,6 +174,21 @@ class Controller:
 
     def _receive(self, message: Submitted) -> None:
         command, reply = message
+        if self._duties is None or not self._duties.read(command, reply):
+            self._in_turn(lambda: self._serve(command, reply))
+
+    @property
+    def writing(self) -> bool:
+        """Whether a change waits to be committed. On the controller's thread."""
+        return self._change is not None
+
+    def _in_turn(self, call: Callable[[], object]) -> None:
+        """Call now, or when the change that is under way is published or dropped."""
+        self._turns.append(call)
+        while self._turns and not self.writing:
+            self._turns.popleft()()
+
+    def _serve(self, command: Command, reply: Reply) -> None:
         try:
             self._carry_out(command, reply)
         except Exception as error:  # noqa: BLE001 - the client must be answered; the state may be wrong
@@ -202,26 +200,41 @@ class Controller:
         self._node.data_plane.execute(lambda: reply(command.refused(outcome)))
 
     def _reload(self) -> None:
-        """Read the log again, and publish the difference from the published image."""
-        metadata = self._metadata
+        """Read the committed log again, and publish the difference from the published image."""
+        metadata, quorum = self._metadata, self._quorum
         assert metadata is not None
+        assert quorum is not None
+        self._change = None
         try:
-            newest = metadata.load().image
+            newest = metadata.load(up_to=quorum.high_watermark).image
             delta = ImageDelta.between(self._node.metadata.image, newest)
             self._publisher.prepare(delta)
-            self._newest = newest
             self._on_data_plane(delta)
         except Exception as error:  # noqa: BLE001 - every later command is refused, and the broker still serves
             self._broken = StorageError(f"the metadata cannot be read again ({error}); restart the broker")
             _log.exception("%s", self._broken)
 
     def _carry_out(self, command: Command, reply: Reply) -> None:
+        if isinstance(command, DescribeQuorum):
+            view = self._view()
+            self._node.data_plane.execute(lambda: reply(view))
+            return
+        if not self._active:
+            self._refuse(command, reply, _NOT_CONTROLLER)
+            return
         if self._duties is not None and self._duties.carry_out(command, reply):
             return
         try:
-            self.write(plan(self.facts(), command), reply)
+            self.write(plan(self.facts(), command), reply, command)
         except BrokerError as error:
             self._refuse(command, reply, Outcome(error.code, str(error)))
+
+    def _view(self) -> QuorumView:
+        quorum = self._quorum
+        assert quorum is not None
+        leader = Leadership(-1 if quorum.leader is None else quorum.leader, quorum.epoch)
+        observers = () if self._duties is None else self._duties.observers()
+        return QuorumView(ErrorCode.NONE, leader, quorum.high_watermark, tuple(sorted(quorum.voters)), observers)
 
     def facts(self) -> Facts:
         """Return what the rules decide on. On the controller's thread."""
@@ -236,42 +249,111 @@ class Controller:
             placement_start=random.randrange(max(len(self._newest.brokers), 1)),
         )
 
-    def write(self, made: Plan, reply: Reply) -> None:
-        """Make a plan durable and publish it; then `reply` gets its answer on the data plane's thread. Raises BrokerError."""
+    def write(self, made: Plan, reply: Reply, command: Command | None = None) -> None:
+        """Append a plan; when it is committed and published, `reply` gets its answer on the data plane's thread.
+
+        Raises BrokerError, and then nothing has changed. If this node loses the leadership before, `reply` gets the refusal of
+        `command`."""
         if not made.records:
             self._node.data_plane.execute(lambda: reply(made.answer))
             return
-        delta = self._commit(made)
-        # The next command is planned after this one is published: it may create a folder that is deleted now.
-        self._on_data_plane(delta, lambda: reply(made.answer))
-        self._snapshot()
-
-    def _commit(self, made: Plan) -> ImageDelta:
-        """Make a plan durable; return its delta. If this raises BrokerError, nothing has changed."""
-        metadata = self._metadata
+        metadata, quorum = self._metadata, self._quorum
         assert metadata is not None
+        assert quorum is not None
+        assert self._change is None
         if self._broken is not None:
             raise self._broken
+        if not self._active:
+            raise Refusal(ErrorCode.NOT_CONTROLLER, _NOT_CONTROLLER.message)
         delta = apply_records(self._newest, made.records, metadata.end_offset + len(made.records) - 1)
         folders = self._publisher.prepare(delta)
-        try:
-            metadata.append(made.records)
-        except BrokerError as error:
-            # The records may or may not be on disk, so no later command may follow them. A restart reads the disk.
-            self._broken = StorageError(f"the metadata log cannot be written ({error}); restart the broker")
-            _log.error("%s", self._broken)
-            self._publisher.withdraw(folders)
-            raise self._broken from error
+        self._change = Change(delta, folders, made, reply, command)
         self._newest = delta.image
+        try:
+            quorum.append(made.records)
+        except StorageError as error:
+            if self._change is None:
+                raise  # the change is committed, and the broker cannot follow it
+            # The records may or may not be on disk, so no later command may follow them. A restart reads the disk.
+            self._drop(self._change)
+            self.halted(error)
+            assert self._broken is not None
+            raise self._broken from error
+
+    def _drop(self, change: Change) -> None:
+        """Take back a change that is not committed."""
+        assert self._published is not None
+        self._change = None
+        self._newest = self._published
+        self._publisher.withdraw(change.folders)
+
+    # --- what the quorum says; on the controller's thread ---
+
+    def committed(self, high_watermark: int) -> None:
+        """Publish the records below this offset (see `quorum.Handler`)."""
+        metadata, quorum = self._metadata, self._quorum
+        assert metadata is not None
+        assert quorum is not None
+        metadata.commit(high_watermark)
         if self._duties is not None:
             self._duties.grown()
-        for topic in delta.created:
-            _log.info("topic %s created: %d partitions", topic.name, len(topic.partitions))
-        for topic in delta.deleted:
-            _log.info("topic %s deleted", topic.name)
-        return delta
+        change = self._change
+        if self._published is None:
+            delta = metadata.load(up_to=high_watermark)
+            self._publisher.reconcile(delta)
+            self._on_data_plane(delta)
+        elif change is not None:
+            if change.delta.image.offset < high_watermark:
+                self._change = None
+                self._publish(change)
+        else:
+            delta = metadata.load(self._published, high_watermark)
+            self._publisher.prepare(delta)
+            self._on_data_plane(delta)
+        if quorum.leads and not self._active:
+            self._take_over()
+        self._in_turn(lambda: None)
 
-    def _snapshot(self) -> None:
+    def leader_changed(self, leader: int | None, epoch: int) -> None:
+        """End the duties of a controller that leads no longer (see `quorum.Handler`)."""
+        assert self._quorum is not None
+        _log.debug("the metadata log is led by %s in epoch %d", leader, epoch)
+        if not self._active:
+            return
+        self._active = False
+        if self._duties is not None:
+            self._duties.grown()  # the fetches that wait are told who leads
+            self._duties.stop()
+        change = self._change
+        if change is not None:
+            self._drop(change)
+            if change.command is not None:
+                self._refuse(change.command, change.reply, _NOT_CONTROLLER)
+        self._in_turn(lambda: None)
+
+    def halted(self, error: BrokerError) -> None:
+        """Refuse every later change (see `quorum.Handler`)."""
+        self._broken = StorageError(f"the metadata log cannot be written ({error}); restart the broker")
+        _log.error("%s", self._broken)
+
+    def _take_over(self) -> None:
+        """Begin to serve as the controller of the cluster: everything before is committed and published."""
+        metadata, quorum = self._metadata, self._quorum
+        assert metadata is not None
+        assert quorum is not None
+        self._active = True
+        if metadata.in_transaction:
+            quorum.append([AbortTransaction("the controller that began it has stopped")])
+        if self._registered and self._duties is not None:
+            self._duties.start()
+
+    def _publish(self, change: Change) -> None:
+        for topic in change.delta.created:
+            _log.info("topic %s created: %d partitions", topic.name, len(topic.partitions))
+        for topic in change.delta.deleted:
+            _log.info("topic %s deleted", topic.name)
+        # The next command is planned after this change is published: it may create a folder that is deleted now.
+        self._on_data_plane(change.delta, lambda: change.reply(change.made.answer))
         metadata = self._metadata
         assert metadata is not None
         try:
@@ -279,10 +361,9 @@ class Controller:
         except BrokerError as error:
             _log.warning("%s; the metadata log keeps growing", error)
 
-    # --- on the data plane's thread ---
-
     def _on_data_plane(self, delta: ImageDelta, then: Callable[[], object] = lambda: None) -> None:
         """Publish a delta and call `then` on the data plane's thread, and wait. Raises the errors of publishing."""
+        self._newest = self._published = delta.image
 
         def publish() -> None:
             self._publisher.apply(delta)
@@ -290,24 +371,3 @@ class Controller:
             then()
 
         call_on(self._node.data_plane, publish)
-
-
-def _elections(image: MetadataImage, broker_id: int, *, everything: bool) -> list[MetadataRecord]:
-    """Return the changes that make this broker the leader of the partitions whose only replica it has.
-
-    After an unclean stop the ends of logs may be lost: a new epoch for `everything` lets consumers detect that.
-    """
-    return [
-        PartitionChange(partition.partition, topic.topic_id, isr=(broker_id,), leader=broker_id)
-        for topic in image.topics.values()
-        for partition in topic.partitions
-        if partition.replicas == (broker_id,) and (everything or partition.leader != broker_id)
-    ]
-
-
-def new_topic_id() -> uuid.UUID:
-    """Return a random id whose text in Kafka's form does not begin with `-`, which a command line would read as an option."""
-    while True:
-        made = uuid.uuid4()
-        if made.bytes[0] >> 2 != 62:
-            return made

@@ -12,18 +12,22 @@ from typing import Any, Final, Protocol
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.timing_wheel import Timer
 from streamactors.broker.controller.cluster_command import Heartbeat, ProcessEnded, RegisterBroker
-from streamactors.broker.controller.command import Facts, Plan
+from streamactors.broker.controller.command import Command, Facts, Plan
 from streamactors.broker.controller.metadata_feed import (
-    DescribeObservers,
+    Fed,
     FetchMetadata,
     FetchSnapshot,
+    Leadership,
     Observer,
+    Piece,
     feed,
     feed_snapshot,
 )
-from streamactors.broker.controller.metadata_log import EPOCH, MetadataLog
+from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.plan_partitions import allows_unclean
 from streamactors.broker.controller.sessions_state import Sessions
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.quorum.quorum import Quorum
 
 _log = logging.getLogger("streamactors.broker.controller")
 
@@ -40,7 +44,10 @@ class Writing(Protocol):
 
     def facts(self) -> Facts: ...
 
-    def write(self, made: Plan, reply: Reply) -> None: ...
+    @property
+    def writing(self) -> bool: ...
+
+    def write(self, made: Plan, reply: Reply, command: Command | None = None) -> None: ...
 
 
 class Duties:
@@ -51,6 +58,7 @@ class Duties:
         controller: Writing,
         dispatcher: Dispatcher,
         metadata: MetadataLog,
+        quorum: Quorum,
         *,
         own_id: int,
         cluster_id: str,
@@ -59,6 +67,7 @@ class Duties:
         self._controller = controller
         self._dispatcher = dispatcher
         self._metadata = metadata
+        self._quorum = quorum
         self._own_id = own_id
         self._sessions = Sessions(own_id, cluster_id, session_ms)
         self._check_ms = max(session_ms / CHECKS_PER_SESSION, 10.0)
@@ -80,36 +89,48 @@ class Duties:
             timer.cancel()
         self._waiting.clear()
 
-    def carry_out(self, command: object, reply: Reply) -> bool:
-        """Carry out a command of another node. Return False, and do nothing, for any other command."""
+    def read(self, command: object, reply: Reply) -> bool:
+        """Answer a node that reads the metadata log. Return False, and do nothing, for any other command."""
         match command:
             case FetchMetadata():
                 self._fetch(command, reply)
-            case DescribeObservers():
-                oldest_ms = self._dispatcher.clock.wall_ms() - OBSERVED_MS
-                seen = tuple(each for each in self._observers.values() if each.fetched_ms >= oldest_ms)
-                self._controller.write(Plan([], seen), reply)
             case FetchSnapshot():
-                reply(feed_snapshot(self._metadata, EPOCH, command))
+                quorum = self._quorum
+                piece = Piece(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                if quorum.leads:
+                    piece = feed_snapshot(self._metadata, quorum.epoch, command)
+                reply(piece._replace(leader=self._leadership()))
+            case _:
+                return False
+        return True
+
+    def carry_out(self, command: object, reply: Reply) -> bool:
+        """Carry out a command of another node. Return False, and do nothing, for any other command."""
+        match command:
             case RegisterBroker():
                 facts = self._controller.facts()
                 end = self._metadata.end_offset
                 made = self._sessions.register(facts.image, command, end, self._now_ms(), _unclean(facts))
-                self._controller.write(made, reply)
+                self._controller.write(made, reply, command)
             case Heartbeat():
                 facts = self._controller.facts()
                 end = self._metadata.end_offset
                 made = self._sessions.heartbeat(facts.image, command, end, self._now_ms(), _unclean(facts))
-                self._controller.write(made, reply)
+                self._controller.write(made, reply, command)
             case ProcessEnded():
                 facts = self._controller.facts()
                 made = self._sessions.process_ended(facts.image, command, _unclean(facts))
                 if made.records:
                     _log.warning("broker %d is fenced: its process has ended", command.broker_id)
-                self._controller.write(made, reply)
+                self._controller.write(made, reply, command)
             case _:
                 return False
         return True
+
+    def observers(self) -> tuple[Observer, ...]:
+        """Return the nodes that have read the log lately."""
+        oldest_ms = self._dispatcher.clock.wall_ms() - OBSERVED_MS
+        return tuple(each for each in self._observers.values() if each.fetched_ms >= oldest_ms)
 
     def all_have_everything(self) -> bool:
         """Whether every live broker has read the whole log."""
@@ -119,15 +140,15 @@ class Duties:
         return all(offset >= self._metadata.end_offset for offset in asked)
 
     def grown(self) -> None:
-        """Answer the fetches that wait: the log has new records."""
+        """Answer the fetches that wait: the log has new records, or another node leads it."""
         waiting, self._waiting = self._waiting, {}
         for fetch, reply, timer in waiting.values():
             timer.cancel()
-            reply(feed(self._metadata, EPOCH, fetch, last_chance=True))
+            reply(self._fed(fetch, last_chance=True))
 
     def _fetch(self, fetch: FetchMetadata, reply: Reply) -> None:
         self._note(fetch)
-        answer = feed(self._metadata, EPOCH, fetch)
+        answer = self._fed(fetch)
         if answer is not None:
             reply(answer)
             return
@@ -149,11 +170,22 @@ class Duties:
 
     def _waited(self, number: int) -> None:
         fetch, reply, _ = self._waiting.pop(number)
-        reply(feed(self._metadata, EPOCH, fetch, last_chance=True))
+        reply(self._fed(fetch, last_chance=True))
+
+    def _fed(self, fetch: FetchMetadata, *, last_chance: bool = False) -> Fed | None:
+        quorum = self._quorum
+        answer: Fed | None = Fed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if quorum.leads:
+            answer = feed(self._metadata, quorum.epoch, quorum.high_watermark, fetch, last_chance=last_chance)
+        return None if answer is None else answer._replace(leader=self._leadership())
+
+    def _leadership(self) -> Leadership:
+        leader = self._quorum.leader
+        return Leadership(-1 if leader is None else leader, self._quorum.epoch)
 
     def _check(self) -> None:
         self._timer = self._dispatcher.call_later(self._check_ms, self._check)
-        while True:
+        while not self._controller.writing:  # a change that is under way ends first; the next check is soon enough
             facts = self._controller.facts()
             ended = self._sessions.expire(facts.image, self._now_ms(), _unclean(facts))
             if ended is None:

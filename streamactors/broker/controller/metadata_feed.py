@@ -1,7 +1,6 @@
 """The metadata log as the other nodes of the cluster read it: answers to Fetch and FetchSnapshot. Pure but for reads of the log.
 
-Owner: the controller's `Duties`. One controller votes, so every record on its disk is committed and the high watermark is the end of
-the log. Rules: KIP-595 and KIP-630, as Apache Kafka's KafkaRaftClient answers an observer."""
+Owner: the controller's `Duties`, which says in every answer who leads the log. Rules: KIP-595 and KIP-630, as Apache Kafka's KafkaRaftClient answers an observer."""
 
 from __future__ import annotations
 
@@ -10,9 +9,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from streamactors.broker.controller.command import Outcome
+from streamactors.broker.controller.metadata_log import MAX_FETCH_BYTES
 from streamactors.broker.errors import ErrorCode
 
-MAX_FETCH_BYTES: Final = 8 << 20
 MAX_SNAPSHOT_BYTES: Final = 1 << 20
 NONE: Final = (-1, -1)
 
@@ -34,6 +33,16 @@ class MetadataSource(Protocol):
     def read_snapshot(self, path: Path, position: int, max_bytes: int) -> tuple[int, bytes]: ...
 
 
+class Leadership(NamedTuple):
+    """Who leads the log, -1 if nobody is known, and in which epoch."""
+
+    leader_id: int = -1
+    epoch: int = -1
+
+
+NOBODY: Final = Leadership()
+
+
 class Fed(NamedTuple):
     """The answer to a fetch. `diverging` and `snapshot` are (epoch, end offset), NONE without them."""
 
@@ -43,6 +52,7 @@ class Fed(NamedTuple):
     records: bytes = b""
     diverging: tuple[int, int] = NONE
     snapshot: tuple[int, int] = NONE
+    leader: Leadership = NOBODY
 
 
 class FetchMetadata(NamedTuple):
@@ -70,11 +80,21 @@ class Observer(NamedTuple):
     caught_up_ms: int  # when it last asked for the end of the log, -1 if never
 
 
-class DescribeObservers(NamedTuple):
-    """Who reads the log? Answer: a tuple of Observer."""
+class QuorumView(NamedTuple):
+    """What a node knows of the quorum of the log; the leader is -1 if none is known."""
 
-    def refused(self, outcome: Outcome) -> tuple[Observer, ...]:
-        return ()
+    error: ErrorCode
+    leader: Leadership = NOBODY
+    high_watermark: int = -1
+    voters: tuple[int, ...] = ()
+    observers: tuple[Observer, ...] = ()
+
+
+class DescribeQuorum(NamedTuple):
+    """Who leads the log, who votes, and who reads it? Answer: QuorumView."""
+
+    def refused(self, outcome: Outcome) -> QuorumView:
+        return QuorumView(outcome.code)
 
 
 class Piece(NamedTuple):
@@ -83,6 +103,7 @@ class Piece(NamedTuple):
     error: ErrorCode
     size: int = 0
     content: bytes = b""
+    leader: Leadership = NOBODY
 
 
 class FetchSnapshot(NamedTuple):
@@ -98,9 +119,12 @@ class FetchSnapshot(NamedTuple):
         return Piece(outcome.code)
 
 
-def feed(log: MetadataSource, epoch: int, fetch: FetchMetadata, *, last_chance: bool = False) -> Fed | None:
-    """Return the answer to a fetch; None if there is nothing new, unless this is its last chance. Raises BrokerError."""
-    end = log.end_offset
+def feed(
+    log: MetadataSource, epoch: int, high_watermark: int, fetch: FetchMetadata, *, last_chance: bool = False
+) -> Fed | None:
+    """Return the answer of the leader of `epoch` to a fetch; None if there is nothing new, unless this is its last chance.
+
+    Raises BrokerError."""
     if min(fetch.leader_epoch, fetch.offset, fetch.last_epoch) < 0:
         return Fed(ErrorCode.INVALID_REQUEST)
     error = _epoch_error(epoch, fetch.leader_epoch)
@@ -110,16 +134,16 @@ def feed(log: MetadataSource, epoch: int, fetch: FetchMetadata, *, last_chance: 
     if fetch.offset < log.start_offset or (fetch.offset == 0 and snapshot is not None):
         if snapshot is None:
             return Fed(ErrorCode.UNKNOWN_SERVER_ERROR)
-        return Fed(ErrorCode.NONE, end, log.start_offset, snapshot=(snapshot[1], snapshot[0]))
+        return Fed(ErrorCode.NONE, high_watermark, log.start_offset, snapshot=(snapshot[1], snapshot[0]))
     if fetch.offset > 0:
         known = snapshot is not None and (snapshot[1], snapshot[0]) == (fetch.last_epoch, fetch.offset)
         last_epoch, epoch_end = log.epoch_end(fetch.last_epoch)
         if not known and (last_epoch != fetch.last_epoch or fetch.offset > epoch_end):
-            return Fed(ErrorCode.NONE, end, log.start_offset, diverging=(last_epoch, epoch_end))
-    if fetch.offset < end:
-        return Fed(ErrorCode.NONE, end, log.start_offset, log.read(fetch.offset, MAX_FETCH_BYTES))
-    if last_chance or fetch.max_wait_ms <= 0 or end > fetch.high_watermark:
-        return Fed(ErrorCode.NONE, end, log.start_offset)
+            return Fed(ErrorCode.NONE, high_watermark, log.start_offset, diverging=(last_epoch, epoch_end))
+    if fetch.offset < log.end_offset:
+        return Fed(ErrorCode.NONE, high_watermark, log.start_offset, log.read(fetch.offset, MAX_FETCH_BYTES))
+    if last_chance or fetch.max_wait_ms <= 0 or high_watermark > fetch.high_watermark:
+        return Fed(ErrorCode.NONE, high_watermark, log.start_offset)
     return None
 
 

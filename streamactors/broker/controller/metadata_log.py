@@ -1,13 +1,13 @@
-"""The metadata log on disk: partition 0 of __cluster_metadata, one batch per change, flushed before the change is published.
+"""The metadata log on disk: partition 0 of __cluster_metadata, one batch per change.
 
-Owner: the controller, the only writer. Format, folder and topic id are Apache Kafka's, so that its dump-log tool reads the log.
+Owner: the controller and its `Quorum`, which syncs the log and says what is committed. Format, folder and topic id are Apache Kafka's, so that its dump-log tool reads the log.
 A batch is atomic: recovery keeps or drops it as a whole.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Final
 
@@ -22,14 +22,16 @@ from streamactors.broker.metadata.metadata_codec import encode_record
 from streamactors.broker.metadata.metadata_record import MetadataRecord
 from streamactors.broker.metadata.snapshot import decode_snapshot, encode_snapshot, snapshot_name, snapshots
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
-from streamactors.broker.metadata.transaction_record import AbortTransaction
 from streamactors.broker.protocol.record_schema import CorruptRecord
+from streamactors.broker.quorum.leader_change import leader_change_batch
+from streamactors.broker.quorum.vote_file import FILE_NAME as VOTE_FILE
+from streamactors.broker.quorum.vote_file import Election, read_election, write_election
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.records.validation import AppendOrigin
 
 TOPIC_ID: Final = uuid.UUID(int=1)  # as in Apache Kafka
-EPOCH: Final = 1  # of the controller; a quorum will count it up
+MAX_FETCH_BYTES: Final = 8 << 20
 CONFIG: Final = LogConfig(cleanup_policy=(), retention_ms=-1, retention_bytes=-1, max_message_bytes=2**30)
 
 
@@ -39,6 +41,7 @@ class MetadataLog:
     def __init__(self, log: PartitionLog, now_ms: Callable[[], int]) -> None:
         self._log = log
         self._now_ms = now_ms
+        self.in_transaction = False
 
     @classmethod
     def open(cls, logs: LogManager, now_ms: Callable[[], int]) -> MetadataLog:
@@ -46,7 +49,6 @@ class MetadataLog:
         log = logs.get(METADATA_TOPIC, 0)
         if log is None:
             log = logs.create(METADATA_TOPIC, 0, TOPIC_ID, CONFIG)
-            log.assign_leader_epoch(EPOCH)
         else:
             log.update_config(CONFIG)
         return cls(log, now_ms)
@@ -83,56 +85,120 @@ class MetadataLog:
         content = self._log.disk.read(path)
         return len(content), bytes(content[position : position + max_bytes])
 
-    def load(self) -> ImageDelta:
-        """Return the whole log as one delta on the empty image. Raises BrokerStartError if the log is damaged.
+    # --- the image ---
 
-        A transaction that an earlier controller did not end is aborted in the log."""
-        loader = MetadataLoader(MetadataImage())
-        at = -1
+    def load(self, image: MetadataImage | None = None, up_to: int | None = None) -> ImageDelta:
+        """Return what the records behind an image and below `up_to` change, by default the whole log on the empty image.
+
+        `in_transaction` then says whether they end within a transaction, which is left out. Raises BrokerStartError if the log is
+        damaged."""
+        base = MetadataImage() if image is None else image
+        loader = MetadataLoader(base)
+        at, end = base.offset, self.end_offset if up_to is None else up_to
+        batches = self._batches(at + 1, end)
         try:
-            for at, records, last_offset in self._batches():  # noqa: B007 - the error below names it
+            for at, records, last_offset in batches:  # noqa: B007 - the error below names it
                 loader.replay(records, last_offset)
-            if loader.in_transaction:
-                abort = AbortTransaction("the controller that began it has stopped")
-                loader.replay([abort], self.append([abort]))
-            delta = loader.take()
         except (CorruptRecord, BrokerError, OSError) as error:
             raise BrokerStartError(
                 f"the metadata log is damaged at record {at} ({error}); restore {METADATA_TOPIC}-0 from a copy, "
                 "or start with another --data folder"
             ) from error
-        if delta is None:  # an empty log
-            delta = ImageDelta(MetadataImage())
-        return delta
+        self.in_transaction = loader.in_transaction
+        return loader.take() or ImageDelta(base)
 
-    def append(self, records: Iterable[MetadataRecord]) -> int:
-        """Append records as one batch and flush; return the offset of the last record. Raises BrokerError."""
+    # --- the replica of the quorum: `quorum.VotersLog` ---
+
+    @property
+    def last_epoch(self) -> int:
+        """Return the epoch of the last record, 0 without one."""
+        return max(self._log.latest_epoch, 0)
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the greatest epoch that is at most `epoch`, and the offset at which it ends; (0, 0) without one."""
+        log = self._log
+        if epoch >= log.latest_epoch >= 0:
+            return log.latest_epoch, log.end_offset
+        found = log.epoch_end_offset(epoch)
+        return (0, 0) if found[0] < 0 else found
+
+    def append(self, records: Iterable[MetadataRecord], epoch: int) -> int:
+        """Append records as one batch, not synced yet; return the offset of the last record. Raises BrokerError."""
         now_ms = self._now_ms()
-        batch = build_batch([NewRecord(None, encode_record(record), now_ms) for record in records], leader_epoch=EPOCH)
-        result = self._log.append_as_leader(memoryview(batch), EPOCH, now_ms, AppendOrigin.COORDINATOR)
+        return self._append(
+            build_batch([NewRecord(None, encode_record(record), now_ms) for record in records], leader_epoch=epoch),
+            epoch,
+        )
+
+    def append_leader_change(self, leader: int, voters: Set[int], granting: Set[int], epoch: int) -> int:
+        """Append the record with which an epoch begins, not synced yet; return its offset. Raises BrokerError."""
+        return self._append(leader_change_batch(leader, voters, granting, epoch, self._now_ms()), epoch)
+
+    def _append(self, batch: bytearray, epoch: int) -> int:
+        log = self._log
+        return log.append_as_leader(memoryview(batch), epoch, self._now_ms(), AppendOrigin.COORDINATOR).last_offset
+
+    def append_batches(self, batches: Sequence[bytes | memoryview]) -> None:
+        """Append batches of the leader, not synced yet. Raises BrokerError."""
+        for each in batches:
+            self._log.append_as_follower(memoryview(bytearray(each)), self._now_ms())
+
+    def batches(self, offset: int) -> Sequence[bytes]:
+        """Return batches from the one with `offset` on. Raises BrokerError."""
+        return [self.read(offset, MAX_FETCH_BYTES)]
+
+    def truncate(self, offset: int) -> None:
+        """Remove the records and epochs from an offset on, not synced yet. Raises StorageError."""
+        self._log.truncation.truncate_to(offset, self._now_ms())
+
+    def sync(self) -> None:
+        """Bring everything to the disk. Raises StorageError."""
         self._log.flush()
-        self._log.advance_high_watermark(result.next_offset)
-        return result.last_offset
+
+    def commit(self, high_watermark: int) -> None:
+        """Let readers of the log see the records below this offset."""
+        self._log.advance_high_watermark(high_watermark)
+
+    def read_election(self) -> Election:
+        """Return what the vote file says. Raises StorageError if it cannot be read."""
+        path = self._log.directory / VOTE_FILE
+        try:
+            return read_election(self._log.disk, self._log.directory)
+        except (OSError, ValueError) as error:
+            raise StorageError(f"{path} cannot be read: {error}") from error
+
+    def write_election(self, election: Election) -> None:
+        """Write the vote file; it is on the disk when this returns. Raises StorageError."""
+        try:
+            write_election(self._log.disk, self._log.directory, election)
+        except OSError as error:
+            path = self._log.directory / VOTE_FILE
+            raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
+
+    # --- snapshots ---
 
     def snapshot(self, image: MetadataImage, more_than_bytes: int) -> None:
         """If the log is larger than this, write the image to a snapshot and delete the log before it. Raises BrokerError."""
-        if self._log.size_bytes > more_than_bytes:
-            write_snapshot(self._log, image, EPOCH, self._now_ms())
-
-    def _batches(self) -> Iterator[tuple[int, Iterable[MetadataRecord], int]]:
-        """Yield (offset of the first record, records, offset of the last record) of the snapshot and of every batch behind it."""
         log = self._log
-        start = log.log_start_offset
+        if log.size_bytes > more_than_bytes:
+            write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms())
+
+    def _batches(self, start: int, end: int) -> Iterator[tuple[int, Iterable[MetadataRecord], int]]:
+        """Yield (offset of the first record, records, offset of the last record) of every batch from `start` on, and from 0
+        on the same of the newest snapshot before them."""
+        log = self._log
         kept = snapshots(log.disk.names(log.directory))
-        if kept and kept[-1][0] >= start:
+        if start == 0 and kept and kept[-1][0] >= log.log_start_offset:
             start, name = kept[-1]
             path = log.directory / name
             yield start - 1, decode_snapshot(path, log.disk.read(path)), start - 1
-        elif start > 0:
-            raise CorruptRecord(f"it begins at record {start}, and the snapshot of the records before is missing")
+        elif log.log_start_offset > start:
+            raise CorruptRecord(
+                f"it begins at record {log.log_start_offset}, and the snapshot of the records before is missing"
+            )
         if log.end_offset < start:
             raise CorruptRecord(f"it ends at record {log.end_offset}, before its snapshot at {start}")
-        for batch in log.reader.replay(start, log.end_offset):
+        for batch in log.reader.replay(start, end):
             batch.ensure_valid()  # after a clean stop, recovery has not checked the batches
             yield batch.base_offset, batch_records(batch), batch.last_offset
 

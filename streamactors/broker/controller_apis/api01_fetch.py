@@ -1,8 +1,8 @@
 """Fetch of the metadata log by the other nodes of the cluster.
 
 Versions: 13-18 (13 topic ids, 15 replica state KIP-903, 17 directory id KIP-853, 18 the follower's high watermark).
-Authorised: CLUSTER_ACTION.   Errors: INCONSISTENT_CLUSTER_ID, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, INVALID_REQUEST, UNKNOWN_TOPIC_ID.
-Differs from Apache Kafka: this node is the only voter, so it is always the leader; no sessions."""
+Authorised: CLUSTER_ACTION.   Errors: INCONSISTENT_CLUSTER_ID, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST, UNKNOWN_TOPIC_ID.
+Differs from Apache Kafka: this node is the only voter; no sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.metadata_feed import NONE, Fed, FetchMetadata
-from streamactors.broker.controller.metadata_log import EPOCH, TOPIC_ID
+from streamactors.broker.controller.metadata_log import TOPIC_ID
 from streamactors.broker.controller_apis.endpoints import node_endpoints
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
@@ -55,7 +55,7 @@ def _body(request: Request, fed: Fed) -> Body:
         "log_start_offset": fed.log_start_offset,
         "aborted_transactions": None,
         "records": fed.records,
-        "current_leader": {"leader_id": request.node.node_id, "leader_epoch": EPOCH},
+        "current_leader": {"leader_id": fed.leader.leader_id, "leader_epoch": fed.leader.epoch},
     }
     for name, (epoch, end_offset) in (("diverging_epoch", fed.diverging), ("snapshot_id", fed.snapshot)):
         if (epoch, end_offset) != NONE:

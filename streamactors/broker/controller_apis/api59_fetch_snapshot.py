@@ -1,7 +1,7 @@
 """FetchSnapshot: a snapshot of the metadata, piece by piece, for a node whose records are not in the log any more (KIP-630).
 
 Versions: 0-1 (1 directory id and endpoints KIP-853).   Authorised: CLUSTER_ACTION.
-Errors: INCONSISTENT_CLUSTER_ID, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE.
+Errors: INCONSISTENT_CLUSTER_ID, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE.
 Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.metadata_feed import FetchSnapshot, Piece
-from streamactors.broker.controller.metadata_log import EPOCH
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.request import Request
@@ -36,7 +35,7 @@ def handle(request: Request) -> Body | Later:
             "index": 0,
             "error_code": piece.error,
             "snapshot_id": {"end_offset": wanted.end_offset, "epoch": wanted.epoch},
-            "current_leader": {"leader_id": request.node.node_id, "leader_epoch": EPOCH},
+            "current_leader": {"leader_id": piece.leader.leader_id, "leader_epoch": piece.leader.epoch},
             "size": piece.size,
             "position": asked.position,
             "unaligned_records": piece.content,

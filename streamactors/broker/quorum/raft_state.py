@@ -113,6 +113,15 @@ class RaftState:
         return self.election.epoch
 
     @property
+    def voters(self) -> Set[int]:
+        return self._voters
+
+    @property
+    def granting(self) -> Set[int]:
+        """The voters that have elected this node, if it leads."""
+        return self._granted & self._voters
+
+    @property
     def leader(self) -> int | None:
         """The leader that this node is or follows. A node that has lost its leader does not name it."""
         return self.election.leader if self.role in (Role.LEADER, Role.FOLLOWER) else None

@@ -24,7 +24,7 @@ from streamactors.broker.metadata.metadata_record import (
     TopicRecord,
 )
 from streamactors.broker.metadata.snapshot import decode_snapshot
-from streamactors.broker.metadata.transaction_record import BeginTransaction
+from streamactors.broker.metadata.transaction_record import BeginTransaction, EndTransaction
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 
 NOW_MS = 1_700_000_000_000
@@ -59,14 +59,21 @@ def opened(logs: LogManager) -> MetadataLog:
     return MetadataLog.open(logs, lambda: NOW_MS)
 
 
+def write(log: MetadataLog, records: list[MetadataRecord]) -> int:
+    last_offset = log.append(records, 1)
+    log.sync()
+    log.commit(last_offset + 1)
+    return last_offset
+
+
 def test_loading_returns_the_appended_records(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     log = opened(logs)
     image = log.load().image
     for number in range(5):
-        image = apply_records(image, topic(number), log.append(topic(number))).image
+        image = apply_records(image, topic(number), write(log, topic(number))).image
     removed: list[MetadataRecord] = [RemoveTopic(uuid.UUID(int=3))]
-    image = apply_records(image, removed, log.append(removed)).image
+    image = apply_records(image, removed, write(log, removed)).image
     logs.close()
     again = manager(tmp_path)
     assert opened(again).load().image == image
@@ -77,7 +84,7 @@ def test_loading_returns_the_appended_records(tmp_path: Path) -> None:
 def test_an_offset_counts_records_and_a_batch_is_one_change(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     log = opened(logs)
-    assert (log.append(topic(0)), log.append(topic(1)), log.end_offset) == (2, 5, 6)
+    assert (write(log, topic(0)), write(log, topic(1)), log.end_offset) == (2, 5, 6)
     logs.close()
 
 
@@ -89,7 +96,7 @@ def test_a_power_cut_takes_nothing_that_was_appended(tmp_path: Path, seed: int) 
     log = opened(logs)
     count = rng.randrange(1, 6)
     for number in range(count):
-        log.append(topic(number))
+        write(log, topic(number))
     disk.cut_power(rng)
     logs._data.unlock()  # the process is gone, and with it its lock
     again = manager(tmp_path, ForgetfulDisk(tmp_path))
@@ -102,7 +109,7 @@ def play(log: MetadataLog, image: MetadataImage, numbers: range, limit: int) -> 
     """Create topics and delete every other one, snapshots and all."""
     for number in numbers:
         records = topic(number) if number % 2 else [*topic(number), RemoveTopic(uuid.UUID(int=number + 1))]
-        image = apply_records(image, records, log.append(records)).image
+        image = apply_records(image, records, write(log, records)).image
         log.snapshot(image, limit)
     return image
 
@@ -187,7 +194,7 @@ def test_a_flipped_byte_is_found_at_the_start(tmp_path: Path, seed: int) -> None
     logs = manager(tmp_path)
     log = opened(logs)
     for number in range(3):
-        log.append(topic(number))
+        write(log, topic(number))
     logs.close()
     (file,) = (tmp_path / "__cluster_metadata-0").glob("*.log")
     content = bytearray(file.read_bytes())
@@ -206,7 +213,7 @@ def test_a_flipped_byte_is_found_at_the_start(tmp_path: Path, seed: int) -> None
 def test_records_that_contradict_each_other_stop_the_broker_with_one_line(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     log = opened(logs)
-    log.append([RemoveTopic(uuid.UUID(int=9))])
+    write(log, [RemoveTopic(uuid.UUID(int=9))])
     with pytest.raises(BrokerStartError, match="the metadata log is damaged at record 0") as caught:
         log.load()
     assert "\n" not in str(caught.value)
@@ -218,10 +225,10 @@ def test_an_append_that_the_disk_refuses_is_an_error(tmp_path: Path, doing: str)
     disk = ForgetfulDisk(tmp_path)
     logs = manager(tmp_path, disk)
     log = opened(logs)
-    log.append(topic(0))
+    write(log, topic(0))
     disk.fail_next(doing)
     with pytest.raises(StorageError):
-        log.append(topic(1))
+        write(log, topic(1))
     logs.close()
 
 
@@ -231,15 +238,26 @@ def test_an_empty_log_is_an_empty_image(tmp_path: Path) -> None:
     logs.close()
 
 
-def test_a_transaction_that_was_not_ended_is_aborted_so_that_later_records_count(tmp_path: Path) -> None:
+def test_a_transaction_that_has_not_ended_is_left_out(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     log = opened(logs)
-    log.append([FeatureLevel("kept", 1)])
-    log.append([BeginTransaction(), FeatureLevel("lost", 1)])
-    log.append([FeatureLevel("lost too", 1)])
-    assert set(log.load().image.features) == {"kept"}
-    log.append([FeatureLevel("later", 1)])
+    write(log, [FeatureLevel("kept", 1)])
+    write(log, [BeginTransaction(), FeatureLevel("later", 1)])
     image = log.load().image
-    assert set(image.features) == {"kept", "later"}
-    assert image.offset == log.end_offset - 1 == 5
+    assert (set(image.features), image.offset, log.in_transaction) == ({"kept"}, 0, True)
+    write(log, [EndTransaction()])
+    assert set(log.load(image).image.features) == {"kept", "later"}
+    assert not log.in_transaction
+    logs.close()
+
+
+def test_only_committed_records_are_loaded(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    log = opened(logs)
+    write(log, topic(0))
+    first = log.load(up_to=3).image
+    write(log, topic(1))
+    assert log.load(up_to=3).image == first == log.load(first, 3).image
+    delta = log.load(first, 6)
+    assert [each.name for each in delta.created] == ["t1"]
     logs.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.broker.controller.metadata_log import EPOCH, TOPIC_ID
+from streamactors.broker.controller.metadata_log import TOPIC_ID
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.forwarding import principal_data
 from streamactors.broker.protocol.header import request_frame
@@ -120,6 +120,9 @@ def test_a_controller_that_is_back_leads_the_same_cluster(tmp_path: Path) -> Non
 
 
 # --- the listener for controllers ---
+
+
+EPOCH = 1  # the first of a new log
 
 
 def fetch_body(offset: int, last_epoch: int, epoch: int = EPOCH, **changes: Any) -> dict[str, Any]:

@@ -1,0 +1,342 @@
+"""Carries out what `RaftState` decides, for a quorum of one as for a quorum of several: the log, the vote file and the time.
+
+Owner: the controller, on the thread of its dispatcher, which may wait for the disk. Effects are carried out one after the other,
+in the order in which the state machine asked for them. The effects of a later step come behind those of an earlier one."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Set
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any, NamedTuple, Protocol
+
+from streamactors.actors.timing_wheel import Timer
+from streamactors.broker.errors import BrokerError, StorageError
+from streamactors.broker.quorum.raft_effects import (
+    Append,
+    AppendLeaderChange,
+    Committed,
+    Effect,
+    Halt,
+    LeaderChanged,
+    Persist,
+    Send,
+    Sync,
+    Truncate,
+)
+from streamactors.broker.quorum.raft_messages import (
+    Answer,
+    Batches,
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchAnswer,
+    Request,
+    Vote,
+    VoteAnswer,
+)
+from streamactors.broker.quorum.raft_state import Log, RaftState, Role, Timing
+from streamactors.broker.quorum.vote_file import Election
+
+_log = logging.getLogger("streamactors.broker.quorum")
+
+Reply = Callable[[Answer], object]
+
+
+def _nobody(voter: int, request: Request) -> None:
+    """The only voter asks nobody."""
+    raise AssertionError(f"{request} for voter {voter}")
+
+
+class Timers(Protocol):
+    """The part of a dispatcher that a quorum uses."""
+
+    def call_later(self, delay_ms: float, fn: Callable[[], object]) -> Timer: ...
+
+
+class VotersLog(Log, Protocol):
+    """The log of a replica, with its vote file. Every method raises StorageError if the disk fails."""
+
+    def append(self, records: Iterable[Any], epoch: int) -> int:
+        """Append the leader's records as one batch; return the offset of the last one."""
+
+    def append_leader_change(self, leader: int, voters: Set[int], granting: Set[int], epoch: int) -> int:
+        """Append the record with which an epoch begins; return its offset."""
+
+    def append_batches(self, batches: Batches) -> None:
+        """Append batches of the leader, unchanged."""
+
+    def batches(self, offset: int) -> Batches:
+        """Return batches from `offset` on, as `append_batches` takes them."""
+
+    def truncate(self, offset: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def read_election(self) -> Election: ...
+
+    def write_election(self, election: Election) -> None: ...
+
+
+class Handler(Protocol):
+    """The owner of a quorum."""
+
+    def committed(self, high_watermark: int) -> None:
+        """The records below this offset are committed and in the local log."""
+
+    def leader_changed(self, leader: int | None, epoch: int) -> None:
+        """Another node leads, this one leads, or no leader is known."""
+
+    def halted(self, error: BrokerError) -> None:
+        """This node has left the quorum: its disk fails, or its committed records are not those of the leader."""
+
+
+class _Waiting(NamedTuple):
+    """A fetch that found nothing new."""
+
+    fetch: Fetch
+    reply: Reply
+    high_watermark: int
+    timer: Timer
+
+
+class Quorum:
+    """One replica of the metadata log. `send` passes a request to another voter; its answer comes back to `answered`."""
+
+    def __init__(
+        self,
+        timers: Timers,
+        now_ms: Callable[[], float],
+        log: VotersLog,
+        handler: Handler,
+        send: Callable[[int, Request], object] = _nobody,
+        *,
+        me: int,
+        voters: Set[int],
+        timing: Timing,
+        random: Random,
+    ) -> None:
+        """Raises StorageError if the vote file cannot be read."""
+        self._timers = timers
+        self._now_ms = now_ms
+        self._log = log
+        self._handler = handler
+        self._send = send
+        self._me = me
+        self._timing = timing
+        self._state = RaftState(me, voters, log.read_election(), log, timing, random, now_ms())
+        self._timer: Timer | None = None
+        self._effects: deque[Effect] = deque()
+        self._busy = False
+        self._stopped = False
+        self._leader_change = 0  # the offset of the record with which the own epoch began
+        self._waiting: list[_Waiting] = []
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Begin. The only voter of a quorum leads when this returns. Raises StorageError."""
+        self._carry_out(self._state.start(self._now_ms()))
+
+    def stop(self) -> None:
+        """Give up a leadership, and take part no longer. Fetches that wait are dropped with their connections."""
+        if not self._stopped and self._state.voters != {self._me}:
+            self._guarded(self._state.resign(self._now_ms()))
+        self._end()
+
+    def _end(self) -> None:
+        self._stopped = True
+        self._effects.clear()
+        for timer in [each.timer for each in self._waiting] + ([] if self._timer is None else [self._timer]):
+            timer.cancel()
+        self._waiting.clear()
+
+    # --- what is known ---
+
+    @property
+    def epoch(self) -> int:
+        return self._state.epoch
+
+    @property
+    def leader(self) -> int | None:
+        """The leader, None if none is known."""
+        return self._state.leader
+
+    @property
+    def high_watermark(self) -> int:
+        return self._state.high_watermark
+
+    @property
+    def voters(self) -> Set[int]:
+        return self._state.voters
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node leads and the first record of its epoch is committed: then everything before it is committed too."""
+        return self._state.role is Role.LEADER and self.high_watermark > self._leader_change
+
+    # --- the leader's records ---
+
+    def append(self, records: Iterable[Any]) -> int:
+        """Append records as one batch; return the offset of the last one. Only on the leader. Raises StorageError.
+
+        The handler hears when they are committed. In a quorum of one that is before this method returns."""
+        assert self._state.role is Role.LEADER
+        last_offset = self._log.append(records, self.epoch)
+        self._log.sync()
+        self._carry_out(self._state.stored(self._log.end_offset, self._now_ms()))
+        return last_offset
+
+    # --- the other voters ---
+
+    def asked(self, request: Request, reply: Reply) -> None:
+        """Answer a request of another replica. A fetch that finds nothing new is answered when something is new."""
+        if self._stopped:
+            return
+        state, now_ms = self._state, self._now_ms()
+        answer: Answer
+        match request:
+            case Vote():
+                answer, effects = state.vote(request, now_ms)
+            case BeginEpoch():
+                answer, effects = state.begin(request, now_ms)
+            case EndEpoch():
+                answer, effects = state.end(request, now_ms)
+            case Fetch():
+                self._fetch(request, reply)
+                return
+        self._guarded(effects)
+        if not self._stopped:  # a vote that is not on the disk is not given
+            reply(answer)
+
+    def answered(self, voter: int, answer: Answer) -> None:
+        """Take the answer of another voter to a request that was sent."""
+        if self._stopped:
+            return
+        state, now_ms = self._state, self._now_ms()
+        match answer:
+            case VoteAnswer():
+                self._guarded(state.voted(voter, answer, now_ms))
+            case FetchAnswer():
+                self._guarded(state.fetched(answer, now_ms))
+            case _:
+                self._guarded(state.answered(answer, now_ms))
+
+    def _fetch(self, fetch: Fetch, reply: Reply) -> None:
+        known = self.high_watermark
+        answer, effects = self._state.fetch(fetch, self._now_ms())
+        self._guarded(effects)
+        if self._stopped:
+            return
+        if answer.error or answer.diverging is not None or fetch.offset < self._log.end_offset:
+            self._serve(fetch, reply)
+            return
+        timer = self._timers.call_later(
+            self._timing.fetch_ms / 4, partial(self._serve_waiting, lambda each: each.fetch is fetch)
+        )
+        self._waiting.append(_Waiting(fetch, reply, known, timer))
+        self._serve_waiting(self._is_news)
+
+    def _serve(self, fetch: Fetch, reply: Reply) -> None:
+        """Answer a fetch, which is judged again: much can have happened while it waited."""
+        answer, _ = self._state.fetch(fetch, self._now_ms())
+        if not answer.error and answer.diverging is None and fetch.offset < self._log.end_offset:
+            answer = replace(answer, batches=self._log.batches(fetch.offset))
+        reply(answer)
+
+    def _serve_waiting(self, which: Callable[[_Waiting], bool]) -> None:
+        due = [each for each in self._waiting if which(each)]
+        if due:
+            self._waiting = [each for each in self._waiting if each not in due]
+        for each in due:
+            each.timer.cancel()
+            self._serve(each.fetch, each.reply)
+
+    def _is_news(self, waiting: _Waiting) -> bool:
+        fetch = waiting.fetch
+        if self._state.role is not Role.LEADER or fetch.epoch != self.epoch:
+            return True
+        return fetch.offset < self._log.end_offset or self.high_watermark > waiting.high_watermark
+
+    # --- effects ---
+
+    def _tick(self) -> None:
+        self._guarded(self._state.tick(self._now_ms()))
+
+    def _guarded(self, effects: Iterable[Effect]) -> None:
+        """Carry out effects; a disk that fails ends this node's part in the quorum."""
+        try:
+            self._carry_out(effects)
+        except BrokerError as error:
+            self._halt(error)
+
+    def _halt(self, error: BrokerError) -> None:
+        _log.error("this node takes part in the quorum of the metadata log no longer: %s", error)
+        self._end()
+        self._handler.halted(error)
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        self._effects.extend(effects)
+        if self._busy:
+            return  # the call that is under way carries them out
+        self._busy = True
+        try:
+            while self._effects:
+                self._do(self._effects.popleft())
+        finally:
+            self._busy = False
+        if self._stopped:
+            return
+        self._serve_waiting(self._is_news)
+        self._set_timer()
+
+    def _do(self, effect: Effect) -> None:
+        log = self._log
+        match effect:
+            case Persist(election):
+                if not self._is_overtaken():
+                    log.write_election(election)
+            case Send(target, request):
+                self._send(target, request)
+            case AppendLeaderChange(epoch):
+                state = self._state
+                self._leader_change = log.append_leader_change(self._me, state.voters, state.granting, epoch)
+                self._sync()
+            case Append(batches):
+                log.append_batches(batches)
+                self._sync()
+            case Truncate(offset):
+                log.truncate(offset)
+                self._sync()
+            case Sync():
+                self._sync()
+            case Committed(high_watermark):
+                self._handler.committed(high_watermark)
+            case LeaderChanged(leader, epoch):
+                self._handler.leader_changed(leader, epoch)
+            case Halt(reason):
+                raise StorageError(f"{reason}; restore the folder of the metadata log from another node")
+
+    def _is_overtaken(self) -> bool:
+        """Whether another election is to be written before any other node or the log can tell the two apart.
+
+        The only voter votes for itself and leads in one step, and two writes of the file would double the time of a start."""
+        for each in self._effects:
+            if not isinstance(each, LeaderChanged):
+                return isinstance(each, Persist)
+        return False
+
+    def _sync(self) -> None:
+        self._log.sync()
+        self._effects.extend(self._state.stored(self._log.end_offset, self._now_ms()))
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._state.voters == {self._me} and self._state.role is Role.LEADER:
+            return  # the only voter has nobody to watch
+        self._timer = self._timers.call_later(max(self._state.deadline_ms - self._now_ms(), 0.0), self._tick)
