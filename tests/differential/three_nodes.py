@@ -26,12 +26,12 @@ METADATA_LEVEL: Final = "metadata.version=19"
 class ThreeNodes:
     """Started when entered. `controller` is the address of the controllers' listener."""
 
-    def __init__(self, folder: Path, *, ours: bool) -> None:
+    def __init__(self, folder: Path, *, ours: bool, count: int = 3) -> None:
         (port,) = _free_ports(1)
         self.controller = f"127.0.0.1:{port}"
         self.nodes: dict[int, ApacheNode | OurNode] = {}
         folder.mkdir()
-        for node_id in (1, 2, 3):
+        for node_id in range(1, count + 1):
             at = folder / str(node_id)
             if ours and node_id == 1:
                 self.nodes[1] = OurController(at, 1, port, SETTINGS)

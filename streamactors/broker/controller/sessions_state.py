@@ -7,6 +7,7 @@ The sessions are in memory only. A controller that starts gives every registered
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -25,6 +26,7 @@ from streamactors.broker.metadata.metadata_record import (
 
 FENCED: Final = 1
 UNFENCED: Final = -1
+_RESERVED: Final = 100
 
 
 @dataclass(slots=True)
@@ -99,7 +101,9 @@ class Sessions:
         if command.broker_id < 0 or not command.endpoints:
             return ErrorCode.INVALID_REGISTRATION
         others = (each for each in image.brokers.values() if each.broker_id != command.broker_id)
-        if not command.log_dirs or _repeated(command.log_dirs) or _shared(command.log_dirs, others):
+        if not command.log_dirs or _not_usable(command.log_dirs) or _shared(command.log_dirs, others):
+            return ErrorCode.INVALID_REGISTRATION
+        if not command.features:
             return ErrorCode.INVALID_REGISTRATION
         if any(not _supports(command.features, *each) for each in image.features.items()):
             return ErrorCode.UNSUPPORTED_VERSION
@@ -186,8 +190,9 @@ def _fence(image: MetadataImage, broker: BrokerRegistration, unclean: Unclean) -
     return [*changed, BrokerRegistrationChange(broker.broker_id, broker.broker_epoch, fenced=FENCED)]
 
 
-def _repeated(log_dirs: tuple[object, ...]) -> bool:
-    return None in log_dirs or len(set(log_dirs)) < len(log_dirs)
+def _not_usable(log_dirs: tuple[uuid.UUID | None, ...]) -> bool:
+    """Whether an id is missing, repeated, or one of those that Apache Kafka reserves for replicas without a folder."""
+    return len(set(log_dirs)) < len(log_dirs) or any(each is None or each.int < _RESERVED for each in log_dirs)
 
 
 def _shared(log_dirs: tuple[object, ...], others: Iterable[BrokerRegistration]) -> bool:

@@ -19,7 +19,7 @@ def handle(request: Request) -> Later:
     @request.answer_with
     def reply(answer: ProducerIdBlock | Outcome) -> Body:
         if isinstance(answer, Outcome):
-            return _body(answer.code, -1, 0)
+            return _body(answer.code, 0, 0)
         return _body(ErrorCode.NONE, answer.first, answer.size)
 
     request.node.controller.submit(AllocateProducerIds((message.broker_id, message.broker_epoch)), reply)
@@ -31,7 +31,7 @@ def _body(error: ErrorCode, first: int, size: int) -> Body:
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:
-    return _body(code, -1, 0)
+    return _body(code, 0, 0)
 
 
 API: Final = Api(key=67, versions=(0, 0), authorise=cluster_action, handle=handle, refuse=refuse)
