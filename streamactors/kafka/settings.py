@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
+from streamactors.engine.user_code import blame
 from streamactors.errors import BuildError
 from streamactors.kafka.property_rules import (
     CONSUMER_RULES,
@@ -23,7 +24,7 @@ from streamactors.kafka.property_rules import (
     addresses_of,
     check_properties,
 )
-from streamactors.stages.checks import at_least
+from streamactors.stages.checks import at_least, plain_function
 from streamactors.windows.state.disk.definition import State
 
 _ENVIRONMENT: Final = "STREAMACTORS_KAFKA_"
@@ -98,6 +99,9 @@ class ClientSettings:
     close_timeout_ms: int = field(default=20_000, kw_only=True)
     """How long the closing of a client may take."""
 
+    discover: Callable[[], str] | None = field(default=None, kw_only=True)
+    """Returns the brokers to connect to first, instead of `bootstrap_servers`; called whenever a client is made. See `with_discovery`."""
+
     _rules: ClassVar[Mapping[str, Rule]] = {}
 
     def __post_init__(self) -> None:
@@ -133,10 +137,28 @@ class ClientSettings:
         """Return these settings for another cluster."""
         return replace(self, bootstrap_servers=bootstrap_servers)
 
+    def with_discovery(self: S, discover: Callable[[], str]) -> S:
+        """Return these settings with a function that looks the bootstrap servers up: "host:port[,host:port …]".
+
+        The function is called whenever a client is made, on that client's thread; `bootstrap_servers` stays the cluster's name in messages."""
+        return replace(self, discover=plain_function("with_discovery", discover))
+
+    def _servers(self) -> str:
+        if self.discover is None:
+            return self.bootstrap_servers
+        try:
+            found = self.discover()
+        except BaseException as error:  # the user's function
+            blame(error, f"with_discovery of {self.bootstrap_servers}", function=self.discover)
+            raise
+        addresses_of(found)
+        return found
+
     def security(self) -> Properties:
         """Return the properties and callbacks with which another client connects to the same broker as the same user."""
         merged = self.merged({}, {})
-        return Properties({n: value for n, value in merged.items() if n.startswith(_SECURITY) or n in _ACCESS})
+        kept = _ACCESS if self.discover is None else {*_ACCESS, "bootstrap.servers"}
+        return Properties({n: value for n, value in merged.items() if n.startswith(_SECURITY) or n in kept})
 
     def address(self) -> Properties:
         """Return the bootstrap servers and `security()`: all that an admin client needs."""
@@ -162,7 +184,7 @@ class ClientSettings:
             if name.startswith(_ENVIRONMENT)
         }
         check_properties(type(self).__name__, self._rules, environment, f" (from {_ENVIRONMENT}…)")
-        servers = {"bootstrap.servers": self.bootstrap_servers}
+        servers = {"bootstrap.servers": self._servers()}
         merged = Properties({**servers, **defaults, **own, **self.properties, **environment})
         addresses_of(merged["bootstrap.servers"])
         return merged

@@ -13,6 +13,11 @@ from streamactors.lazy_names import homes_of, lazy_names
 
 if TYPE_CHECKING:
     from streamactors.clock import VirtualClock as VirtualClock
+    from streamactors.testing.kafka_parts import CommittableMessages as CommittableMessages
+    from streamactors.testing.kafka_parts import TestControl as TestControl
+    from streamactors.testing.kafka_parts import consumer_record as consumer_record
+    from streamactors.testing.kafka_parts import producer_multi_result as producer_multi_result
+    from streamactors.testing.kafka_parts import producer_result as producer_result
     from streamactors.testing.leaks import assert_all_stages_stopped as assert_all_stages_stopped
     from streamactors.testing.marbles import Marbles as Marbles
     from streamactors.testing.registry.server import SchemaRegistry as SchemaRegistry
@@ -25,6 +30,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "streamactors.clock": ("VirtualClock",),
+    "streamactors.testing.kafka_parts": (
+        "CommittableMessages",
+        "TestControl",
+        "consumer_record",
+        "producer_multi_result",
+        "producer_result",
+    ),
     "streamactors.testing.leaks": ("assert_all_stages_stopped",),
     "streamactors.testing.marbles": ("Marbles",),
     "streamactors.testing.registry.server": ("SchemaRegistry",),

@@ -51,6 +51,19 @@ def columns(messages: list[Any], counter: Iterator[Any] | None = None) -> tuple[
     return map(_VALUE, messages), iter(messages) if counter is None else counter
 
 
+def made_message(
+    place: TopicPartition,
+    offset: int,
+    key: Any,
+    value: Any,
+    timestamp: int | None,
+    headers: Iterable[tuple[str, bytes | None]] = (),
+) -> Any:
+    """Return a message as librdkafka would deliver it; for tests. `timestamp` in ms since 1970, None: it has none."""
+    time = (ck.TIMESTAMP_NOT_AVAILABLE, 0) if timestamp is None else (ck.TIMESTAMP_CREATE_TIME, timestamp)
+    return ck.Message(*place, offset, key, value, list(headers) or None, timestamp=time)
+
+
 def offsets_of(messages: Iterable[Any]) -> list[int]:
     """Return the offsets of librdkafka's messages."""
     return list(map(ck.Message.offset, messages))
