@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.clock import Timeout
 from streamactors.kafka.client.runs import made_message
 from streamactors.kafka.committable import CommittableMessage, Origin
 from streamactors.kafka.control import Control
@@ -137,6 +138,6 @@ class TestControl(Control):
         """Take the partitions out of `paused`."""
         self.paused.difference_update(TopicPartition(*partition) for partition in partitions)
 
-    def snapshot(self, timeout: Any = 5.0) -> dict[str, Any]:
-        """Return the snapshot of a consumer without partitions."""
+    def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
+        """Return the snapshot of a consumer without partitions, at once whatever `timeout` (seconds, a timedelta or a text) is."""
         return {"partitions": {}}
