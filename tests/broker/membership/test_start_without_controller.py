@@ -52,4 +52,5 @@ def test_a_starting_member_ends_with_its_parent(tmp_path: Path) -> None:
         )
         theirs.close()
         ours.sendall(json.dumps(arguments).encode() + b"\n")
-    assert process.wait(60) == 1
+    # 0: the end of the parent is seen before the start has begun, which a loaded machine decides. 1: the start is broken off.
+    assert process.wait(60) in (0, 1)
