@@ -139,7 +139,8 @@ def test_a_broker_that_crashed_leaves_the_isr_at_its_registration_and_one_that_s
         ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": (directory(3),)}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": (directory(4), directory(4))}, ErrorCode.INVALID_REGISTRATION),
-        ({"features": ()}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"log_dirs": (uuid.UUID(int=1),)}, ErrorCode.INVALID_REGISTRATION),
+        ({"features": ()}, ErrorCode.INVALID_REGISTRATION),
         ({"features": (Feature("metadata.version", 7, 18),)}, ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
