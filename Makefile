@@ -17,7 +17,7 @@ COVERAGE := --cov --cov-report=term:skip-covered
 # Tests start some hundred processes. Without bytecode on disk each of them would compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv demo demo-crash test test-all lint typecheck bench docs clean
+.PHONY: venv demo demo-crash demo-cluster test test-all lint typecheck bench docs clean
 
 venv: $(STAMP)
 
@@ -26,6 +26,9 @@ demo: $(DEMO_STAMP)
 
 demo-crash: $(DEMO_STAMP)
 	@$(BIN)/streamactors demo --crash --into out/demo-crash
+
+demo-cluster: $(DEMO_STAMP)
+	@$(BIN)/streamactors demo --cluster --into out/demo-cluster
 
 $(DEMO_STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -26,9 +26,14 @@ import click
     "--crash", is_flag=True, help="Kill it twice with -9 on the way, and compare with a run that was left alone."
 )
 @click.option(
+    "--cluster",
+    is_flag=True,
+    help="Run the graph of hours on a standalone Spark cluster of two workers, kill one, and compare with a run in one process.",
+)
+@click.option(
     "--seed", type=int, default=None, help="Where --crash kills.  [default: another one each time; it is printed]"
 )
-def command(into: Path, speed: int | None, crash: bool, seed: int | None) -> int:
+def command(into: Path, speed: int | None, crash: bool, cluster: bool, seed: int | None) -> int:
     """Send 336,776 real flights through a broker, stream graphs and Spark, and check that the totals add up.
 
     A run that was interrupted goes on where it was. Ctrl-C ends everything that was started. Exit code 1: a total is wrong.
@@ -38,6 +43,7 @@ def command(into: Path, speed: int | None, crash: bool, seed: int | None) -> int
       streamactors demo
       streamactors demo --into /tmp/demo --speed 100000
       streamactors demo --crash --seed 7
+      streamactors demo --cluster
     """
     if crash:
         from streamactors.demo.crash import crash_demo
@@ -45,12 +51,16 @@ def command(into: Path, speed: int | None, crash: bool, seed: int | None) -> int
         return 0 if crash_demo(into, seed) else 1
     import logging
 
-    from streamactors.demo.main import run_demo
-
     windows = logging.getLogger("streamactors.windows")
     level = windows.level
     windows.setLevel(logging.ERROR)  # late flights are the point here, not a warning
     try:
+        if cluster:
+            from streamactors.demo.cluster_demo import run_cluster_demo
+
+            return 0 if run_cluster_demo(into) else 1
+        from streamactors.demo.main import run_demo
+
         return 0 if run_demo(into, speed) else 1
     finally:
         windows.setLevel(level)
