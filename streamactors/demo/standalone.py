@@ -15,6 +15,7 @@ from typing import Final
 
 from streamactors.demo.data import DemoError
 from streamactors.spark.java import java_home
+from streamactors.spark.session import pyspark_folder
 
 HOST: Final = "127.0.0.1"
 UP_SECONDS: Final = 90.0
@@ -62,11 +63,9 @@ class Standalone:
         return self._folder / f"{kind.partition('.')[0]}.log"
 
     def _start(self, kind: str, *arguments: str) -> None:
-        import pyspark
-
         home = java_home()
         java = "java" if home is None else str(home / "bin" / "java")
-        spark = Path(pyspark.__file__).parent
+        spark = pyspark_folder()
         flags = ("-Xmx256m", "-XX:+UseSerialGC", "-cp", str(spark / "jars" / "*"))
         command = [java, *flags, f"org.apache.spark.deploy.{kind}", *arguments]
         environment = {

@@ -137,6 +137,14 @@ def _told_when_slow(master: str) -> Iterator[None]:
         timer.cancel()
 
 
+def pyspark_folder() -> Path:
+    """Return the folder of the installed PySpark, which has Spark's jars. Raises SparkSetupError as `check_pyspark`."""
+    check_pyspark()
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
 def check_pyspark() -> None:
     """Raise SparkSetupError unless PySpark is there, new enough, and has what it needs beside it."""
     try:
