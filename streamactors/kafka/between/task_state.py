@@ -5,6 +5,7 @@ Owner: the stage's changelog, on its reading thread; `expect` is called by the t
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from streamactors.kafka.between.changelog_topics import ChangelogTopics
@@ -49,6 +50,7 @@ class TaskState:
         self._admin: Admin | None = None
         self._disks: dict[int, TaskDisk] = {}
         self._ends: dict[TopicPartition, int] = {}
+        self._since: Counter[TopicPartition] = Counter()  # entries of committed cuts behind these ends
         self._standby: Standby | None = None
         if folder is not None and settings.state.standbys:
             self._standby = Standby(self._reader.settings, topics, folder, tasks.time_first)
@@ -74,6 +76,8 @@ class TaskState:
         numbers = {key.partition for key in partitions}
         count, ends = self._reader.follow(partitions, {number: self._disks[number] for number in numbers})
         self._ends.update(ends)
+        for key in ends:
+            del self._since[key]
         share = self._share
         return {
             number: self._tasks.restored(
@@ -136,6 +140,7 @@ class TaskState:
     ) -> dict[TopicPartition, int]:
         if not counts:
             return {}
+        self._since.update(counts)
         if self._admin is None:
             self._admin = Admin(self._settings)
         try:
@@ -146,8 +151,10 @@ class TaskState:
         if self._sent != cut:
             return {}
         if not self._fenced:  # the entries of a former owner that is still writing are not on this disk
-            found = {key: end for key, end in found.items() if end == self._ends.get(key, 0) + counts[key]}
+            found = {key: end for key, end in found.items() if end == self._ends.get(key, 0) + self._since[key]}
         self._ends.update(found)
+        for key in found:
+            del self._since[key]
         return found
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
