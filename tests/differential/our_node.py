@@ -25,7 +25,12 @@ class OurNode:
             "node.id": node_id,
             "process.roles": "broker",
             "controller.quorum.bootstrap.servers": controllers,
-            "transaction.state.log.num.partitions": 2,  # as the nodes of Apache Kafka: brokers of one cluster must agree
+            # As the nodes of Apache Kafka: the broker that a client asks first makes the internal topics, and three replicas
+            # are refused in a cluster of two brokers.
+            "transaction.state.log.num.partitions": 2,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "offsets.topic.replication.factor": 1,
             **(settings or {}),
         }
         self._cluster: Cluster | None = None
