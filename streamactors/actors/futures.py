@@ -14,7 +14,7 @@ import weakref
 from _thread import RLock, allocate_lock
 from collections.abc import Callable, Generator
 from concurrent.futures._base import FINISHED, PENDING
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from streamactors.actors.threads import current_owner
 from streamactors.clock import Timeout, timeout_s
@@ -94,6 +94,9 @@ class _Condition(RLock):  # type: ignore[misc]  # final for checkers alone
             wake_up.release()
 
 
+_NO_RESULT: Final = "a StreamFuture is not the result itself: .result() waits for the result, in a coroutine await does"
+
+
 class StreamFuture(concurrent.futures.Future[T], Generic[T]):
     """A result that will come. `cancel()` of a sink's future stops its stream; other futures cannot be cancelled."""
 
@@ -111,6 +114,14 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
         self._waiters: list[Any] = []
         self._done_callbacks: list[Any] = []
         self.name = name
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self):
+            raise TypeError(_NO_RESULT)
+
+        def __getitem__(self, _):
+            raise TypeError(_NO_RESULT)
 
     def cancel(self) -> bool:
         """Stop the stream, as a cancelling sink does, and return True; return False when it has ended or cannot be stopped here."""

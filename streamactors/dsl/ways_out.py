@@ -23,6 +23,11 @@ _OPERATORS: Final = {
     "subscribe": "the sink Sink.foreach(fn) calls fn: source.run_with(Sink.foreach(fn)).result()",
 }
 
+_SWITCH: Final = (
+    "a kill switch is what the flow materializes: source.via_mat(KillSwitches.single(), Keep.right).to_mat(sink, Keep.both).run() "
+    "returns it with the sink's future"
+)
+
 
 class SourceWaysOut(WaysOut):
     """Mix-in of Source."""
@@ -55,6 +60,8 @@ class FlowWaysOut(WaysOut):
         )
         | {
             "run": "a flow needs a source and a sink: source.via(flow).run_with(sink)",
+            "shutdown": _SWITCH,
+            "abort": _SWITCH,
             "run_iter": "a flow needs a source: source.via(flow).run_iter()",
             "run_async_iter": "a flow needs a source: source.via(flow).run_async_iter()",
         }

@@ -52,7 +52,7 @@ def user_line(error: BaseException, function: Any = None) -> str:
     while tb is not None:
         code = tb.tb_frame.f_code
         name = code.co_filename
-        if not _is_ours(tb.tb_frame.f_globals.get("__name__", ""), code):
+        if not _is_ours(tb.tb_frame.f_globals.get("__name__", ""), code) and not name.endswith("/contextlib.py"):
             library = f"{name}:{tb.tb_lineno}"
             if not name.startswith((*_LIBRARIES, "<frozen ")) and not any(part in name for part in _PACKAGES):
                 place = library

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from streamactors.errors import BuildError
 from streamactors.kafka.client.admin import EARLIEST, LATEST, Admin
 from streamactors.kafka.settings import ConsumerSettings
-from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.kafka.subscriptions import TopicPartition, checked_partition
 
 
 class MetadataClient:
@@ -48,7 +48,7 @@ class MetadataClient:
 
     def offsets_for_times(self, times_ms: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
         """Return the first offsets at or after times (ms since 1970); -1 where there is no such record."""
-        return self._admin.offsets({TopicPartition(*key): time for key, time in times_ms.items()})
+        return self._admin.offsets({checked_partition(key): time for key, time in times_ms.items()})
 
     def close(self) -> None:
         """Disconnect."""
@@ -62,4 +62,4 @@ class MetadataClient:
 
 
 def _keys(partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
-    return [TopicPartition(*partition) for partition in partitions]
+    return [checked_partition(partition) for partition in partitions]

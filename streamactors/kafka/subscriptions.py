@@ -174,7 +174,7 @@ class Subscriptions:
     @staticmethod
     def assignment(*partitions: tuple[str, int]) -> ManualSubscription:
         """Read these partitions, from the committed offsets if the settings have a group, else as auto_offset_reset says."""
-        return ManualSubscription(_some("assignment", (_partition(p) for p in _flattened_pairs(partitions))))
+        return ManualSubscription(_some("assignment", (checked_partition(p) for p in _flattened_pairs(partitions))))
 
     @staticmethod
     def assignment_with_offset(offsets: Mapping[tuple[str, int], int]) -> ManualSubscription:
@@ -216,7 +216,8 @@ def _flattened_pairs(values: Iterable[object]) -> Iterable[object]:
             yield value
 
 
-def _partition(value: object) -> TopicPartition:
+def checked_partition(value: object) -> TopicPartition:
+    """Return the partition that a pair (topic, number) names. Raises BuildError."""
     if (
         isinstance(value, tuple)
         and len(value) == 2
@@ -242,4 +243,4 @@ def _numbers(name: str, what: str, told: object) -> dict[TopicPartition, int]:
     for partition, number in told.items():
         if type(number) is not int or number < 0:
             raise BuildError(f"{partition}: {what} must be an integer of at least 0, got {number!r}")
-    return {_partition(partition): number for partition, number in told.items()}
+    return {checked_partition(partition): number for partition, number in told.items()}

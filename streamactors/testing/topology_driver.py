@@ -41,6 +41,10 @@ class TopologyDriver:
         on_failure: Callable[[OperatorFailed], bool] | None = None,
         identity: TaskIdentity = TaskIdentity("test"),
     ) -> None:
+        if not callable(build):
+            raise BuildError(
+                f"TopologyDriver expects a function of the topics that builds a topology, got {type(build).__name__}"
+            )
         self._now_ms: int = 0
         topics = TopologyTopics(semantics)
         _send(build(topics))

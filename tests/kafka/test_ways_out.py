@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer as BareConsumer
 
 from streamactors import Keep, Sink, Source
+from streamactors.errors import BuildError
 from streamactors.kafka import (
     Admin,
     Consumer,
@@ -159,3 +160,17 @@ def test_windows_over_times_in_seconds_say_it_once(system, caplog, unit, said):
     windowed = Source.from_iterable(rows).group_by_key().windowed_by(TimeWindows.of_size("1m").with_no_grace()).count()
     windowed.to_stream().run_with(Sink.ignore(), system).result(30)
     assert caplog.text.count("multiply it by 1000") == said
+
+
+def test_a_partition_that_is_not_there_is_named_before_anything_is_read(settings, system, one_partition):
+    for subscription in (
+        Subscriptions.assignment((one_partition, 5)),
+        Subscriptions.assignment_with_offset({(one_partition, 5): 0}),
+    ):
+        source = Consumer.source(settings, subscription, until="end")
+        with pytest.raises(TopicNotFound, match=r"ways-out has no partition 5 at .*: it has 1, numbered from 0"):
+            source.run_with(Sink.ignore(), system).result(30)
+    with MetadataClient(settings) as metadata:
+        for ask in (metadata.end_offsets, metadata.beginning_offsets, metadata.committed):
+            with pytest.raises(BuildError, match=r"a partition is \(topic, number\), got 'ways-out'"):
+                ask([one_partition])

@@ -14,7 +14,7 @@ from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection,
 from streamactors.kafka.client.rights import DENIED, Right
 from streamactors.kafka.client.runs import NOTHING, Batch, run_of, runs_of, wrapped
 from streamactors.kafka.client.statistics import Received, received_of, sees_broker, unknown_partitions
-from streamactors.kafka.errors import CommitFailed, ConsumerFailed
+from streamactors.kafka.errors import CommitFailed, ConsumerFailed, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -77,14 +77,20 @@ class StreamConsumer:
 
     # ── before it starts ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def preflight(self, topics: Iterable[str]) -> None:
-        """Raise NoBroker or TopicNotFound unless the broker answers and has the topics."""
+    def preflight(self, topics: Iterable[str], partitions: Iterable[TopicPartition] = ()) -> None:
+        """Raise NoBroker or TopicNotFound unless the broker answers and has the topics and partitions."""
         known = self._connection.known_topics(self._client)
         for topic in topics:
             self._topics.add(topic)
             if topic not in known:
                 self._check_authorised(topic)
                 raise self._connection.no_topic(topic, known)
+        for key in partitions:
+            count = len(known[key.topic].partitions)
+            if count and key.partition >= count:
+                raise TopicNotFound(
+                    f"{key.topic} has no partition {key.partition} at {self._settings.bootstrap_servers}: it has {count}, numbered from 0"
+                )
 
     def _check_authorised(self, topic: str) -> None:
         """A list of topics leaves out what this user may not see; the answer to a request for its name says so."""

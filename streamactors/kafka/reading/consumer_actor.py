@@ -154,7 +154,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             rebalances.begin()
         else:
             assert isinstance(subscription, ManualSubscription)
-            client.preflight({key.topic for key in subscription.partitions})
+            client.preflight({key.topic for key in subscription.partitions}, subscription.partitions)
             starts: dict[TopicPartition, int | None] = dict.fromkeys(subscription.partitions)
             starts.update(subscription.offsets)
             if subscription.times_ms:

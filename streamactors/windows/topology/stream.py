@@ -256,7 +256,7 @@ class TopologyStream(WaysOut):
         self,
         other: TopologyStream,
         fn: Callable[[Any, Any], Any],
-        windows: JoinWindows,
+        windows: JoinWindows | None = None,
         *,
         how: Literal["inner", "left", "outer"] = "inner",
         semantics: Semantics | None = None,
@@ -275,6 +275,10 @@ class TopologyStream(WaysOut):
         if not isinstance(other, TopologyStream):
             raise BuildError(
                 f"join: a stream joins a stream within windows, got a {type(other).__name__}; a table: join_table"
+            )
+        if not isinstance(windows, JoinWindows):
+            raise BuildError(
+                f"join: windows is {windows!r}; say how far apart two records may be: JoinWindows.of('5m')"
             )
         same_topology("join", topology, other)
         kafka = topology.is_kafka("join", semantics)
