@@ -81,6 +81,8 @@ class Pair:
             TopicRecord(TOPIC, TOPIC_ID),
             PartitionRecord(0, TOPIC_ID, (1, 2), (1, 2), leader, 0, 0),
         )
+        for live in self.brokers.values():
+            live.on_data_plane(lambda: None)  # behind what was written: both brokers host the partition now
         return self
 
     def __exit__(self, *_: object) -> None:
