@@ -50,7 +50,7 @@ import org.apache.kafka.streams.test.TestRecord;
 @SuppressWarnings({"unchecked", "rawtypes"})
 public final class Topologies {
     private static final String NULL = "\\N";
-    private static final String STATES = System.getProperty("states", System.getProperty("java.io.tmpdir"));
+    static final String STATES = System.getProperty("states", System.getProperty("java.io.tmpdir"));
     private static final ValueJoiner<String, String, String> PAIR = (left, right) ->
         "q1".equals(left) ? null : "(" + text(left) + text(right) + ")";
 
@@ -261,15 +261,15 @@ public final class Topologies {
         return value == null ? "." : value;
     }
 
-    private static String nullable(final String text) {
+    static String nullable(final String text) {
         return text.equals(NULL) ? null : text;
     }
 
-    private static String orNull(final String text) {
+    static String orNull(final String text) {
         return text == null ? NULL : text;
     }
 
-    private static Properties config(final File state) {
+    static Properties config(final File state) {
         final Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, "topologies");
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "unused:9092");
@@ -283,7 +283,7 @@ public final class Topologies {
         return config;
     }
 
-    private static void delete(final File file) {
+    static void delete(final File file) {
         final File[] children = file.listFiles();
         if (children != null) for (final File child : children) delete(child);
         file.delete();
