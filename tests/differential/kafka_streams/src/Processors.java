@@ -211,7 +211,7 @@ public final class Processors {
     }
 
     private static String version(final VersionedRecord<String> found) {
-        return found == null ? null : found.value() + "@" + found.timestamp() + ".." + found.validTo().map(String::valueOf).orElse("null");
+        return found == null ? null : found.value() + "@" + found.timestamp();
     }
 
     private static <K, V> String list(final Iterator<KeyValue<K, V>> found, final Function<K, Object> shown) {
