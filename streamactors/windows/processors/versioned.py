@@ -62,8 +62,9 @@ class VersionedValues(StateStore[Timed]):
         return None if after is None else after.time
 
     def delete(self, key: Any, time: int) -> Version | None:
-        """Delete a key from `time` on; return the version that was valid then, or None."""
-        before = self.get(key, time)
+        """Delete a key from `time` on; return the version that was valid then, or None. None also for a time before the history,
+        where nothing is deleted."""
+        before = None if time < self._newest - self._history else self.get(key, time)
         self.put(key, None, time)
         return before
 

@@ -356,6 +356,16 @@ def test_a_version_is_kept_while_it_is_valid_within_the_history() -> None:
     assert kept.store.get("k", 28) == (28, 28, 29)
 
 
+def test_a_deletion_before_the_history_deletes_nothing_and_returns_nothing() -> None:
+    kept = Kept(VersionedStore("s", 12))
+    kept.store.put("a", 1, 0)
+    kept.store.put("b", 1, 13)
+    assert kept.store.delete("a", 0) is None
+    assert kept.store.get("a") == (1, 0, None)
+    assert kept.store.delete("a", 1) == (1, 0, None)
+    assert kept.store.get("a") is None
+
+
 def test_a_reader_from_outside_sees_the_newest_version_of_each_key_that_is_not_deleted() -> None:
     kept = Kept(VersionedStore("s", 12))
     for key, value, time in [("a", 1, 1), ("b", 2, 1), ("a", None, 2), ("b", 3, 4), ("c", 5, 5)]:
