@@ -76,6 +76,7 @@ def _starts(bootstrap: str, topic: str, wanted: tuple[int, ...], start: str) -> 
     from streamactors.kafka.client.rights import Right
     from streamactors.kafka.subscriptions import TopicPartition
 
+    moment_ms = _moment_ms(start)
     admin = admin_client(bootstrap)
     admin.check_rights(
         [Right("READ", "TOPIC", topic)]
@@ -98,14 +99,20 @@ def _starts(bootstrap: str, topic: str, wanted: tuple[int, ...], start: str) -> 
             key: max(p.earliest, min(p.latest, offset if not start.startswith("-") else p.latest + offset))
             for key, p in chosen.items()
         }
+    found = admin.offsets(dict.fromkeys(chosen, moment_ms))
+    return {key: offset if offset >= 0 else chosen[key].latest for key, offset in found.items()}
+
+
+def _moment_ms(start: str) -> int:
+    """Return the time that `start` names in ms since 1970; 0 for an offset, the beginning and the end. Raises UsageError."""
+    if start in ("beginning", "end") or start.removeprefix("-").isdecimal():
+        return 0
     try:
-        moment_ms = time_ms(start)
+        return time_ms(start)
     except ValueError:
         raise click.UsageError(
             f"--from {start}: give beginning, end, an offset, -N or a time such as 2026-01-31T12:00"
         ) from None
-    found = admin.offsets(dict.fromkeys(chosen, moment_ms))
-    return {key: offset if offset >= 0 else chosen[key].latest for key, offset in found.items()}
 
 
 def _print_rows(records: list[ConsumerRecord], read: ReadValue, *, header: bool) -> None:

@@ -41,6 +41,8 @@ def blame(error: BaseException, stage: str, element: Any = _NO_ELEMENT, function
 
 
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_BESIDE = ("/contextlib.py", "importlib._bootstrap>", "importlib._bootstrap_external>")
+"""Code that calls what has failed and says nothing of the place."""
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
@@ -52,7 +54,7 @@ def user_line(error: BaseException, function: Any = None) -> str:
     while tb is not None:
         code = tb.tb_frame.f_code
         name = code.co_filename
-        if not _is_ours(tb.tb_frame.f_globals.get("__name__", ""), code) and not name.endswith("/contextlib.py"):
+        if not _is_ours(tb.tb_frame.f_globals.get("__name__", ""), code) and not name.endswith(_BESIDE):
             library = f"{name}:{tb.tb_lineno}"
             if not name.startswith((*_LIBRARIES, "<frozen ")) and not any(part in name for part in _PACKAGES):
                 place = library

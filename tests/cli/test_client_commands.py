@@ -15,7 +15,7 @@ import pytest
 from streamactors.broker import Cluster
 from streamactors.cli import bootstrap as client
 from streamactors.cli import wire
-from streamactors.cli.main import COMMANDS
+from streamactors.cli.main import COMMANDS, run
 from streamactors.cli.texts import as_time
 from streamactors.kafka.client import connection
 from streamactors.kafka.client.admin import Admin
@@ -318,3 +318,8 @@ def test_every_command_has_help_with_an_example(streamactors: Run, command: list
     assert ran.code == 0
     assert "Example" in ran.out
     assert f"streamactors {' '.join(command)}" in ran.out.partition("Example")[2]
+
+
+def test_a_wrong_start_is_told_before_any_broker_is_asked(capsys):
+    assert run(["consume", "t", "--bootstrap", "127.0.0.1:1", "--from", "yesterday"]) == 2
+    assert "--from yesterday: give beginning, end, an offset, -N or a time such as" in capsys.readouterr().err

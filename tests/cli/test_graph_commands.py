@@ -344,3 +344,12 @@ def test_the_spans_of_run_are_numbers_of_seconds_or_say_their_unit(module, capsy
     for after in ("60", "1.5", "60s", "500ms"):
         assert run(["run", f"{name}:graph", "--stall-after", after, "--drain-timeout", after]) == 0
     assert capsys.readouterr().out == "started\n" * 4
+
+
+def test_a_file_that_is_no_python_names_its_line_and_no_other_place(tmp_path, capsys):
+    (tmp_path / "wrong.py").write_text("graph = (\n")
+    assert run(["run", f"{tmp_path / 'wrong.py'}:graph"]) == 1
+    said = capsys.readouterr().err
+    assert "SyntaxError" in said
+    assert "line 1" in said
+    assert "importlib" not in said
