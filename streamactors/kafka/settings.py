@@ -29,6 +29,7 @@ from streamactors.windows.state.disk.definition import State
 
 _ENVIRONMENT: Final = "STREAMACTORS_KAFKA_"
 _SECURITY: Final = ("security.", "sasl.", "ssl.", "https.ca.")
+_SERVERS: Final = "bootstrap.servers"
 _ACCESS: Final = frozenset(
     {
         "oauth_cb",
@@ -157,12 +158,13 @@ class ClientSettings:
     def security(self) -> Properties:
         """Return the properties and callbacks with which another client connects to the same broker as the same user."""
         merged = self.merged({}, {})
-        kept = _ACCESS if self.discover is None else {*_ACCESS, "bootstrap.servers"}
+        elsewhere = self.discover is not None or _SERVERS in self.properties
+        kept = {*_ACCESS, _SERVERS} if elsewhere else _ACCESS
         return Properties({n: value for n, value in merged.items() if n.startswith(_SECURITY) or n in kept})
 
     def address(self) -> Properties:
         """Return the bootstrap servers and `security()`: all that an admin client needs."""
-        return Properties({"bootstrap.servers": self.merged({}, {})["bootstrap.servers"], **self.security()})
+        return Properties({_SERVERS: self.merged({}, {})[_SERVERS], **self.security()})
 
     def as_consumer(self, group_id: str | None = None) -> ConsumerSettings:
         """Return settings of a consumer for the same broker and user; it reads from the earliest offset."""
@@ -174,7 +176,10 @@ class ClientSettings:
 
     def _shared(self) -> dict[str, Any]:
         timeouts = {"preflight_timeout_ms": self.preflight_timeout_ms, "close_timeout_ms": self.close_timeout_ms}
-        return {"properties": self.security(), **timeouts}
+        properties = dict(self.security())
+        if self.discover is not None and _SERVERS not in self.properties:
+            properties.pop(_SERVERS, None)  # found again by each client
+        return {"properties": properties, "discover": self.discover, **timeouts}
 
     def merged(self, defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Properties:
         """Return the properties for librdkafka: `defaults`, overridden by `own`, by the user's, and by the environment's."""
@@ -184,9 +189,9 @@ class ClientSettings:
             if name.startswith(_ENVIRONMENT)
         }
         check_properties(type(self).__name__, self._rules, environment, f" (from {_ENVIRONMENT}…)")
-        servers = {"bootstrap.servers": self._servers()}
+        servers = {_SERVERS: self._servers()}
         merged = Properties({**servers, **defaults, **own, **self.properties, **environment})
-        addresses_of(merged["bootstrap.servers"])
+        addresses_of(merged[_SERVERS])
         return merged
 
 

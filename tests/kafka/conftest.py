@@ -133,14 +133,14 @@ def commits(monkeypatch):
     sent, answers = [], []
     genuine = StreamConsumer.commit
 
-    def commit(self, offsets):
+    def commit(self, offsets, texts):
         sent.append(dict(offsets))
         if answers:
             answer = answers.pop(0)
             if isinstance(answer, Exception):
                 raise answer
             return answer
-        return genuine(self, offsets)
+        return genuine(self, offsets, texts)
 
     monkeypatch.setattr(StreamConsumer, "commit", commit)
     commit.sent, commit.answers = sent, answers

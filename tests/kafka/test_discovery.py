@@ -47,9 +47,10 @@ def test_changelogs_and_their_readers_are_found_too(cluster, system, topic_with)
         lambda: cluster.bootstrap_servers
     )
     counts = (
-        Consumer.source(settings, Subscriptions.topics(topic), until="end")
-        .group_by_key(lambda r: "all")
-        .windowed_by(TimeWindows.of_size_with_no_grace("1h"))
+        Consumer.records(settings, Subscriptions.topics(topic), until="end")
+        .map(lambda record: record.replace(key=b"all"))
+        .group_by_key()
+        .windowed_by(TimeWindows.of_size("1h").with_no_grace())
         .count()
         .to_stream()
     )
@@ -58,7 +59,7 @@ def test_changelogs_and_their_readers_are_found_too(cluster, system, topic_with)
 
 def test_what_is_found_is_checked_and_an_error_names_the_function(system):
     settings = ConsumerSettings("k:9092", "g").with_discovery(lambda: "http://k")
-    with pytest.raises(BuildError, match="bootstrap_servers"):
+    with pytest.raises(BuildError, match="is no address: leave out http://"):
         settings.client_properties()
 
     def fails():

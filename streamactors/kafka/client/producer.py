@@ -265,7 +265,7 @@ class StreamProducer:
                 try:
                     self.send(record, report)
                 except BufferError:
-                    self._poll(POLL_S)
+                    self.poll(POLL_S)
                 else:
                     break
         self.wake()
@@ -326,7 +326,7 @@ class StreamProducer:
             self._dispatcher.call_later(busy_s * 1_000, self._serve)
             return
         try:
-            self._poll(POLL_S)
+            self.poll(POLL_S)
         except ProducerFailed as error:
             _log.info("%s", error)  # the next record or commit fails of it; reports of earlier records may still come
         client = self._client
@@ -352,7 +352,8 @@ class StreamProducer:
                     return serve(timeout_s)
             raise self._producer_failed(error) from None
 
-    def _poll(self, timeout_s: float) -> None:
+    def poll(self, timeout_s: float) -> None:
+        """Serve the reports that come until one has come, for at most `timeout_s`. Raises ProducerFailed for a fatal error."""
         with self._polls:
             served = self._callbacks(self._client.poll, timeout_s)
             self._connection.records_wait(len(self._client))

@@ -15,6 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -36,6 +37,8 @@ from streamactors.windows.state.changelogs import StateKeeper, changelogs_of
 _log = logging.getLogger("streamactors.kafka")
 
 MEMBERSHIP_CHECK_MS = 20.0
+REPORTS_S = 0.1
+"""How long an abort waits for the report of the record that a commit has failed of."""
 THE_TRANSACTION = "the run's transaction"
 """The name of this owner of positions, where a graph would have two."""
 
@@ -343,14 +346,23 @@ class RunTransaction:
         if self.producer is not None:
             self.producer.call(self._abort, error)
 
+    def _look_for_the_cause(self, producer: StreamProducer) -> None:
+        """A commit may fail of a record before the report of that record is served: serve what is there."""
+        until = time.monotonic() + REPORTS_S
+        with suppress(ProducerFailed):
+            while self.writes.lost is None and producer.outstanding and (left := until - time.monotonic()) > 0:
+                producer.poll(left)
+
     def _abort(self, error: BaseException) -> None:
         if self._cut.is_over:
             return
         failed = self._cut.abort()
-        error = self.writes.lost or error  # the cause, where a commit failed of it
+        assert self.producer is not None
+        if isinstance(error, ProducerFailed):
+            self._look_for_the_cause(self.producer)
+        error = self.writes.lost or error
         if self._timer is not None:
             self._timer.cancel()
-        assert self.producer is not None
         assert self._settings is not None
         if self.producer.start().exception() is None:
             try:
