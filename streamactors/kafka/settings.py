@@ -93,7 +93,7 @@ class ClientSettings:
     properties: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     """Further librdkafka properties, by their names."""
 
-    preflight_timeout_ms: int = field(default=2_500, kw_only=True)
+    preflight_timeout_ms: int = field(default=2_000, kw_only=True)
     """A broker that refuses connections for this long fails the stream with NoBroker. A port that takes connections has at least 4 s to
     answer."""
 
