@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from streamactors.kafka.dead_letters import DeadLetter as DeadLetter
     from streamactors.kafka.dead_letters import DeadLetters as DeadLetters
     from streamactors.kafka.dead_letters import Err as Err
+    from streamactors.kafka.metadata_client import AsyncMetadataClient as AsyncMetadataClient
     from streamactors.kafka.metadata_client import MetadataClient as MetadataClient
     from streamactors.kafka.producer import Producer as Producer
     from streamactors.kafka.producer_record import ProducerMessage as ProducerMessage
@@ -49,7 +50,7 @@ _HOMES = {
     "consumer": ("Consumer",),
     "control": ("Control", "DrainingControl", "NoopControl"),
     "dead_letters": ("DeadLetter", "DeadLetters", "Err"),
-    "metadata_client": ("MetadataClient",),
+    "metadata_client": ("AsyncMetadataClient", "MetadataClient"),
     "producer": ("Producer",),
     "producer_record": ("ProducerMessage", "ProducerRecord"),
     "record": ("ConsumerRecord",),

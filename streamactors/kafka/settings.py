@@ -111,7 +111,7 @@ class ClientSettings:
         for name, value in self.__dict__.items():
             if name.endswith("_bytes"):
                 at_least(who, name, value, 0)
-            elif name.endswith("_ms"):
+            elif name.endswith("_ms") and (value is not None or name != "outage_timeout_ms"):
                 _milliseconds(who, name, value)
         if not isinstance(self.properties, Mapping):
             raise BuildError(
@@ -237,6 +237,10 @@ class ConsumerSettings(ClientSettings):
 
     wait_close_partition_ms: int = field(default=500, kw_only=True)
     """How long the sub-source of a revoked partition stays open. An eager rebalance often assigns the partition again at once."""
+
+    outage_timeout_ms: int | None = field(default=None, kw_only=True)
+    """A running source whose brokers have all been gone for this long fails with NoBroker. None: it waits, and says so once.
+    Looked at every `statistics.interval.ms`, which is 5 s unless `properties` say otherwise."""
 
     max_in_flight: int | None = field(default=None, kw_only=True)
     """The most offsets in hand of a partition that are acknowledged above an unacknowledged one; delivery stops there. Records that are

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 
 import pytest
 
-from streamactors.kafka import MetadataClient, ProducerRecord, SendProducer, TopicPartition
+from streamactors.errors import BuildError
+from streamactors.kafka import AsyncMetadataClient, MetadataClient, ProducerRecord, SendProducer, TopicPartition
 from streamactors.kafka.client.admin import EARLIEST, LATEST, Admin
 from streamactors.kafka.errors import KafkaError, NoBroker, ProducerFailed, RecordError, TopicError, TopicNotFound
 
@@ -31,6 +33,41 @@ def test_closing_sends_what_is_left(cluster, producer_settings, read_all):
     producer.close()
     assert future.result(0).offset == 0
     assert len(read_all("closing")) == 1
+
+
+def test_coroutines_ask_for_metadata_without_blocking_their_loop(settings, topic_with):
+    topic = topic_with("meta-async", [b"x"] * 10, 2)
+    keys = [(topic, 0), (topic, 1)]
+
+    async def ask():
+        async with AsyncMetadataClient(settings) as client:
+            found = await asyncio.gather(
+                client.topics(),
+                client.partitions_for(topic),
+                client.beginning_offsets(keys),
+                client.end_offsets(keys),
+                client.offsets_for_times(dict.fromkeys(keys, 1)),
+                client.committed(keys),
+                client.committed_metadata(keys),
+            )
+            with pytest.raises(TopicNotFound, match="no topic nowhere"):
+                await client.partitions_for("nowhere")
+        with pytest.raises(BuildError, match="async with AsyncMetadataClient"):
+            await client.topics()
+        return found
+
+    topics, *others = asyncio.run(ask())
+    assert topics[topic] == 2
+    assert others == [keys, dict.fromkeys(keys, 0), dict.fromkeys(keys, 5), dict.fromkeys(keys, 0), {}, {}]
+
+    async def fail():
+        async with AsyncMetadataClient(
+            replace(settings.with_bootstrap_servers("localhost:1"), preflight_timeout_ms=100)
+        ):
+            pass
+
+    with pytest.raises(NoBroker):
+        asyncio.run(fail())
 
 
 def test_metadata_tells_topics_and_offsets(settings, topic_with):

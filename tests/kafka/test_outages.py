@@ -13,6 +13,7 @@ from streamactors.broker import Cluster
 from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRecord, ProducerSettings, Subscriptions
 from streamactors.kafka.client import outage
 from streamactors.kafka.client.outage import SAID_AFTER_S, Outage
+from streamactors.kafka.errors import NoBroker
 
 
 def test_an_outage_is_said_once_and_its_end_once():
@@ -87,3 +88,35 @@ def test_a_running_source_and_a_running_sink_say_it(tmp_path, system, monkeypatc
         control.is_shutdown.result(30)
     finally:
         broker.close()
+
+
+def test_a_source_with_a_limit_fails_when_its_brokers_are_gone_for_longer(system, wait_for):
+    broker = Cluster().start()
+    servers = broker.bootstrap_servers
+    broker.create_topic("t")
+    properties = {"reconnect.backoff.max.ms": 100, "statistics.interval.ms": 50}
+    settings = ConsumerSettings(
+        broker.bootstrap_servers, None, "earliest", outage_timeout_ms=200, close_timeout_ms=500, properties=properties
+    )
+    Source.single(ProducerRecord("t", b"1")).run_with(
+        Producer.plain_sink(ProducerSettings(broker.bootstrap_servers)), system
+    ).result(30)
+    read = []
+    source = Consumer.plain_source(settings, Subscriptions.assignment(("t", 0)))
+    control, done = source.to_mat(Sink.foreach(read.append), Keep.both).run(system)
+    wait_for(lambda: len(read) == 1)
+    broker.close()
+    with pytest.raises(NoBroker, match=rf"no broker at {servers} for \d+\.\d s, longer than outage_timeout_ms=200 \("):
+        done.result(30)
+    with pytest.raises(NoBroker):
+        control.is_shutdown.result(30)
+
+
+def test_how_long_a_broker_has_been_gone():
+    now = Outage("here:1")
+    assert now.gone_s(5) == 0
+    now.complained("refused", 6)
+    now.complained("refused", 8)
+    assert now.gone_s(9) == 3
+    now.look(seen=True, now_s=10)
+    assert now.gone_s(11) == 0

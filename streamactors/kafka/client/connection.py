@@ -144,11 +144,14 @@ class Connection:
         self.look_for_broker(seen=not left or left < self._records_left)
         self._records_left = left
 
-    def look_for_broker(self, *, seen: bool) -> None:
-        """Say that no broker answers for a while, or that one is back. `seen`: there is a sign of a broker."""
-        said = self._outage.look(seen=seen, now_s=time.monotonic())
+    def look_for_broker(self, *, seen: bool) -> float:
+        """Say that no broker answers for a while, or that one is back. `seen`: there is a sign of a broker. Returns for how many seconds
+        there has been none."""
+        now_s = time.monotonic()
+        said = self._outage.look(seen=seen, now_s=now_s)
         if said is not None:
             _log.warning("%s", said)
+        return self._outage.gone_s(now_s)
 
     def known_topics(self, client: Any) -> Any:
         """Return the broker's topics by name, as librdkafka describes them. Waits for the answer; raises NoBroker.

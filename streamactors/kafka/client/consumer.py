@@ -14,7 +14,7 @@ from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection,
 from streamactors.kafka.client.rights import DENIED, Right
 from streamactors.kafka.client.runs import NOTHING, Batch, run_of, runs_of, wrapped
 from streamactors.kafka.client.statistics import Received, received_of, sees_broker, unknown_partitions
-from streamactors.kafka.errors import CommitFailed, ConsumerFailed, TopicNotFound
+from streamactors.kafka.errors import CommitFailed, ConsumerFailed, NoBroker, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -55,6 +55,7 @@ class StreamConsumer:
         self._assigned: set[TopicPartition] = set()
         self._assignments = 0  # counts every change of what is assigned
         self._given = 0
+        self._gone_s = 0.0  # for how long no broker has been seen
         self._statistics: tuple[str, int] | None = None
         self._unknown: set[TopicPartition] = set()
         self._lost: set[TopicPartition] = set()
@@ -68,7 +69,7 @@ class StreamConsumer:
 
     def _on_statistics(self, text: str) -> None:
         self._statistics = (text, self._given)  # parsed when somebody asks
-        self._connection.look_for_broker(seen=sees_broker(text))
+        self._gone_s = self._connection.look_for_broker(seen=sees_broker(text))
         if self._users_statistics is not None:
             self._users_statistics(text)
         unknown = unknown_partitions(text)
@@ -223,6 +224,12 @@ class StreamConsumer:
 
     def read(self, limit: int, timeout_s: float) -> Batch:
         """As `poll`, with librdkafka's messages instead of records."""
+        limit_ms = self._settings.outage_timeout_ms
+        if limit_ms is not None and self._gone_s * 1_000 >= limit_ms:
+            raise NoBroker(
+                f"no broker at {self._settings.bootstrap_servers} for {self._gone_s:.1f} s, longer than outage_timeout_ms={limit_ms} "
+                f"({self._connection.complaint})"
+            )
         if self._lost:
             gone = ", ".join(map(str, sorted(self._lost)))
             raise ConsumerFailed(

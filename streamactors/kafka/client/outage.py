@@ -25,11 +25,15 @@ class Outage:
         if self._since is None:
             self._since = now_s
 
+    def gone_s(self, now_s: float) -> float:
+        """Return for how many seconds no broker has been seen; 0 while there is one."""
+        return 0.0 if self._since is None else now_s - self._since
+
     def look(self, *, seen: bool, now_s: float) -> str | None:
         """Return what is to be said, now that a broker was seen or not."""
         if self._since is None:
             return None
-        gone_s = now_s - self._since
+        gone_s = self.gone_s(now_s)
         if seen:
             said, self._said, self._since = self._said, False, None
             return f"the broker at {self._servers} is back after {gone_s:.0f} s" if said else None
