@@ -8,6 +8,7 @@ import re
 import pytest
 
 from streamactors import ActorSystem, Keep, Sink
+from streamactors.kafka import MetadataClient
 from streamactors.windows.state.disk.definition import State
 from tests.kafka._windows import produce, windows_settings  # noqa: F401  # fixtures
 from tests.kafka.test_state_on_disk import entries_read, sums
@@ -37,13 +38,14 @@ def test_a_task_is_taken_over_warm_where_a_standby_is(
     wait_for(lambda: committed(topic, 2) == {0: KEYS, 1: KEYS})
 
     def copied():
-        took = [
-            int(found[1]) for each in caplog.records if (found := re.search(r"took (\d+) entries", each.getMessage()))
-        ]
-        return sum(took)
+        """How far the copies of each changelog partition have come."""
+        told = (each.getMessage() for each in caplog.records if "standby copies took" in each.getMessage())
+        found = [each for line in told for each in re.findall(r"(\S+)-([01])@(\d+)", line)]
+        return {(topic, int(number)): int(end) for topic, number, end in found}
 
-    if standbys:
-        wait_for(lambda: copied() >= KEYS)  # both halves, in the other instance
+    if standbys:  # each half in the other instance, to the end of its changelog
+        with MetadataClient(settings) as metadata:
+            wait_for(lambda: len(copied()) == 2 and metadata.end_offsets(copied()) == copied())
     entries_read(caplog)
     system, control, done = running.pop(0)
     control.shutdown().result(30)

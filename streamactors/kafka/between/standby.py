@@ -55,14 +55,17 @@ class Standby:
         if not self._disks:
             return 0
         count = 0
+        places: dict[TopicPartition, int] = {}
         for key, records, _, end in self._client.poll(10_000, POLL_S).runs:
             disk = self._disks.get(key.partition)
             if disk is not None:
                 entries = [(record.key, record.value) for record in records if record.key is not None]
                 disk.replay(self._stores[key.topic], entries, end)
                 count += len(entries)
+                places[key] = end
         if count:
-            _log.debug("%s: standby copies took %d entries", ", ".join(self._stores), count)
+            told = ", ".join(f"{key}@{end}" for key, end in places.items())
+            _log.debug("standby copies took %d entries, up to %s", count, told)
         return count
 
     def _follow(self, wanted: set[int]) -> None:
