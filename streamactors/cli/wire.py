@@ -1,4 +1,4 @@
-"""Requests to a broker that librdkafka does not make: those of `streamactors transactions`.
+"""Requests to a broker that librdkafka does not make: those of `streamactors transactions` and `streamactors quotas`.
 
 Owner: one command, which ends after a few requests; a connection per broker, one request at a time. The versions
 used are the highest that every broker since Apache Kafka 2.4 (DescribeTransactions: 3.0) serves."""

@@ -87,9 +87,11 @@ class AsyncMetadataClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._on_thread(self._open().close)
-        self._client = None
-        self._thread.shutdown(wait=False)
+        client, self._client = self._open(), None
+        try:
+            await self._on_thread(client.close)
+        finally:
+            self._thread.shutdown(wait=False)
 
     async def _on_thread(self, fn: Callable[P, T], *arguments: P.args, **_: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, fn, *arguments)
