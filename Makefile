@@ -7,8 +7,8 @@ DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
 # nothing is left outside of this folder, so there is no cache in the home folder either
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir -c constraints.txt
-# much of a test is waiting, so three processes serve two cores; others: make test WORKERS=4
-WORKERS ?= 3
+# much of a test is waiting, so two processes serve one core as well as two; more of them: make test WORKERS=3
+WORKERS ?= 2
 FAST := not slow and not compat and not differential
 PYTEST := $(BIN)/python -m pytest
 # Counting lines doubles the CPU time of the tests, so only test-all does it.
