@@ -36,6 +36,7 @@ class Replicas:
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leaders: dict[HostedPartition, int] = {}  # of the partitions that are copied
         self._timer: Timer | None = None
+        self._stopped = False
         self.lag_ms = float(node.config.replica_lag_time_max_ms)
 
     # --- life ---
@@ -46,7 +47,8 @@ class Replicas:
         self._timer = self._node.data_plane.call_later(self.lag_ms / 2, self._check_lag)
 
     def stop(self) -> None:
-        """End the fetchers. On the data plane's thread."""
+        """End the fetchers. Later changes of the metadata start none. On the data plane's thread."""
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
         self._publisher.stop()
@@ -86,6 +88,8 @@ class Replicas:
     # --- for partitions that other brokers lead ---
 
     def _changed(self, delta: ImageDelta) -> None:
+        if self._stopped:
+            return
         for topic in (*delta.created, *delta.changed):
             for record in topic.partitions:
                 partition = self._partitions.get(topic.name, record.partition)
