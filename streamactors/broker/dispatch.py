@@ -16,7 +16,7 @@ from streamactors.broker.protocol.api_keys import API_VERSIONS, NAMES
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.header import read_request_header
 from streamactors.broker.raw_tokens import serve_token
-from streamactors.broker.request import Request, messages
+from streamactors.broker.request import Request
 from streamactors.broker.security.rights import NOT_ALLOWED, each
 
 _VERSION_OF_ALL_CLIENTS: Final = 0
@@ -41,7 +41,7 @@ class Dispatch:
         except MalformedMessage as error:
             connection.close_after_answers(f"not a Kafka request: {error}")
             return
-        key, version, _, _, body = header
+        key, version, _, _, _ = header
         if login is not None and (why := login.why_not(key)) is not None:
             name = NAMES.get(key, f"API key {key}")
             self._node.processor.foreigners.report(connection.host, connection.peer, f"closed at {name}: {why}")
@@ -66,10 +66,7 @@ class Dispatch:
             forwarding.forward(request, frame)
             return
         try:
-            if api.decode is not None:
-                request.message = api.decode(frame, body, version)
-            else:
-                request.message = messages().decode_request(key, version, frame, body)
+            request.decode(frame)
         except MalformedMessage as error:
             connection.close_after_answers(f"bad {request.name} request: {error}")
             return

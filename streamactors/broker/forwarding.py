@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.membership.member import Member
 from streamactors.broker.network.channel import Answer
+from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.primitives import INT32, uvarint
 
 if TYPE_CHECKING:
@@ -27,24 +28,35 @@ class Forwarding:
     def forward(self, request: Request, frame: memoryview) -> None:
         """Have the active controller answer a request. `frame` is the whole request without its size."""
         kind, _, name = request.principal.partition(":")
+        data = bytes(frame)
         body = {
-            "request_data": bytes(frame),
+            "request_data": data,
             "request_principal": principal_data(kind, name),
             "client_host_address": ipaddress.ip_address(request.connection.host.partition("%")[0]).packed,
         }
 
         def answered(answer: Answer) -> None:
             if answer.error is not None:
-                request.refuse(ErrorCode.NOT_CONTROLLER, f"the controller cannot be reached: {answer.error}")
+                _refuse(request, data, ErrorCode.NOT_CONTROLLER, f"the controller cannot be reached: {answer.error}")
                 return
             code = ErrorCode(answer.value.error_code)
             if code or answer.value.response_data is None:
-                request.refuse(code or ErrorCode.UNKNOWN_SERVER_ERROR, "the controller refuses the request")
+                _refuse(request, data, code or ErrorCode.UNKNOWN_SERVER_ERROR, "the controller refuses the request")
                 return
-            data = bytes(answer.value.response_data)
-            request.answer_raw([INT32.pack(len(data)) + data])
+            response = bytes(answer.value.response_data)
+            request.answer_raw([INT32.pack(len(response)) + response])
 
         self._member.ask(ENVELOPE, body, answered)
+
+
+def _refuse(request: Request, frame: bytes, code: ErrorCode, why: str) -> None:
+    """Answer a request that the controller has not served. Its message is decoded only for that."""
+    try:
+        request.decode(memoryview(frame))
+    except MalformedMessage as error:
+        request.connection.close(f"bad {request.name} request: {error}")
+        return
+    request.refuse(code, why)
 
 
 def principal_data(kind: str, name: str) -> bytes:

@@ -42,6 +42,8 @@ class Answering(Protocol):
     @property
     def key(self) -> int: ...
     @property
+    def decode(self) -> Callable[[memoryview, int, int], Any] | None: ...
+    @property
     def encode(self) -> Callable[[Any, int, int], list[Part]] | None: ...
     @property
     def refuse(self) -> Callable[[Request, ErrorCode], Any] | None: ...
@@ -85,6 +87,15 @@ class Request:
         self.received_at_ms = received_at_ms
         self.answered = False
         self.parts: list[Part] | None = None
+
+    def decode(self, frame: memoryview) -> None:
+        """Set the message from the whole request without its size. Raises MalformedMessage."""
+        key, version, _, _, body = self._header
+        decode = self._api.decode
+        if decode is not None:
+            self.message = decode(frame, body, version)
+        else:
+            self.message = messages().decode_request(key, version, frame, body)
 
     @property
     def header(self) -> RequestHeader:

@@ -33,6 +33,7 @@ _log = logging.getLogger("streamactors.broker.controller")
 
 MOST_WAIT_MS: Final = 30_000.0
 CHECKS_PER_SESSION: Final = 10
+SHORTEST_CHECK_MS: Final = 10.0
 OBSERVED_MS: Final = 300_000
 """For so long after its last fetch a node is described as an observer, as by Apache Kafka."""
 
@@ -70,7 +71,7 @@ class Duties:
         self._quorum = quorum
         self._own_id = own_id
         self._sessions = Sessions(own_id, cluster_id, session_ms)
-        self._check_ms = max(session_ms / CHECKS_PER_SESSION, 10.0)
+        self._check_ms = max(session_ms / CHECKS_PER_SESSION, SHORTEST_CHECK_MS)
         self._waiting: dict[int, tuple[FetchMetadata, Reply, Timer]] = {}
         self._number = 0
         self._observers: dict[int, Observer] = {}
@@ -184,7 +185,13 @@ class Duties:
         return Leadership(-1 if leader is None else leader, self._quorum.epoch)
 
     def _check(self) -> None:
-        self._timer = self._dispatcher.call_later(self._check_ms, self._check)
+        self._fence_the_silent()
+        wait_ms, end_ms = self._check_ms, self._sessions.next_end_ms
+        if end_ms is not None:
+            wait_ms = min(wait_ms, max(end_ms - self._now_ms(), SHORTEST_CHECK_MS))
+        self._timer = self._dispatcher.call_later(wait_ms, self._check)
+
+    def _fence_the_silent(self) -> None:
         while not self._controller.writing:  # a change that is under way ends first; the next check is soon enough
             facts = self._controller.facts()
             ended = self._sessions.expire(facts.image, self._now_ms(), _unclean(facts))

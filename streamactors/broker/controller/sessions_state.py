@@ -55,9 +55,10 @@ class Sessions:
                 self._sessions[broker.broker_id] = Session(broker.broker_epoch, now_ms)
 
     @property
-    def deadline_ms(self) -> float | None:
+    def next_end_ms(self) -> float | None:
         """When the next session ends unless its broker is heard; None without sessions."""
-        return min((each.heard_ms for each in self._sessions.values()), default=None) if self._sessions else None
+        heard = min((each.heard_ms for each in self._sessions.values()), default=None)
+        return None if heard is None else heard + self._timeout_ms
 
     # --- registration ---
 

@@ -24,7 +24,14 @@ from streamactors.broker.membership.metadata_copy import MetadataCopy
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import Endpoint, Feature
-from streamactors.broker.network.channel import Address, Answer, Buffers, Channel, ChannelBroken
+from streamactors.broker.network.channel import (
+    REQUEST_TIMEOUT_MS,
+    Address,
+    Answer,
+    Buffers,
+    Channel,
+    ChannelBroken,
+)
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.quorum.observer import Observer
 from streamactors.errors import StreamActorsError
@@ -76,7 +83,8 @@ class Member:
         self._endpoints: tuple[Endpoint, ...] = ()
         self._observer: Observer | None = None
         self._copy: MetadataCopy | None = None
-        self._controller: Channel | None = None
+        self._controller: Channel | None = None  # for registration and heartbeats
+        self._asked: Channel | None = None  # for all other requests: a slow one must not delay a heartbeat
         self._timer: Timer | None = None
         self._first_end: int | None = None  # the end of the log that the controllers named first
         self._deltas: deque[ImageDelta] = deque()
@@ -138,8 +146,9 @@ class Member:
         def close() -> None:
             if self._observer is not None:
                 self._observer.stop()
-            if self._controller is not None:
-                self._controller.close("this broker stops")
+            for channel in (self._controller, self._asked):
+                if channel is not None:
+                    channel.close("this broker stops")
             if self._timer is not None:
                 self._timer.cancel()
 
@@ -161,7 +170,7 @@ class Member:
                 pass  # the broker has stopped
 
         try:
-            self._dispatcher.execute(lambda: self._send(api, body, deliver))
+            self._dispatcher.execute(lambda: _send(self._asked, api, body, deliver))
         except DispatcherStopped:
             pass  # the broker is stopping, and its connections are closed
 
@@ -192,13 +201,18 @@ class Member:
     def leader_changed(self, leader_id: int, epoch: int, address: Address | None) -> None:
         """Send requests to another controller (see `quorum.Handler`)."""
         _log.info("controller %d leads in epoch %d", leader_id, epoch)
-        before, self._controller = self._controller, None
+        before = (self._controller, self._asked)
+        self._controller = self._asked = None
         if address is not None:
-            self._controller = Channel(
-                self._dispatcher, address, f"broker-{self._node.node_id}", self._buffers, timeout_ms=self._timeout_ms()
-            )
-        if before is not None:
-            before.close("another controller leads")
+            self._controller = self._channel(address, self._timeout_ms())
+            self._asked = self._channel(address, REQUEST_TIMEOUT_MS)
+        for channel in before:
+            if channel is not None:
+                channel.close("another controller leads")
+
+    def _channel(self, address: Address, timeout_ms: float) -> Channel:
+        name = f"broker-{self._node.node_id}"
+        return Channel(self._dispatcher, address, name, self._buffers, timeout_ms=timeout_ms)
 
     def refused(self, error: ErrorCode) -> None:
         """Stop the broker (see `quorum.Handler`)."""
@@ -292,7 +306,7 @@ class Member:
     def _carry_out(self, effect: lifecycle.Effect) -> None:
         match effect:
             case lifecycle.SendRegistration():
-                self._send(BROKER_REGISTRATION, self._registration(), self._got_registration)
+                _send(self._controller, BROKER_REGISTRATION, self._registration(), self._got_registration)
             case lifecycle.SendHeartbeat(epoch, offset, want_fence, want_shut_down):
                 body = {
                     "broker_id": self._node.node_id,
@@ -301,7 +315,7 @@ class Member:
                     "want_fence": want_fence,
                     "want_shut_down": want_shut_down,
                 }
-                self._send(BROKER_HEARTBEAT, body, self._got_heartbeat)
+                _send(self._controller, BROKER_HEARTBEAT, body, self._got_heartbeat)
             case lifecycle.FencingChanged(fenced):
                 (_log.warning if fenced else _log.info)(
                     "the controller has %s this broker", "fenced" if fenced else "unfenced"
@@ -346,12 +360,6 @@ class Member:
         value = answer.value
         self._step(lifecycle.HeartbeatAnswered(ErrorCode(value.error_code), value.is_fenced, value.should_shut_down))
 
-    def _send(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[Answer], object]) -> None:
-        if self._controller is None:
-            then(Answer(error=ChannelBroken("no controller leads at the moment")))
-            return
-        self._controller.request(*api, body, then)
-
     # --- failure ---
 
     def _why_failed(self, error: ErrorCode) -> str:
@@ -381,6 +389,15 @@ class Member:
         if not self._left.done():
             self._left.set_result(False)
         self._on_failure(error)
+
+
+def _send(
+    controller: Channel | None, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[Answer], object]
+) -> None:
+    if controller is None:
+        then(Answer(error=ChannelBroken("no controller leads at the moment")))
+        return
+    controller.request(*api, body, then)
 
 
 def _why_refused(error: ErrorCode, cluster_id: str, bootstrap: Sequence[Address]) -> str:

@@ -77,6 +77,16 @@ class Controller:
         return ended
 
 
+def test_the_next_session_to_end_is_that_of_the_broker_heard_first() -> None:
+    controller = Controller(cluster())
+    controller.now_ms = 400
+    controller.beat(2)
+    assert controller.sessions.next_end_ms == SESSION_MS
+    controller.beat(3)
+    assert controller.sessions.next_end_ms == 400 + SESSION_MS
+    assert Sessions(1, CLUSTER, SESSION_MS).next_end_ms is None
+
+
 def test_a_new_broker_is_fenced_until_it_has_read_its_own_registration() -> None:
     controller = Controller(cluster(brokers=(1,)))
     error, epoch = controller.register(2, incarnation=200)

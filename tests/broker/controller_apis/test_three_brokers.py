@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from streamactors.broker.controller.metadata_log import TOPIC_ID
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.forwarding import principal_data
+from streamactors.broker.forwarding import Forwarding, principal_data
+from streamactors.broker.network.channel import Answer, ChannelBroken
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.protocol.messages import encode_request
 from streamactors.broker.records.builder import build_batch
@@ -50,6 +52,39 @@ def produce(client: WireClient, topic: str, value: bytes, acks: int = -1) -> int
     }
     code: int = client.call(0, 9, body).responses[0].partition_responses[0].error_code
     return code
+
+
+def test_a_request_that_the_controller_answers_late_is_not_refused_when_the_heartbeats_time_out(tmp_path: Path) -> None:
+    with ThreeBrokers(tmp_path, broker_session_timeout_ms=2_000) as three:
+        waiting, go_on = threading.Event(), threading.Event()
+
+        def busy() -> None:
+            waiting.set()
+            go_on.wait(30)
+
+        three.brokers[1].node.controller._dispatcher.execute(busy)  # type: ignore[attr-defined]
+        assert waiting.wait(30)
+        client = three.brokers[2].client()
+        topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        client.send(19, 7, {"topics": [topic], "timeout_ms": 30_000, "validate_only": False})
+        heartbeats = three.brokers[2].node.forwarding._member._controller  # type: ignore[union-attr]
+        wait_until(lambda: not heartbeats._connected, "a heartbeat of broker 2 times out")
+        go_on.set()
+        assert client.receive()[1].topics[0].error_code == ErrorCode.NONE
+
+
+def test_a_request_is_refused_for_each_topic_while_the_controller_cannot_be_reached(three: ThreeBrokers) -> None:
+    broker = three.brokers[2]
+
+    class Unreachable:
+        def ask(self, _api: object, _body: object, then: Callable[[Answer], object]) -> None:
+            then(Answer(error=ChannelBroken("nobody listens there")))
+
+    broker.node.forwarding = Forwarding(Unreachable())  # type: ignore[arg-type]
+    assert create(broker.client(), "t", [2]) == ErrorCode.NOT_CONTROLLER
+    client = broker.client()
+    client.send_raw(client.frame(19, 7, {"topics": [], "timeout_ms": 1, "validate_only": False})[:-1] + b"\x80")
+    assert client.closed_by_peer()
 
 
 def test_members_join_are_unfenced_and_copy_what_others_lead(three: ThreeBrokers) -> None:

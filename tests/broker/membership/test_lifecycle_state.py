@@ -189,6 +189,9 @@ def test_whatever_happens_one_request_is_under_way_and_the_next_one_is_due(
         event = other
         if answered and under_way is not None and isinstance(answer, matching[type(under_way)]):
             event, under_way = answer, None
+        if isinstance(event, Applied):  # what is applied never goes back, and a registration is seen when it is applied
+            offset = max(event.offset, driver.life.applied)
+            event = Applied(offset, min(event.registered_at, offset))
         for effect in driver(event, after_ms=after_ms):
             if isinstance(effect, SendRegistration | SendHeartbeat):
                 assert under_way is None
