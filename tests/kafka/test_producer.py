@@ -279,3 +279,31 @@ def test_the_thread_of_a_producer_serves_reports_on_after_a_fatal_error(producer
     assert fenced.delivered.wait(30)
     producer.close(drop=True).result(30)
     assert len(real) == 0
+
+
+class Denied:
+    """A client whose one poll serves the last report, and then raises a fatal error."""
+
+    waiting = 1
+
+    def __len__(self):
+        return self.waiting
+
+    def poll(self, _):
+        if self.waiting:
+            self.waiting = 0
+            raise ck.KafkaException(ck.KafkaError(ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no id", fatal=True))
+        return 0
+
+    def purge(self, blocking):
+        pass
+
+
+def test_reports_that_came_with_a_fatal_error_are_told(producer_settings):
+    producer = StreamProducer(producer_settings)
+    told = threading.Event()
+    producer.listen(told.set)
+    producer._client = Denied()
+    producer.wake()
+    assert told.wait(30)
+    producer.close(drop=True).result(30)

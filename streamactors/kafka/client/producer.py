@@ -346,6 +346,7 @@ class StreamProducer:
         try:
             return serve(timeout_s)
         except ck.KafkaException as error:
+            self.call(self._tell)  # the call may have served reports before it raised
             if error.args[0].fatal():
                 self._connection.fatal = error.args[0]
                 if self._writes_nothing:  # the records are purged; their reports are next
