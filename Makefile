@@ -17,7 +17,7 @@ COVERAGE := --cov --cov-report=term:skip-covered
 # Tests start some hundred processes. Without bytecode on disk each of them would compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv demo demo-crash demo-cluster test test-all lint typecheck bench docs clean
+.PHONY: venv demo demo-crash demo-cluster test test-all lint typecheck bench chaos docs clean
 
 venv: $(STAMP)
 
@@ -67,6 +67,12 @@ test-all: lint typecheck
 
 bench: $(BENCH_STAMP)
 	$(BIN)/python -m benchmarks
+
+# half an hour of three brokers under load and trouble, judged by a history checker; others: make chaos MINUTES=5
+MINUTES ?= 30
+
+chaos: $(STAMP)
+	$(BIN)/python -m tests.faults.chaos --minutes $(MINUTES)
 
 docs: $(STAMP)
 	$(BIN)/python -m docs.generate

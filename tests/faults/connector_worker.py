@@ -27,7 +27,7 @@ from streamactors.kafka import (
     Transactional,
 )
 
-SOURCE, TARGET = "in", "out"
+SOURCE, TARGET = os.environ.get("WORKER_SOURCE", "in"), os.environ.get("WORKER_TARGET", "out")
 READERS, COPIERS = "readers", "copiers"
 
 

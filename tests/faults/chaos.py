@@ -1,0 +1,187 @@
+"""`make chaos`: three brokers under load and trouble, round after round, each judged by the history checker.
+
+    python -m tests.faults.chaos --minutes 30
+    python -m tests.faults.chaos --seed 7 --rounds 1
+    python -m tests.faults.chaos --bug leader-alone     (a planted bug; the run ends when the history shows it)
+
+Each round is a fresh cluster with idempotent and transactional producers, a group, consumers that assign to themselves, and two processes of
+this package that copy the topic, exactly once, from Transactional.source to Transactional.sink. A round prints its seed; what a seed decides
+is the order of the troubles, not the timing of processes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from streamactors.broker import Cluster
+from tests.faults.cluster_nemesis import Trouble
+from tests.faults.workload import QUIET, TOPIC, Run
+from tests.history import Partition, check
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTITIONS, COPY = 3, "copy"
+CONFIG = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+    "offsets.topic.num.partitions": 2,
+    "transaction.state.log.num.partitions": 2,
+    "group.min.session.timeout.ms": 1_000,
+}
+
+
+class ClusterRun(Run):
+    """A workload whose partitions have several leaders."""
+
+    def _stable_ends(self) -> dict[Partition, int]:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **QUIET})
+        give_up = time.monotonic() + 90
+        found: list[dict[Partition, int]] = []
+        while time.monotonic() < give_up:
+            try:
+                found = [
+                    ends(admin, TOPIC, isolation)
+                    for isolation in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
+                ]
+            except KafkaException:
+                continue
+            if found[0] == found[1]:
+                return found[0]
+            self.finish.wait(0.05)
+        raise AssertionError(f"a transaction is open although all its producers have stopped: {found}")
+
+
+def ends(admin: AdminClient, topic: str, isolation: IsolationLevel) -> dict[Partition, int]:
+    """Return where the partitions of a topic end for readers of this isolation level."""
+    asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(PARTITIONS)}
+    answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=5)
+    return {(topic, place.partition): future.result(10).offset for place, future in answers.items()}
+
+
+def values_of(servers: str, topic: str) -> dict[int, list[int]]:
+    """Return the committed values of each partition, in order."""
+    admin = AdminClient({"bootstrap.servers": servers, **QUIET})
+    wanted = ends(admin, topic, IsolationLevel.READ_COMMITTED)
+    settings = {"group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True, **QUIET}
+    consumer = Consumer({"bootstrap.servers": servers, **settings})
+    consumer.assign([TopicPartition(topic, n, 0) for n in range(PARTITIONS)])
+    found: dict[int, list[int]] = defaultdict(list)
+    left = {n for (_, n), end in wanted.items() if end}
+    give_up = time.monotonic() + 60
+    while left and time.monotonic() < give_up:
+        for message in consumer.consume(500, 0.2):
+            partition = message.partition()
+            if message.error() is None:
+                found[partition].append(int(message.value()))
+            elif message.error().name() == "_PARTITION_EOF" and message.offset() >= wanted[topic, partition]:
+                left.discard(partition)
+    consumer.close()
+    assert not left, f"{topic}: partitions {left} were not read to their ends"
+    return {n: found[n] for n in range(PARTITIONS)}
+
+
+class Copiers:
+    """Two processes of this package's own streams that copy the topic; they live through the whole round."""
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        command = [sys.executable, "-m", "tests.faults.connector_worker", servers]
+        places = {**os.environ, "WORKER_SOURCE": TOPIC, "WORKER_TARGET": COPY}
+        self._processes = [
+            subprocess.Popen(
+                [*command, f"copy-{n}", "copy", "range"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=places,
+            )
+            for n in range(2)
+        ]
+
+    def judge(self) -> list[str]:
+        """Wait until the copy is what was written; return the partitions in which it is not."""
+        give_up = time.monotonic() + 90
+        while True:
+            written, copied = values_of(self._servers, TOPIC), values_of(self._servers, COPY)
+            differ = [
+                f"partition {n}: {_difference(written[n], copied[n])}" for n in written if written[n] != copied[n]
+            ]
+            ahead = any(len(copied[n]) > len(written[n]) for n in written)
+            if not differ or ahead or time.monotonic() > give_up:
+                return differ
+            time.sleep(0.5)
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+def _difference(written: list[int], copied: list[int]) -> str:
+    counts = Counter(copied)
+    twice = [value for value, times in counts.items() if times > 1]
+    missing = [value for value in written if value not in counts]
+    return f"{len(written)} written, {len(copied)} copied, missing {missing[:5]}, twice {twice[:5]}"
+
+
+def round_of(seed: int, seconds: float, *, copies: bool = True) -> tuple[list[str], str]:
+    """Return (what is wrong, what happened) of one round."""
+    with tempfile.TemporaryDirectory() as folder, Cluster(brokers=3, data=folder, config=CONFIG) as cluster:
+        for topic in (TOPIC, COPY):
+            cluster.create_topic(topic, PARTITIONS)
+        run = ClusterRun(cluster.bootstrap_servers, seed=seed, partitions=PARTITIONS)
+        trouble = Trouble(cluster, seed)
+        copiers = Copiers(cluster.bootstrap_servers) if copies else None
+        try:
+            wrong = [str(anomaly) for anomaly in check(run.go(seconds, nemesis=trouble.nemesis))]
+            if copiers is not None and not wrong:
+                wrong += copiers.judge()
+        except AssertionError as error:
+            wrong = [str(error)]
+        finally:
+            if copiers is not None:
+                copiers.close()
+        return wrong, f"{run.acknowledged()} acknowledged; {trouble}"
+
+
+def main() -> int:
+    """Run rounds; return the exit code: 0 if nothing was wrong, or if a planted bug was found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--rounds", type=int, default=10**9)
+    parser.add_argument("--seconds", type=float, default=40.0, help="of a round")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the first round")
+    parser.add_argument("--bug", default="")
+    options = parser.parse_args()
+    os.environ["CHAOS_BUG"] = options.bug
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests/faults/sabotage"), *([before] if before else [])])
+    give_up = time.monotonic() + options.minutes * 60
+    for number in range(options.rounds):
+        seed = options.seed + number
+        wrong, told = round_of(seed, options.seconds, copies=not options.bug)
+        print(f"{time.strftime('%H:%M:%S')} seed {seed}: {told}", flush=True)
+        for line in wrong[:10]:
+            print(f"  {line}", flush=True)
+        if wrong:
+            print(f"{'found' if options.bug else 'WRONG'}: {len(wrong)} anomalies", flush=True)
+            return 0 if options.bug else 1
+        if time.monotonic() > give_up:
+            break
+    if options.bug:
+        print(f"the planted bug {options.bug} was not found", flush=True)
+    return 1 if options.bug else 0
+
+
+if __name__ == "__main__":
+    threading.current_thread().name = "chaos"
+    sys.exit(main())

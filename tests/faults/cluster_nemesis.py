@@ -1,0 +1,114 @@
+"""What goes wrong in a cluster of three while a workload runs: nodes die, freeze, are cut off or slow; disks fill, clocks jump, clients stand still."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+from streamactors.broker import Cluster
+from tests.faults.sabotage.faults import FULL_S
+from tests.faults.workload import Run
+
+NODES = (1, 2, 3)
+
+
+class Trouble:
+    """A nemesis: one trouble after another, in the order that the seed decides. Every node runs at its end."""
+
+    def __init__(self, cluster: Cluster, seed: int, calm_s: float = 1.5) -> None:
+        self._cluster = cluster
+        self._dice = random.Random(f"nemesis {seed}")
+        self._calm_s = calm_s
+        self._happened: Counter[str] = Counter()
+
+    def __str__(self) -> str:
+        return ", ".join(f"{what} {times}" for what, times in sorted(self._happened.items()))
+
+    def nemesis(self, run: Run, over: threading.Event) -> None:
+        """Trouble the cluster until the run is over."""
+        troubles: list[Callable[[Run, threading.Event], None]] = [
+            self._kill,
+            self._kill,
+            self._kill,
+            self._kill_two,
+            self._stop,
+            self._freeze,
+            self._cut_off,
+            self._cut_off,
+            self._slow,
+            self._full_disk,
+            self._clock,
+            self._client,
+        ]
+        while not over.wait(self._calm_s * self._dice.uniform(0.3, 2.0)):
+            trouble = self._dice.choice(troubles)
+            self._happened[trouble.__name__.strip("_")] += 1
+            trouble(run, over)
+
+    def _node(self) -> int:
+        return self._dice.choice(NODES)
+
+    def _kill(self, _run: Run, over: threading.Event) -> None:
+        node = self._node()
+        self._cluster.kill(node)
+        over.wait(self._dice.choice([0.0, 0.3, 1.0, 4.0]))
+        self._cluster.start(node)
+
+    def _kill_two(self, _run: Run, over: threading.Event) -> None:
+        """Two of them die one after the other, and come back in either order."""
+        nodes = self._dice.sample(NODES, 2)
+        for node in nodes:
+            self._cluster.kill(node)
+            over.wait(self._dice.choice([0.0, 0.5, 3.0]))
+        self._dice.shuffle(nodes)
+        if 1 in nodes:  # a broker needs the controller to start
+            nodes.sort()
+        for node in nodes:
+            self._cluster.start(node)
+
+    def _stop(self, _run: Run, _over: threading.Event) -> None:
+        node = self._dice.choice((2, 3))
+        self._cluster.stop(node)
+        self._cluster.start(node)
+
+    def _freeze(self, _run: Run, over: threading.Event) -> None:
+        node = self._node()
+        self._cluster.pause(node)
+        over.wait(self._dice.choice([0.2, 1.0, 4.0]))
+        self._cluster.resume(node)
+
+    def _cut_off(self, _run: Run, over: threading.Event) -> None:
+        node = self._node()
+        self._cluster.partition({node}, set(NODES) - {node})
+        over.wait(self._dice.choice([0.5, 2.0, 5.0]))
+        self._cluster.heal()
+
+    def _slow(self, _run: Run, over: threading.Event) -> None:
+        self._cluster.slow(self._node(), ms=self._dice.choice([5, 50, 300]))
+        over.wait(2.0)
+        self._cluster.heal()
+
+    def _full_disk(self, _run: Run, over: threading.Event) -> None:
+        """A partition whose disk was full stays offline until its broker starts again."""
+        node = self._dice.choice((2, 3))
+        os.kill(self._cluster.pids[node], signal.SIGUSR1)
+        over.wait(FULL_S + 0.5)
+        self._cluster.kill(node)
+        self._cluster.start(node)
+
+    def _clock(self, _run: Run, over: threading.Event) -> None:
+        """The wall clock of a node jumps by an hour, and later back."""
+        node = self._node()
+        for _ in range(2):
+            os.kill(self._cluster.pids[node], signal.SIGUSR2)
+            over.wait(1.5)
+
+    def _client(self, run: Run, over: threading.Event) -> None:
+        paused = run.paused[self._dice.choice(sorted(run.paused))]
+        paused.set()
+        over.wait(self._dice.choice([1.0, 7.0]))  # shorter and longer than its session
+        paused.clear()

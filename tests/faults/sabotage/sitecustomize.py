@@ -1,0 +1,13 @@
+"""Loaded by Python in every process that has this folder on its PYTHONPATH: faults of the disk and the clock on request, and planted bugs.
+
+SIGUSR1 makes the next writes of a broker fail for want of space, for 2 s. SIGUSR2 makes its wall clock jump, forwards and backwards in turns."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if "streamactors.broker.child_process" in sys.orig_argv:
+    from tests.faults.sabotage.faults import install
+
+    install(os.environ.get("CHAOS_BUG", ""))
