@@ -61,7 +61,7 @@ class Dispatch:
             self._refuse_version(request, api)
             return
         forwarding = self._node.forwarding
-        if forwarding is not None and key in FORWARDED:
+        if forwarding is not None and key in FORWARDED and not connection.listener.for_controllers:
             connection.begin(request)
             forwarding.forward(request, frame)
             return

@@ -1,6 +1,7 @@
 """Requests of clients that only the active controller can serve: sent there as they are, in an Envelope (KIP-590).
 
-Owner: the data plane. The controller checks the rights of the client, whose principal and address are in the envelope."""
+Owner: the data plane. The controller checks the rights of the client, whose principal and address are in the envelope. A request that no
+active controller has answered is sent again, for as long as clients wait by default, because another controller may lead soon."""
 
 from __future__ import annotations
 
@@ -8,22 +9,27 @@ import ipaddress
 from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.membership.member import Member
+from streamactors.broker.membership.lifecycle import Lifecycle
 from streamactors.broker.network.channel import Answer
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.primitives import INT32, uvarint
 
 if TYPE_CHECKING:
     from streamactors.broker.request import Request
+    from streamactors.broker.runtime import Runtime
 
 ENVELOPE: Final = (58, 0)
+RETRY_MS: Final = 50.0
+RETRY_WITHIN_MS: Final = 30_000.0
 
 
 class Forwarding:
     """Forwards requests, and passes their answers on."""
 
-    def __init__(self, member: Member) -> None:
-        self._member = member
+    def __init__(self, node: Runtime, life: Lifecycle) -> None:
+        self._data_plane = node.data_plane
+        self._now_ms = node.clock.now_ms
+        self._life = life
 
     def forward(self, request: Request, frame: memoryview) -> None:
         """Have the active controller answer a request. `frame` is the whole request without its size."""
@@ -35,7 +41,17 @@ class Forwarding:
             "client_host_address": ipaddress.ip_address(request.connection.host.partition("%")[0]).packed,
         }
 
+        give_up_ms = self._now_ms() + RETRY_WITHIN_MS
+
+        def send() -> None:
+            if not request.connection.closed:
+                self._life.ask(ENVELOPE, body, answered)
+
         def answered(answer: Answer) -> None:
+            absent = answer.error is not None or answer.value.error_code == ErrorCode.NOT_CONTROLLER
+            if absent and self._now_ms() < give_up_ms:
+                self._data_plane.call_later(RETRY_MS, send)
+                return
             if answer.error is not None:
                 _refuse(request, data, ErrorCode.NOT_CONTROLLER, f"the controller cannot be reached: {answer.error}")
                 return
@@ -46,7 +62,7 @@ class Forwarding:
             response = bytes(answer.value.response_data)
             request.answer_raw([INT32.pack(len(response)) + response])
 
-        self._member.ask(ENVELOPE, body, answered)
+        send()
 
 
 def _refuse(request: Request, frame: bytes, code: ErrorCode, why: str) -> None:

@@ -90,6 +90,8 @@ class Node(Runtime):
         self.charging: Charging | None = None  # None: no client has a quota
         self.controller_listener: Listener | None = None  # set if other brokers may join
         self.controller_routes: Routes | None = None  # the APIs of that listener
+        self.leader_id = -1  # of the metadata log, -1 if none is known; a controller knows it
+        self.is_active: Callable[[], bool] = lambda: True  # whether the controller in this process leads the cluster
         self.forwarding: Forwards | None = None  # set if the controllers are other processes
 
     def served_on(self, listener: Listener) -> Served:

@@ -31,6 +31,7 @@ from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool, Outcome
 from streamactors.broker.log.manager import LogManager
+from streamactors.broker.log.meta_properties import FILE_NAME as META_PROPERTIES
 from streamactors.broker.log_housekeeping import LogHousekeeping
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
@@ -58,6 +59,7 @@ from streamactors.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from streamactors.broker.joining import Joined
+    from streamactors.broker.voting import Voting
 
 _log = logging.getLogger("streamactors.broker")
 
@@ -129,8 +131,9 @@ class Broker:
         node.node_id = node.logs.properties.node_id
         node.cluster_id = node.logs.properties.cluster_id
         node.partitions = PartitionTable(node)
-        joined = self._join() if self.config.is_member else None
+        node.leader_id = node.node_id
         spec = controller_spec(self.config)
+        joined = self._join(spec)
         if joined is None:
             publisher = MetadataPublisher(node, node.partitions)
             node.controller = own = Controller(node, publisher, leads_others=spec is not None)
@@ -138,8 +141,16 @@ class Broker:
                 self._lead()
         node.producer_ids = ProducerIds(node.controller.submit)
         self._undo.append(node.controller.stop)
-        node.controller.start()
-        acceptor, processor = self._bind(spec)
+        if self.config.votes_with_others:  # the other controllers must reach this one before any of them can lead
+            acceptors, processor = self._bind(spec)
+            _ask(processor, StartServing)
+            _ask(acceptors.pop(), StartServing)
+            node.controller.start()
+        else:
+            node.controller.start()
+            acceptors, processor = self._bind(spec)
+        if not self.config.is_broker:
+            return
         node.controller.register(
             [
                 Endpoint(each.name, each.advertised_host, each.advertised_port, each.protection.protocol)
@@ -157,32 +168,57 @@ class Broker:
         self._undo.append(housekeeping.stop)
         housekeeping.start()
         _ask(processor, StartServing)
-        _ask(acceptor, StartServing)
+        for acceptor in acceptors:
+            _ask(acceptor, StartServing)
         if joined is not None:
             self._undo.append(joined.leave)
-            joined.member.ready()
+            joined.ready()
         elif spec is not None:
             self._undo.append(own.leave)
 
-    def _lead(self) -> None:
-        """Make the parts of a node whose controller has other brokers."""
+    def _serve_controllers(self) -> None:
+        """Serve the requests of a listener for controllers."""
         from streamactors.broker import controller_apis
-        from streamactors.broker.leading import Leading  # a broker on its own does not need it
 
         shared = self.routes.modules(controller_apis.SHARED)
         self.node.controller_routes = Routes.of_package(controller_apis, beside=shared)
+
+    def _lead(self) -> None:
+        """Make the parts of a node whose controller has other brokers."""
+        from streamactors.broker.leading import Leading  # a broker on its own does not need it
+
+        self._serve_controllers()
         self._undo.append(Leading(self.node).stop)
 
-    def _join(self) -> Joined:
-        """Make the parts of a broker whose controllers are other processes."""
-        from streamactors.broker.joining import Joined  # a broker on its own does not need it
+    def _join(self, spec: ListenerSpec | None) -> Joined | Voting | None:
+        """Make the parts of a node with controllers in other processes; None if this node is the only controller."""
+        joined: Joined | Voting
+        if self.config.votes_with_others:
+            from streamactors.broker.voting import Voting
 
-        joined = Joined(self.node)
+            if spec is None:
+                raise BrokerStartError(
+                    "a controller needs a listener for the others: name it in controller.listener.names, and give it in "
+                    "listeners the address that controller.quorum.voters has for this node"
+                )
+            self._serve_controllers()
+            joined = Voting(self.node)
+        elif self.config.is_member:
+            from streamactors.broker.joining import Joined  # a broker on its own does not need it
+
+            joined = Joined(self.node)
+        else:
+            return None
         self._undo.append(joined.stop_copying)
         return joined
 
     def _cluster_id(self) -> str | None:
         """Return the id of the cluster that a new data folder joins; None if the folder or this broker decides."""
+        if self.config.votes_with_others and not (self._folder / META_PROPERTIES).exists():
+            raise BrokerStartError(
+                f"{self._folder} is not formatted, and the controllers of a cluster must have the id of the same cluster; "
+                f"format it with: streamactors storage format --cluster-id ID --data {self._folder}"
+            )
         if not self.config.is_member:
             return None
         from streamactors.broker.membership.discovery import cluster_of
@@ -230,23 +266,27 @@ class Broker:
         except DispatcherStopped:
             pass  # the broker has stopped
 
-    def _bind(self, for_controllers: ListenerSpec | None) -> tuple[Cell, Cell]:
-        """Bind the listeners, also that for other nodes if there is one; return the acceptor's and the processor's mailboxes."""
+    def _bind(self, for_controllers: ListenerSpec | None) -> tuple[list[Cell], Cell]:
+        """Bind the listeners. Return the mailbox of the acceptor for clients, then that of the one for other nodes if there is one, and the
+        processor's mailbox."""
         node, data_plane = self.node, self._data_plane
         limits = Limits.of(node.config)
         node.processor = Processor(data_plane, limits, Dispatch(node, self.routes))
         processor = spawn(ProcessorActor(node.processor), data_plane, f"{data_plane.name}-processor")
-        acceptor = Acceptor(
-            data_plane,
-            limits,
-            lambda sock, listener: processor.tell(Adopt(sock, listener)),
-            pause_ms=lambda: node.processor.rates.pause(self._clock.now_ms()),
-        )
-        accepting = spawn(AcceptorActor(acceptor), data_plane, f"{data_plane.name}-acceptor")
+        acceptors = [
+            Acceptor(
+                data_plane,
+                limits,
+                lambda sock, listener: processor.tell(Adopt(sock, listener)),
+                pause_ms=lambda: node.processor.rates.pause(self._clock.now_ms()),
+            )
+            for _ in range(1 if for_controllers is None else 2)
+        ]
+        accepting = [spawn(AcceptorActor(each), data_plane, f"{data_plane.name}-acceptor") for each in acceptors]
 
         def close() -> None:
-            _ask(accepting, StopServing)
-            _ask(processor, StopServing)
+            for each in (*accepting, processor):
+                _ask(each, StopServing)
 
         self._undo.append(close)
         node.metadata.subscribe(self._limit)
@@ -262,9 +302,9 @@ class Broker:
                 protection = protection_of(
                     spec.name, protocol, self.config, node.metadata, node.tokens, self._clock.wall_ms
                 )
-            node.listeners.append(acceptor.bind(spec, protection))
+            node.listeners.append(acceptors[0].bind(spec, protection))
         if for_controllers is not None:
-            node.controller_listener = acceptor.bind(for_controllers)
+            node.controller_listener = acceptors[-1].bind(for_controllers)
             node.controller_listener.for_controllers = True
         return accepting, processor
 

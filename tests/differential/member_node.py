@@ -47,8 +47,8 @@ class MemberNode:
         self.runtime.logs.open()
         try:
             self.member.start()
-            self.member.register([Endpoint("PLAINTEXT", "127.0.0.1", 9999)])
-            self.member.ready()
+            self.member.life.register([Endpoint("PLAINTEXT", "127.0.0.1", 9999)])
+            self.member.life.ready()
         except BaseException:
             self.close()
             raise

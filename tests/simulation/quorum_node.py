@@ -44,6 +44,9 @@ class MemoryLog:
     def __init__(self, records: list[Record]) -> None:
         self.records = records
 
+    start_offset = 0
+    newest_snapshot = None
+
     @property
     def end_offset(self) -> int:
         return len(self.records)

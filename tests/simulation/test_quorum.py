@@ -153,7 +153,7 @@ class LeadersHighWatermarkIsMine(RaftState):
     """A follower commits up to the leader's high watermark, beyond its own log."""
 
     def stored(self, end_offset: int, now_ms: float) -> list[Effect]:
-        raised = [] if self.progress is not None else self._raise_high_watermark(self._leader_committed)
+        raised = [] if self.progress is not None else self._raise_high_watermark(self.leader_committed)
         return [*raised, *super().stored(end_offset, now_ms)]
 
 

@@ -100,6 +100,34 @@ class BrokerConfig(
         return "controller" not in self.process_roles
 
     @property
+    def voters(self) -> Mapping[int, tuple[str, int]]:
+        """Return (host, port) of each controller that has a vote, by id, as controller.quorum.voters names them. Raises InvalidSetting."""
+        found: dict[int, tuple[str, int]] = {}
+        for each in self.controller_quorum_voters:
+            voter, at, address = each.strip().partition("@")
+            host, _, port = address.rpartition(":")
+            if not at or not voter.isdecimal() or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+                raise InvalidSetting(
+                    f"controller.quorum.voters={each}: its form is id@host:port", name="controller.quorum.voters"
+                )
+            if int(voter) in found:
+                raise InvalidSetting(
+                    f"controller.quorum.voters: controller {voter} is named twice", name="controller.quorum.voters"
+                )
+            found[int(voter)] = host.strip("[]"), int(port)
+        return found
+
+    @property
+    def votes_with_others(self) -> bool:
+        """Whether this node is one of several controllers."""
+        return not self.is_member and len(self.voters) > 1
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether this node serves clients."""
+        return "broker" in self.process_roles
+
+    @property
     def controllers(self) -> tuple[tuple[str, int], ...]:
         """Return (host, port) of the controllers that are asked first. Raises InvalidSetting."""
         found = []
@@ -142,8 +170,11 @@ def _unknown(name: str) -> str:
 
 
 _NOT_A_VOTER: Final = (
-    "a node that is its own controller cannot be one of several controllers; name this node alone, or join the cluster "
-    "of other controllers with process.roles=broker"
+    "this node is a controller and is not among them; name it with its node.id, or join their cluster with "
+    "process.roles=broker"
+)
+_NO_VOTERS: Final = (
+    "name the controllers of the quorum with controller.quorum.voters=1@host:port,2@host:port,3@host:port"
 )
 
 
@@ -156,10 +187,6 @@ def _check_identity(config: BrokerConfig) -> None:
     values = config.values
     if config.broker_id >= 0 and "node.id" in values and config.broker_id != config.node_id:
         raise refuse("broker.id", str(config.broker_id), f"node.id is {config.node_id}; give one of the two")
-    if "broker" not in config.process_roles:
-        raise refuse(
-            "process.roles", ",".join(config.process_roles), "a controller without a broker is not supported yet"
-        )
     node_id = config.effective_node_id
     voters, bootstrap = config.controller_quorum_voters, config.controller_quorum_bootstrap_servers
     if config.is_member:
@@ -173,17 +200,23 @@ def _check_identity(config: BrokerConfig) -> None:
                     "node.id", str(node_id), f"it is the id of the controller {voter}; give the broker another"
                 )
         _ = config.controllers  # each has the form host:port
-        if config.authorizer_class_name:
-            raise refuse(
-                "authorizer.class.name",
-                config.authorizer_class_name,
-                "a member of a cluster does not check rights yet; remove it, and listen on an interface you trust",
-            )
     else:
-        for voter in voters:
-            if len(voters) > 1 or not voter.startswith(f"{node_id}@"):
-                raise refuse("controller.quorum.voters", ",".join(voters), _NOT_A_VOTER)
-        if len(bootstrap) > 1:
-            raise refuse("controller.quorum.bootstrap.servers", ",".join(bootstrap), _NOT_A_VOTER)
+        if voters and node_id not in config.voters:
+            raise refuse("controller.quorum.voters", ",".join(voters), _NOT_A_VOTER)
+        if len(bootstrap) > 1 and not voters:
+            raise refuse("controller.quorum.bootstrap.servers", ",".join(bootstrap), _NO_VOTERS)
+        if not config.is_broker and not config.votes_with_others:
+            raise refuse(
+                "process.roles",
+                "controller",
+                "one controller alone is a broker too: process.roles=broker,controller; or name several with "
+                "controller.quorum.voters=1@host:port,2@host:port,3@host:port",
+            )
+    if config.authorizer_class_name and (config.is_member or config.votes_with_others):
+        raise refuse(
+            "authorizer.class.name",
+            config.authorizer_class_name,
+            "a member of a cluster does not check rights yet; remove it, and listen on an interface you trust",
+        )
     if "," in (config.data_folder or ""):
         raise refuse("log.dirs", str(config.data_folder), "give one folder; several are not supported yet")

@@ -26,6 +26,22 @@ class ClusterSettings(Settings):
         "Fence a broker at once when its heartbeat connection is closed and its listener refuses connections. Apache Kafka waits for the "
         "session timeout.",
     )
+    controller_quorum_election_timeout_ms = integer(
+        1_000,
+        "Without a leader for this long, in ms, and up to twice as long at random, a controller asks for votes.",
+        at_least(1),
+    )
+    controller_quorum_fetch_timeout_ms = integer(
+        2_000,
+        "A controller that gets no answer from the leader of the quorum for this long, in ms, asks for votes. A leader that a majority "
+        "does not ask for one and a half times as long gives up.",
+        at_least(1),
+    )
+    controller_quorum_request_timeout_ms = integer(
+        2_000,
+        "A controller closes its connection to another one that does not answer for this long, in ms.",
+        at_least(1),
+    )
     controlled_shutdown_enable = boolean(
         True, "Move the leaderships to other brokers before this broker stops, if it is one of several."
     )

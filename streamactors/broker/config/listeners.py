@@ -50,6 +50,8 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
     controllers = {name.strip().upper() for name in (config.controller_listener_names or "").split(",")} - {""}
     listening = [a for a in _addresses("listeners", config.listeners) if a.name not in controllers]
     advertised = {a.name: a for a in _addresses("advertised.listeners", config.advertised_listeners or "")}
+    if not listening and not config.is_broker:
+        return ()
     if not listening:
         raise _refuse(
             "listeners", config.listeners, "there is no listener for clients; give one like PLAINTEXT://localhost:9092"

@@ -23,12 +23,11 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             offsets.load.buffer.size offsets.topic.compression.codec queued.max.requests request.timeout.ms
             server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
             transaction.state.log.load.buffer.size unstable.api.versions.enable unstable.feature.versions.enable""",
-        "this node votes in no quorum of several, and does not throttle replication": """
+        "the defaults of Apache Kafka are built in, and replication is not throttled": """
             alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
             auto.leader.rebalance.enable controller.performance.always.log.threshold.ms
             controller.performance.sample.period.ms controller.quorum.append.linger.ms
-            controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
-            controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
+            controller.quorum.election.backoff.max.ms
             controller.quorum.retry.backoff.ms internal.metadata.delete.delay.millis
             internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes internal.metadata.max.fetch.size.in.bytes
             leader.imbalance.check.interval.seconds

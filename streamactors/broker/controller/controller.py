@@ -22,18 +22,18 @@ from streamactors.broker.controller.change import Change, Publisher, Reply, Subm
 from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
 from streamactors.broker.controller.duties import Duties
 from streamactors.broker.controller.election_rules import with_broker, without_broker
-from streamactors.broker.controller.metadata_feed import DescribeQuorum, Leadership, QuorumView
+from streamactors.broker.controller.metadata_feed import DescribeQuorum
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.plan import plan
-from streamactors.broker.controller.registration import new_topic_id, own_registration
+from streamactors.broker.controller.registration import CLUSTER_METADATA_VERSION, new_topic_id, own_registration
+from streamactors.broker.controller.voter import Voter, no_leader
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError
 from streamactors.broker.helpers import call_on
 from streamactors.broker.metadata.delta import ImageDelta, apply_records
-from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
-from streamactors.broker.metadata.metadata_record import BrokerRegistration, Endpoint, MetadataRecord
+from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage
+from streamactors.broker.metadata.metadata_record import BrokerRegistration, Endpoint, FeatureLevel, MetadataRecord
 from streamactors.broker.metadata.transaction_record import AbortTransaction
 from streamactors.broker.quorum.quorum import Quorum
-from streamactors.broker.quorum.raft_state import Timing
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
@@ -48,9 +48,20 @@ LEAVE_POLL_S: Final = 0.01
 class Controller:
     """Carries out commands, and publishes images to the `MetadataCache` that requests read."""
 
-    def __init__(self, node: Runtime, publisher: Publisher, *, leads_others: bool = False) -> None:
-        """`leads_others`: other brokers may join, over the listener for controllers."""
+    def __init__(
+        self,
+        node: Runtime,
+        publisher: Publisher,
+        *,
+        leads_others: bool = False,
+        on_leader: Callable[[int | None, int], object] | None = None,
+    ) -> None:
+        """`leads_others`: other brokers may join. One of several controllers calls `on_leader` on its thread with each new leader of the quorum,
+        None if none is known, and the epoch."""
         self._leads_others = leads_others
+        self._on_leader = on_leader
+        self._voter: Voter | None = None
+        self._followed: Future[None] = Future()
         self._duties: Duties | None = None
         self._node = node
         self._publisher = publisher
@@ -67,34 +78,39 @@ class Controller:
         self._registered = False
         self._broken: BrokerError | None = None
 
+    @property
+    def active(self) -> bool:
+        """Whether this controller leads the cluster. From any thread."""
+        return self._active
+
     # --- life ---
 
     def start(self) -> None:
-        """Read the metadata log and host its partitions. Blocks. Raises BrokerStartError."""
+        """Read the metadata log, take part in its quorum, and host its partitions. Blocks until the only voter leads. Raises BrokerStartError."""
         self._check_identity()
         node = self._node
-        self._metadata = MetadataLog.open(node.logs, node.clock.wall_ms)
-        self._quorum = Quorum(
-            self._dispatcher,
-            node.clock.now_ms,
-            self._metadata,
-            self,
-            me=node.node_id,
-            voters={node.node_id},
-            timing=Timing(),
-            random=random.Random(),
-        )
+        self._metadata = metadata = MetadataLog.open(node.logs, node.clock.wall_ms)
+        self._voter = Voter(node, self._dispatcher, metadata, self)
+        self._quorum = self._voter.quorum
+        self._registered = self._on_leader is not None
         if self._leads_others:
             self._duties = Duties(
                 self,
                 self._dispatcher,
                 self._metadata,
                 self._quorum,
-                own_id=node.node_id,
+                own_id=node.node_id if self._on_leader is None else NO_LEADER,
                 cluster_id=node.cluster_id,
                 session_ms=node.config.broker_session_timeout_ms,
             )
         call_on(self._dispatcher, self._quorum.start)
+
+    def await_leader(self, within_s: float) -> None:
+        """Wait until the quorum has a leader, and this node follows its metadata. Raises BrokerStartError."""
+        try:
+            self._followed.result(within_s)
+        except TimeoutError:
+            raise BrokerStartError(no_leader(self._node, within_s)) from None
 
     def _check_identity(self) -> None:
         config, node_id = self._node.config, self._node.node_id
@@ -156,7 +172,7 @@ class Controller:
     def stop(self) -> None:
         """End the controller's thread; waiting commands are dropped with their connections."""
         if self._dispatcher.running:
-            for part in (self._duties, self._quorum):
+            for part in (self._duties, self._voter):
                 if part is not None:
                     call_on(self._dispatcher, part.stop)
         self._dispatcher.stop()
@@ -216,7 +232,8 @@ class Controller:
 
     def _carry_out(self, command: Command, reply: Reply) -> None:
         if isinstance(command, DescribeQuorum):
-            view = self._view()
+            assert self._voter is not None
+            view = self._voter.view({} if self._duties is None else self._duties.replicas)
             self._node.data_plane.execute(lambda: reply(view))
             return
         if not self._active:
@@ -228,13 +245,6 @@ class Controller:
             self.write(plan(self.facts(), command), reply, command)
         except BrokerError as error:
             self._refuse(command, reply, Outcome(error.code, str(error)))
-
-    def _view(self) -> QuorumView:
-        quorum = self._quorum
-        assert quorum is not None
-        leader = Leadership(-1 if quorum.leader is None else quorum.leader, quorum.epoch)
-        observers = () if self._duties is None else self._duties.observers()
-        return QuorumView(ErrorCode.NONE, leader, quorum.high_watermark, tuple(sorted(quorum.voters)), observers)
 
     def facts(self) -> Facts:
         """Return what the rules decide on. On the controller's thread."""
@@ -295,13 +305,11 @@ class Controller:
         assert metadata is not None
         assert quorum is not None
         metadata.commit(high_watermark)
-        if self._duties is not None:
-            self._duties.grown()
         change = self._change
         if self._published is None:
-            delta = metadata.load(up_to=high_watermark)
-            self._publisher.reconcile(delta)
-            self._on_data_plane(delta)
+            if high_watermark < quorum.known_high_watermark:
+                return  # older metadata must not decide which folders are deleted
+            self._begin(metadata.load(up_to=high_watermark))
         elif change is not None:
             if change.delta.image.offset < high_watermark:
                 self._change = None
@@ -310,19 +318,30 @@ class Controller:
             delta = metadata.load(self._published, high_watermark)
             self._publisher.prepare(delta)
             self._on_data_plane(delta)
+            self._snapshot()
         if quorum.leads and not self._active:
             self._take_over()
         self._in_turn(lambda: None)
 
+    def _begin(self, delta: ImageDelta) -> None:
+        """Publish the metadata for the first time."""
+        if self._on_leader is None:
+            self._publisher.reconcile(delta)
+        else:
+            self._publisher.discard_strays(delta.image)
+            self._publisher.prepare(delta)
+        self._on_data_plane(delta)
+        self._followed.set_result(None)
+
     def leader_changed(self, leader: int | None, epoch: int) -> None:
         """End the duties of a controller that leads no longer (see `quorum.Handler`)."""
         assert self._quorum is not None
-        _log.debug("the metadata log is led by %s in epoch %d", leader, epoch)
+        if self._on_leader is not None:
+            self._on_leader(leader, epoch)
         if not self._active:
             return
         self._active = False
         if self._duties is not None:
-            self._duties.grown()  # the fetches that wait are told who leads
             self._duties.stop()
         change = self._change
         if change is not None:
@@ -335,6 +354,8 @@ class Controller:
         """Refuse every later change (see `quorum.Handler`)."""
         self._broken = StorageError(f"the metadata log cannot be written ({error}); restart the broker")
         _log.error("%s", self._broken)
+        if not self._followed.done():
+            self._followed.set_exception(self._broken)
 
     def _take_over(self) -> None:
         """Begin to serve as the controller of the cluster: everything before is committed and published."""
@@ -344,6 +365,9 @@ class Controller:
         self._active = True
         if metadata.in_transaction:
             quorum.append([AbortTransaction("the controller that began it has stopped")])
+        if self._on_leader is not None and METADATA_VERSION not in self._newest.features:
+            first = FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION)
+            self._turns.appendleft(lambda: self.write(Plan([first], None), lambda _: None))
         if self._registered and self._duties is not None:
             self._duties.start()
 
@@ -354,6 +378,9 @@ class Controller:
             _log.info("topic %s deleted", topic.name)
         # The next command is planned after this change is published: it may create a folder that is deleted now.
         self._on_data_plane(change.delta, lambda: change.reply(change.made.answer))
+        self._snapshot()
+
+    def _snapshot(self) -> None:
         metadata = self._metadata
         assert metadata is not None
         try:

@@ -1,36 +1,16 @@
-"""The metadata log as the other nodes of the cluster read it: answers to Fetch and FetchSnapshot. Pure but for reads of the log.
+"""What other nodes ask a node that has a vote on the metadata log, and what it answers. Pure values.
 
-Owner: the controller's `Duties`, which says in every answer who leads the log. Rules: KIP-595 and KIP-630, as Apache Kafka's KafkaRaftClient answers an observer."""
+Owner: the controller's `Duties`. The rules of the answers are those of the quorum: `quorum.raft_state`."""
 
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
+from collections.abc import Mapping, Set
 from typing import Final, NamedTuple, Protocol
 
 from streamactors.broker.controller.command import Outcome
-from streamactors.broker.controller.metadata_log import MAX_FETCH_BYTES
 from streamactors.broker.errors import ErrorCode
-
-MAX_SNAPSHOT_BYTES: Final = 1 << 20
-NONE: Final = (-1, -1)
-
-
-class MetadataSource(Protocol):
-    """The log: `metadata_log.MetadataLog`."""
-
-    @property
-    def start_offset(self) -> int: ...
-    @property
-    def end_offset(self) -> int: ...
-
-    def epoch_end(self, epoch: int) -> tuple[int, int]: ...
-
-    def read(self, offset: int, max_bytes: int) -> bytes: ...
-
-    def newest_snapshot(self) -> tuple[int, int, Path] | None: ...
-
-    def read_snapshot(self, path: Path, position: int, max_bytes: int) -> tuple[int, bytes]: ...
+from streamactors.broker.quorum.raft_messages import Answer, Request
 
 
 class Leadership(NamedTuple):
@@ -41,37 +21,35 @@ class Leadership(NamedTuple):
 
 
 NOBODY: Final = Leadership()
+OBSERVED_MS: Final = 300_000
+"""For so long after its last fetch a node without a vote is described as an observer, as by Apache Kafka."""
 
 
-class Fed(NamedTuple):
-    """The answer to a fetch. `diverging` and `snapshot` are (epoch, end offset), NONE without them."""
+class KnowsQuorum(Protocol):
+    """The part of `Quorum` that is described."""
 
-    error: ErrorCode
-    high_watermark: int = -1
-    log_start_offset: int = -1
-    records: bytes = b""
-    diverging: tuple[int, int] = NONE
-    snapshot: tuple[int, int] = NONE
-    leader: Leadership = NOBODY
+    @property
+    def leader(self) -> int | None: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def voters(self) -> Set[int]: ...
+    @property
+    def known_high_watermark(self) -> int: ...
 
 
-class FetchMetadata(NamedTuple):
-    """An observer asks for the records from `offset` on; its last record has `last_epoch`. Answer: Fed."""
+class AskQuorum(NamedTuple):
+    """Another node asks this replica of the log. Answer: that of `Quorum`, of the request's kind."""
 
-    leader_epoch: int
-    offset: int
-    last_epoch: int
-    max_wait_ms: float
-    high_watermark: int = 2**63 - 1  # known to the observer; before version 18 of Fetch it is not told
-    replica_id: int = -1
+    request: Request
     directory_id: uuid.UUID | None = None
 
-    def refused(self, outcome: Outcome) -> Fed:
-        return Fed(outcome.code)
+    def refused(self, outcome: Outcome) -> Answer:
+        return Answer(outcome.code, -1, None)
 
 
-class Observer(NamedTuple):
-    """A node that reads the log without a vote. Times are of the wall clock."""
+class Replica(NamedTuple):
+    """A node that reads the log. Times are of the wall clock."""
 
     replica_id: int
     directory_id: uuid.UUID | None
@@ -81,13 +59,13 @@ class Observer(NamedTuple):
 
 
 class QuorumView(NamedTuple):
-    """What a node knows of the quorum of the log; the leader is -1 if none is known."""
+    """What the leader knows of the quorum of the log. The leader is -1 if none is known."""
 
     error: ErrorCode
     leader: Leadership = NOBODY
     high_watermark: int = -1
-    voters: tuple[int, ...] = ()
-    observers: tuple[Observer, ...] = ()
+    voters: tuple[Replica, ...] = ()
+    observers: tuple[Replica, ...] = ()
 
 
 class DescribeQuorum(NamedTuple):
@@ -97,72 +75,13 @@ class DescribeQuorum(NamedTuple):
         return QuorumView(outcome.code)
 
 
-class Piece(NamedTuple):
-    """A piece of a snapshot; `size` is that of the whole."""
-
-    error: ErrorCode
-    size: int = 0
-    content: bytes = b""
-    leader: Leadership = NOBODY
-
-
-class FetchSnapshot(NamedTuple):
-    """An observer asks for a snapshot from `position` on. Answer: Piece."""
-
-    leader_epoch: int
-    end_offset: int
-    epoch: int
-    position: int
-    max_bytes: int
-
-    def refused(self, outcome: Outcome) -> Piece:
-        return Piece(outcome.code)
-
-
-def feed(
-    log: MetadataSource, epoch: int, high_watermark: int, fetch: FetchMetadata, *, last_chance: bool = False
-) -> Fed | None:
-    """Return the answer of the leader of `epoch` to a fetch; None if there is nothing new, unless this is its last chance.
-
-    Raises BrokerError."""
-    if min(fetch.leader_epoch, fetch.offset, fetch.last_epoch) < 0:
-        return Fed(ErrorCode.INVALID_REQUEST)
-    error = _epoch_error(epoch, fetch.leader_epoch)
-    if error:
-        return Fed(error)
-    snapshot = log.newest_snapshot()
-    if fetch.offset < log.start_offset or (fetch.offset == 0 and snapshot is not None):
-        if snapshot is None:
-            return Fed(ErrorCode.UNKNOWN_SERVER_ERROR)
-        return Fed(ErrorCode.NONE, high_watermark, log.start_offset, snapshot=(snapshot[1], snapshot[0]))
-    if fetch.offset > 0:
-        known = snapshot is not None and (snapshot[1], snapshot[0]) == (fetch.last_epoch, fetch.offset)
-        last_epoch, epoch_end = log.epoch_end(fetch.last_epoch)
-        if not known and (last_epoch != fetch.last_epoch or fetch.offset > epoch_end):
-            return Fed(ErrorCode.NONE, high_watermark, log.start_offset, diverging=(last_epoch, epoch_end))
-    if fetch.offset < log.end_offset:
-        return Fed(ErrorCode.NONE, high_watermark, log.start_offset, log.read(fetch.offset, MAX_FETCH_BYTES))
-    if last_chance or fetch.max_wait_ms <= 0 or high_watermark > fetch.high_watermark:
-        return Fed(ErrorCode.NONE, high_watermark, log.start_offset)
-    return None
-
-
-def feed_snapshot(log: MetadataSource, epoch: int, fetch: FetchSnapshot) -> Piece:
-    """Return a piece of the newest snapshot; older ones are deleted. Raises OSError."""
-    error = _epoch_error(epoch, fetch.leader_epoch)
-    if error:
-        return Piece(error)
-    newest = log.newest_snapshot()
-    if newest is None or newest[:2] != (fetch.end_offset, fetch.epoch):
-        return Piece(ErrorCode.SNAPSHOT_NOT_FOUND)
-    at_most = max(0, min(fetch.max_bytes, MAX_SNAPSHOT_BYTES))
-    size, content = log.read_snapshot(newest[2], max(fetch.position, 0), at_most)
-    if not 0 <= fetch.position < size:
-        return Piece(ErrorCode.POSITION_OUT_OF_RANGE, size)
-    return Piece(ErrorCode.NONE, size, content)
-
-
-def _epoch_error(epoch: int, asked: int) -> ErrorCode:
-    if asked == epoch:
-        return ErrorCode.NONE
-    return ErrorCode.FENCED_LEADER_EPOCH if asked < epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+def view_of(quorum: KnowsQuorum, own: Replica, others: Mapping[int, Replica]) -> QuorumView:
+    """Return what the leader tells: `own` is its own replica now, `others` are those that have read its log."""
+    leader = Leadership(-1 if quorum.leader is None else quorum.leader, quorum.epoch)
+    if leader.leader_id != own.replica_id:
+        return QuorumView(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
+    known = {**others, own.replica_id: own}
+    voters = tuple(known.get(each, Replica(each, None, -1, -1, -1)) for each in sorted(quorum.voters))
+    oldest_ms = own.fetched_ms - OBSERVED_MS
+    observers = tuple(e for e in others.values() if e.fetched_ms >= oldest_ms and e.replica_id not in quorum.voters)
+    return QuorumView(ErrorCode.NONE, leader, quorum.known_high_watermark, voters, observers)

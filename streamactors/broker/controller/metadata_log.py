@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
@@ -22,6 +21,7 @@ from streamactors.broker.metadata.metadata_codec import encode_record
 from streamactors.broker.metadata.metadata_record import MetadataRecord
 from streamactors.broker.metadata.snapshot import decode_snapshot, encode_snapshot, snapshot_name, snapshots
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
+from streamactors.broker.protocol.errors import MessageError
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.quorum.leader_change import leader_change_batch
 from streamactors.broker.quorum.vote_file import FILE_NAME as VOTE_FILE
@@ -32,6 +32,7 @@ from streamactors.broker.records.validation import AppendOrigin
 
 TOPIC_ID: Final = uuid.UUID(int=1)  # as in Apache Kafka
 MAX_FETCH_BYTES: Final = 8 << 20
+MAX_PIECE_BYTES: Final = 1 << 20  # of a snapshot
 CONFIG: Final = LogConfig(cleanup_policy=(), retention_ms=-1, retention_bytes=-1, max_message_bytes=2**30)
 
 
@@ -63,27 +64,32 @@ class MetadataLog:
         """Return the offset of the first record that is not only in a snapshot."""
         return self._log.log_start_offset
 
-    def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """Return the greatest epoch that is at most `epoch`, and the offset at which it ends."""
-        return self._log.epoch_end_offset(epoch)
-
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Return whole batches from the one with `offset` on, at least one. Raises BrokerError."""
         with self._log.read(offset, max_bytes, self._log.end_offset) as found:
             return found.read()
 
-    def newest_snapshot(self) -> tuple[int, int, Path] | None:
-        """Return (end offset, epoch, file) of the newest snapshot, None if there is none."""
+    @property
+    def newest_snapshot(self) -> tuple[int, int] | None:
+        """Return (epoch, end offset) of the newest snapshot, None if there is none."""
         kept = snapshots(self._log.disk.names(self._log.directory))
         if not kept:
             return None
         end_offset, name = kept[-1]
-        return end_offset, int(name.partition("-")[2].partition(".")[0]), self._log.directory / name
+        return int(name.partition("-")[2].partition(".")[0]), end_offset
 
-    def read_snapshot(self, path: Path, position: int, max_bytes: int) -> tuple[int, bytes]:
-        """Return the size of a snapshot, and the bytes of it from `position` on. Raises OSError."""
-        content = self._log.disk.read(path)
-        return len(content), bytes(content[position : position + max_bytes])
+    def snapshot_piece(self, snapshot: tuple[int, int], position: int) -> tuple[int, bytes] | None:
+        """Return the size of a snapshot, (epoch, end offset), and bytes of it from `position` on. None if it is not the newest,
+        because older ones are deleted. Raises StorageError."""
+        if snapshot != self.newest_snapshot:
+            return None
+        epoch, end_offset = snapshot
+        path = self._log.directory / snapshot_name(end_offset, epoch)
+        try:
+            content = self._log.disk.read(path)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+        return len(content), bytes(content[position : position + MAX_PIECE_BYTES])
 
     # --- the image ---
 
@@ -93,6 +99,8 @@ class MetadataLog:
         `in_transaction` then says whether they end within a transaction, which is left out. Raises BrokerStartError if the log is
         damaged."""
         base = MetadataImage() if image is None else image
+        if 0 <= base.offset < self.start_offset - 1:  # a snapshot of the leader has taken the place of the log
+            return ImageDelta.between(base, self.load(up_to=up_to).image)
         loader = MetadataLoader(base)
         at, end = base.offset, self.end_offset if up_to is None else up_to
         batches = self._batches(at + 1, end)
@@ -150,6 +158,20 @@ class MetadataLog:
     def truncate(self, offset: int) -> None:
         """Remove the records and epochs from an offset on, not synced yet. Raises StorageError."""
         self._log.truncation.truncate_to(offset, self._now_ms())
+
+    def install(self, epoch: int, end_offset: int, content: bytes | bytearray) -> None:
+        """Replace the log by a snapshot of the leader. Raises BrokerError; the old log is then kept."""
+        path = self._log.directory / snapshot_name(end_offset, epoch)
+        try:
+            for _ in decode_snapshot(path, bytes(content)):
+                pass
+        except (CorruptRecord, MessageError) as error:
+            raise StorageError(f"the snapshot {path.name} of the leader is damaged: {error}") from error
+        install_snapshot(self._log, epoch, end_offset, content, self._now_ms())
+
+    def finish_installing(self) -> None:
+        """Complete an `install` that the end of the process has cut off. Raises StorageError."""
+        finish_installing(self._log, self._now_ms())
 
     def sync(self) -> None:
         """Bring everything to the disk. Raises StorageError."""
@@ -221,3 +243,24 @@ def write_snapshot(log: PartitionLog, image: MetadataImage, epoch: int, now_ms: 
     log.roll(now_ms)
     log.flush()  # the new segment must be on disk before the old ones are deleted
     log.trim.advance_log_start(offset, now_ms)
+
+
+def install_snapshot(log: PartitionLog, epoch: int, end_offset: int, content: bytes | bytearray, now_ms: int) -> None:
+    """Write a snapshot of another node beside the metadata log, and begin the log behind it. Raises StorageError."""
+    path = log.directory / snapshot_name(end_offset, epoch)
+    try:
+        log.disk.write_atomically(path, bytes(content))
+        log.truncation.truncate_fully_and_start_at(end_offset, now_ms)
+        log.assign_leader_epoch(epoch)
+        for older, name in snapshots(log.disk.names(log.directory)):
+            if older < end_offset:
+                log.disk.remove(log.directory / name)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def finish_installing(log: PartitionLog, now_ms: int) -> None:
+    """Begin the log behind its snapshot, if the node stopped between the two steps of `install_snapshot`."""
+    kept = snapshots(log.disk.names(log.directory))
+    if kept and log.end_offset < kept[-1][0]:
+        log.truncation.truncate_fully_and_start_at(kept[-1][0], now_ms)

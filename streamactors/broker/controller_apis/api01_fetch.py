@@ -2,23 +2,25 @@
 
 Versions: 13-18 (13 topic ids, 15 replica state KIP-903, 17 directory id KIP-853, 18 the follower's high watermark).
 Authorised: CLUSTER_ACTION.   Errors: INCONSISTENT_CLUSTER_ID, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST, UNKNOWN_TOPIC_ID.
-Differs from Apache Kafka: this node is the only voter; no sessions."""
+Differs from Apache Kafka: no sessions."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from streamactors.broker.api import LATER, Api, Body, Later
-from streamactors.broker.controller.metadata_feed import NONE, Fed, FetchMetadata
+from streamactors.broker.controller.metadata_feed import AskQuorum
 from streamactors.broker.controller.metadata_log import TOPIC_ID
-from streamactors.broker.controller_apis.endpoints import node_endpoints
+from streamactors.broker.endpoints import node_endpoints
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.quorum.raft_messages import NOT_TOLD, Fetch, FetchAnswer
 from streamactors.broker.request import Request
 from streamactors.broker.security.rights import cluster_action
 
 _FIRST_WITH_REPLICA_STATE: Final = 15
 _FIRST_WITH_ENDPOINTS: Final = 16
 _FIRST_WITH_DIRECTORY: Final = 17
+_FIRST_WITH_HIGH_WATERMARK: Final = 18
 
 
 def handle(request: Request) -> Body | Later:
@@ -29,44 +31,46 @@ def handle(request: Request) -> Body | Later:
         return {"throttle_time_ms": 0, "error_code": ErrorCode.UNKNOWN_TOPIC_ID, "responses": ()}
     asked = message.topics[0].partitions[0]
     replica = message.replica_state.replica_id if request.version >= _FIRST_WITH_REPLICA_STATE else message.replica_id
-    fetch = FetchMetadata(
+    fetch = Fetch(
         asked.current_leader_epoch,
+        replica,
         asked.fetch_offset,
         asked.last_fetched_epoch,
+        asked.high_watermark if request.version >= _FIRST_WITH_HIGH_WATERMARK else NOT_TOLD,
         message.max_wait_ms,
-        replica_id=replica,
-        directory_id=asked.replica_directory_id if request.version >= _FIRST_WITH_DIRECTORY else None,
     )
+    directory_id = asked.replica_directory_id if request.version >= _FIRST_WITH_DIRECTORY else None
 
     @request.answer_with
-    def reply(fed: Fed) -> Body:
-        return _body(request, fed)
+    def reply(answer: FetchAnswer) -> Body:
+        return _body(request, answer)
 
-    request.node.controller.submit(fetch, reply)
+    request.node.controller.submit(AskQuorum(fetch, directory_id), reply)
     return LATER
 
 
-def _body(request: Request, fed: Fed) -> Body:
+def _body(request: Request, answer: FetchAnswer) -> Body:
+    leader = -1 if answer.leader is None else answer.leader
     partition: dict[str, Any] = {
         "partition_index": 0,
-        "error_code": fed.error,
-        "high_watermark": fed.high_watermark,
+        "error_code": answer.error,
+        "high_watermark": answer.high_watermark,
         "last_stable_offset": -1,
-        "log_start_offset": fed.log_start_offset,
+        "log_start_offset": answer.log_start,
         "aborted_transactions": None,
-        "records": fed.records,
-        "current_leader": {"leader_id": fed.leader.leader_id, "leader_epoch": fed.leader.epoch},
+        "records": b"".join(answer.batches),
+        "current_leader": {"leader_id": leader, "leader_epoch": answer.epoch},
     }
-    for name, (epoch, end_offset) in (("diverging_epoch", fed.diverging), ("snapshot_id", fed.snapshot)):
-        if (epoch, end_offset) != NONE:
-            partition[name] = {"epoch": epoch, "end_offset": end_offset}
+    for name, end in (("diverging_epoch", answer.diverging), ("snapshot_id", answer.snapshot)):
+        if end is not None:
+            partition[name] = {"epoch": end[0], "end_offset": end[1]}
     body: dict[str, Any] = {
         "throttle_time_ms": 0,
         "error_code": ErrorCode.NONE,
         "responses": [{"topic_id": TOPIC_ID, "partitions": [partition]}],
     }
     if request.version >= _FIRST_WITH_ENDPOINTS:
-        body["node_endpoints"] = node_endpoints(request.node)
+        body["node_endpoints"] = node_endpoints(request.node, leader)
     return body
 
 

@@ -1,12 +1,13 @@
 """Envelope: a request of a client that another broker forwards to the controller (KIP-590).
 
 Versions: 0.   Authorised: CLUSTER_ACTION; the request inside is authorised for its client.
-Errors: PRINCIPAL_DESERIALIZATION_FAILURE, INVALID_REQUEST (a request that may not be forwarded, or bytes that are none).
+Errors: PRINCIPAL_DESERIALIZATION_FAILURE, NOT_CONTROLLER, INVALID_REQUEST (a request that may not be forwarded, or bytes that are none).
 Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from typing import Any, Final
 
 from streamactors.broker.api import LATER, Api, Body, Later
@@ -24,6 +25,8 @@ _PRINCIPAL_START: Final = 2  # behind the version
 
 def handle(request: Request) -> Body | Later:
     message = request.message
+    if not request.node.is_active():
+        return refuse(request, ErrorCode.NOT_CONTROLLER)
     try:
         principal = _principal(message.request_principal)
         client = str(ipaddress.ip_address(bytes(message.client_host_address)))
@@ -84,12 +87,27 @@ class _Enveloped(Request):
             self.answer_here(answer)
         return LATER
 
+    def answer_here(self, answer: Any) -> None:
+        """As `answer`. If this controller does not lead any more, the broker that forwards is told so and asks the next one."""
+        if not self.answered and _names(answer, ErrorCode.NOT_CONTROLLER):
+            self.answered = True
+            self._outer.answer(refuse(self._outer, ErrorCode.NOT_CONTROLLER))
+            return
+        super().answer_here(answer)
+
     def _finish(self, parts: list[Part]) -> None:
         if self.answered:
             return
         self.answered = True
         frame = b"".join(bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
         self._outer.answer({"response_data": frame[4:], "error_code": ErrorCode.NONE})
+
+
+def _names(answer: Any, code: ErrorCode) -> bool:
+    """Whether an answer has this error, at its top or for one of the things that it is about."""
+    if isinstance(answer, Mapping):
+        return answer.get("error_code") == code or any(_names(each, code) for each in answer.values())
+    return isinstance(answer, list | tuple) and any(_names(each, code) for each in answer)
 
 
 def _unpacked(request: Request, frame: memoryview, client: _Client) -> _Enveloped:

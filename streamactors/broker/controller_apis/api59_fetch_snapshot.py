@@ -9,11 +9,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from streamactors.broker.api import LATER, Api, Body, Later
-from streamactors.broker.controller.metadata_feed import FetchSnapshot, Piece
+from streamactors.broker.controller.metadata_feed import AskQuorum
+from streamactors.broker.endpoints import node_endpoints
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
+from streamactors.broker.quorum.raft_messages import FetchSnapshot, SnapshotPiece
 from streamactors.broker.request import Request
 from streamactors.broker.security.rights import cluster_action
+
+_FIRST_WITH_ENDPOINTS: Final = 1
 
 
 def handle(request: Request) -> Body | Later:
@@ -25,25 +29,29 @@ def handle(request: Request) -> Body | Later:
         return refuse(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     asked = topics[0].partitions[0]
     wanted = asked.snapshot_id
-    command = FetchSnapshot(
-        asked.current_leader_epoch, wanted.end_offset, wanted.epoch, asked.position, message.max_bytes
+    ask = FetchSnapshot(
+        asked.current_leader_epoch, message.replica_id, (wanted.epoch, wanted.end_offset), asked.position
     )
 
     @request.answer_with
-    def reply(piece: Piece) -> Body:
+    def reply(piece: SnapshotPiece) -> Body:
+        leader = -1 if piece.leader is None else piece.leader
         partition: dict[str, Any] = {
             "index": 0,
             "error_code": piece.error,
             "snapshot_id": {"end_offset": wanted.end_offset, "epoch": wanted.epoch},
-            "current_leader": {"leader_id": piece.leader.leader_id, "leader_epoch": piece.leader.epoch},
+            "current_leader": {"leader_id": leader, "leader_epoch": piece.epoch},
             "size": piece.size,
             "position": asked.position,
-            "unaligned_records": piece.content,
+            "unaligned_records": piece.content[: max(message.max_bytes, 0)],
         }
-        topic = {"name": METADATA_TOPIC, "partitions": [partition]}
-        return {"throttle_time_ms": 0, "error_code": ErrorCode.NONE, "topics": [topic]}
+        body: dict[str, Any] = {"throttle_time_ms": 0, "error_code": ErrorCode.NONE}
+        body["topics"] = [{"name": METADATA_TOPIC, "partitions": [partition]}]
+        if request.version >= _FIRST_WITH_ENDPOINTS:
+            body["node_endpoints"] = node_endpoints(request.node, leader)
+        return body
 
-    request.node.controller.submit(command, reply)
+    request.node.controller.submit(AskQuorum(ask), reply)
     return LATER
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from streamactors.broker.api import Api, Body
-from streamactors.broker.controller_apis.endpoints import node_endpoints
+from streamactors.broker.endpoints import node_endpoints
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
 from streamactors.broker.security.rights import anyone
@@ -29,10 +29,10 @@ def handle(request: Request) -> Body:
         "error_code": ErrorCode.NONE,
         "endpoint_type": _CONTROLLERS,
         "cluster_id": node.cluster_id,
-        "controller_id": node.node_id,
+        "controller_id": node.leader_id,
         "brokers": [
             {"broker_id": each["node_id"], "host": each["host"], "port": each["port"], "rack": None}
-            for each in node_endpoints(node)
+            for each in node_endpoints(node, *sorted({node.node_id, *node.config.voters}))
         ],
     }
 

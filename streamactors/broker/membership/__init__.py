@@ -1,4 +1,4 @@
 """The broker as a member of a cluster whose controllers are other processes.
 
-`lifecycle_state` decides when to register, send heartbeats and stop; `Member` carries that out and talks to the active
-controller; the metadata comes through `quorum.Observer`."""
+`lifecycle_state` decides when to register, send heartbeats and stop; `Lifecycle` carries that out and talks to the active
+controller. The `Member` follows the metadata through `quorum.Observer`. A broker that is one of the controllers has it already."""

@@ -7,7 +7,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from streamactors.broker.controller.metadata_log import CONFIG, TOPIC_ID, write_snapshot
+from streamactors.broker.controller.metadata_log import (
+    CONFIG,
+    TOPIC_ID,
+    finish_installing,
+    install_snapshot,
+    write_snapshot,
+)
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
 from streamactors.broker.log.leader_epochs import common_end
 from streamactors.broker.log.manager import LogManager
@@ -52,10 +58,7 @@ class MetadataCopy:
         if kept:
             offset, name = kept[-1]
             copy._load(name, offset)
-            if (
-                log.end_offset < offset
-            ):  # the broker stopped between the snapshot and the truncation of the log before it
-                log.truncation.truncate_fully_and_start_at(offset, now_ms())
+            finish_installing(log, now_ms())
         elif log.log_start_offset > 0:
             raise BrokerStartError(
                 f"the metadata log in {log.directory} begins at record {log.log_start_offset}, and the snapshot of the "
@@ -104,15 +107,7 @@ class MetadataCopy:
             delta = self._loader.restart(decode_snapshot(path, bytes(content)), end_offset - 1)
         except (CorruptRecord, MessageError, BrokerError) as error:
             raise StorageError(f"the snapshot {path.name} of the controllers is damaged: {error}") from error
-        try:
-            log.disk.write_atomically(path, bytes(content))
-            log.truncation.truncate_fully_and_start_at(end_offset, self._now_ms())
-            log.assign_leader_epoch(epoch)
-            for older, name in snapshots(log.disk.names(log.directory)):
-                if older < end_offset:
-                    log.disk.remove(log.directory / name)
-        except OSError as error:
-            raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+        install_snapshot(log, epoch, end_offset, content, self._now_ms())
         self._installed = delta
         self._applied = end_offset
 

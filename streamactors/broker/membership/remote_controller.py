@@ -18,6 +18,7 @@ from streamactors.broker.controller.command import (
 )
 from streamactors.broker.controller.plan import new_topic
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.membership.lifecycle import Lifecycle
 from streamactors.broker.membership.member import Member
 from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.network.channel import Answer
@@ -35,30 +36,22 @@ Reply = Callable[[Any], object]
 class RemoteController:
     """Carries out commands at the active controller."""
 
-    def __init__(self, node: Runtime, member: Member) -> None:
+    def __init__(self, node: Runtime, life: Lifecycle) -> None:
         self._node = node
-        self._member = member
-
-    def start(self) -> None:
-        """Read the metadata of the cluster. Blocks."""
-        self._member.start()
-
-    def register(self, endpoints: Iterable[Endpoint]) -> None:
-        """Register this broker with its listeners. Blocks."""
-        self._member.register(endpoints)
-
-    def stop(self) -> None:
-        """End the membership."""
-        self._member.stop()
+        self._life = life
 
     def submit(self, command: Command, reply: Reply) -> None:
         """Carry out a command; `reply` gets the answer on the data plane's thread."""
         if isinstance(command, AutoCreate):
             self._create(command, reply)
-        elif isinstance(command, AllocateProducerIds):
+        elif isinstance(command, AllocateProducerIds) and command.broker is None:
             self._allocate(command, reply)
-        else:  # a request of a client, which goes to the controller as it is
-            reply(command.refused(Outcome(ErrorCode.NOT_CONTROLLER, "this broker is not the controller")))
+        else:
+            self.submit_other(command, reply)
+
+    def submit_other(self, command: Command, reply: Reply) -> None:
+        """Refuse a command: a request of a client goes to the controller as it is."""
+        reply(command.refused(Outcome(ErrorCode.NOT_CONTROLLER, "this broker is not the controller")))
 
     def _create(self, command: AutoCreate, reply: Reply) -> None:
         topics = [new_topic(self._node.config, name) for name in command.names]
@@ -91,10 +84,10 @@ class RemoteController:
                 )
             reply(outcomes)
 
-        self._member.ask(CREATE_TOPICS, body, created)
+        self._life.ask(CREATE_TOPICS, body, created)
 
     def _allocate(self, command: AllocateProducerIds, reply: Reply) -> None:
-        body = {"broker_id": self._node.node_id, "broker_epoch": self._member.broker_epoch}
+        body = {"broker_id": self._node.node_id, "broker_epoch": self._life.broker_epoch}
 
         def allocated(answer: Answer) -> None:
             if answer.error is not None:
@@ -104,4 +97,24 @@ class RemoteController:
             else:
                 reply(ProducerIdBlock(answer.value.producer_id_start, answer.value.producer_id_len))
 
-        self._member.ask(ALLOCATE_PRODUCER_IDS, body, allocated)
+        self._life.ask(ALLOCATE_PRODUCER_IDS, body, allocated)
+
+
+class MemberController(RemoteController):
+    """The same for a broker that is no controller itself."""
+
+    def __init__(self, node: Runtime, member: Member) -> None:
+        super().__init__(node, member.life)
+        self._member = member
+
+    def start(self) -> None:
+        """Read the metadata of the cluster. Blocks."""
+        self._member.start()
+
+    def register(self, endpoints: Iterable[Endpoint]) -> None:
+        """Register this broker with its listeners. Blocks."""
+        self._member.life.register(endpoints)
+
+    def stop(self) -> None:
+        """End the membership."""
+        self._member.stop()

@@ -15,6 +15,7 @@ from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
 from streamactors.broker.network.channel import Address, Answer, Buffers, Channel
+from streamactors.broker.quorum import raft_messages
 from streamactors.broker.quorum.observer_state import (
     Append,
     Commit,
@@ -28,16 +29,11 @@ from streamactors.broker.quorum.observer_state import (
     Truncate,
     Wait,
 )
+from streamactors.broker.quorum.raft_wire import FETCH, FETCH_SNAPSHOT, Sender, fetch_body, snapshot_body
 
 _log = logging.getLogger("streamactors.broker.quorum")
 
-FETCH: Final = (1, 18)
-FETCH_SNAPSHOT: Final = (59, 1)
-TOPIC: Final = "__cluster_metadata"
-TOPIC_ID: Final = uuid.UUID(int=1)
 MAX_WAIT_MS: Final = 500
-MAX_BYTES: Final = 8 << 20
-PIECE_BYTES: Final = 1 << 20
 MAX_SNAPSHOT_BYTES: Final = 1 << 30
 FETCH_TIMEOUT_MS: Final = 2_000.0
 STORAGE_RETRY_MS: Final = 1_000.0
@@ -86,9 +82,7 @@ class Observer:
         self._dispatcher = dispatcher
         self._copy = log
         self._handler = handler
-        self._node_id = node_id
-        self._cluster_id = cluster_id
-        self._directory_id = directory_id
+        self._sender = Sender(node_id, cluster_id, directory_id)
         self._buffers = buffers
         self._state = ObserverState(bootstrap, max(log.end().last_epoch, 0))
         self._channel: Channel | None = None
@@ -114,33 +108,15 @@ class Observer:
             return
         log = self._copy.end()
         fetch = self._state.next_fetch(log)
-        body = {
-            "cluster_id": self._cluster_id,
-            "replica_state": {"replica_id": self._node_id, "replica_epoch": -1},
-            "max_wait_ms": MAX_WAIT_MS,
-            "min_bytes": 0,
-            "max_bytes": MAX_BYTES,
-            "session_id": 0,
-            "session_epoch": -1,
-            "topics": [
-                {
-                    "topic": TOPIC,
-                    "topic_id": TOPIC_ID,
-                    "partitions": [
-                        {
-                            "partition": 0,
-                            "current_leader_epoch": fetch.leader_epoch,
-                            "fetch_offset": fetch.offset,
-                            "last_fetched_epoch": fetch.last_epoch,
-                            "log_start_offset": -1,
-                            "partition_max_bytes": MAX_BYTES,
-                            "replica_directory_id": self._directory_id,
-                            "high_watermark": fetch.high_watermark,
-                        }
-                    ],
-                }
-            ],
-        }
+        asked = raft_messages.Fetch(
+            fetch.leader_epoch,
+            self._sender.node_id,
+            fetch.offset,
+            fetch.last_epoch,
+            fetch.high_watermark,
+            MAX_WAIT_MS,
+        )
+        body = fetch_body(asked, self._sender)
         self._channel_to(fetch.address).request(*FETCH, body, partial(self._fetched, fetch, log), FETCH_TIMEOUT_MS)
 
     def _fetched(self, asked: Fetch, log: EndOfLog, answer: Answer) -> None:
@@ -190,19 +166,9 @@ class Observer:
     # --- snapshots ---
 
     def _ask_snapshot(self, wanted: FetchSnapshot, content: bytearray) -> None:
-        partition = {
-            "partition": 0,
-            "current_leader_epoch": wanted.leader_epoch,
-            "snapshot_id": {"end_offset": wanted.end_offset, "epoch": wanted.epoch},
-            "position": len(content),
-            "replica_directory_id": self._directory_id,
-        }
-        body = {
-            "cluster_id": self._cluster_id,
-            "replica_id": self._node_id,
-            "max_bytes": PIECE_BYTES,
-            "topics": [{"name": TOPIC, "partitions": [partition]}],
-        }
+        snapshot = (wanted.epoch, wanted.end_offset)
+        asked = raft_messages.FetchSnapshot(wanted.leader_epoch, self._sender.node_id, snapshot, len(content))
+        body = snapshot_body(asked, self._sender)
         channel = self._channel_to(wanted.address)
         channel.request(*FETCH_SNAPSHOT, body, partial(self._got_piece, wanted, content), FETCH_TIMEOUT_MS)
 
@@ -233,7 +199,7 @@ class Observer:
         if self._channel is None or self._channel.address != address:
             if self._channel is not None:
                 self._channel.close("another node leads")
-            name = f"broker-{self._node_id}-raft"
+            name = f"broker-{self._sender.node_id}-raft"
             self._channel = Channel(self._dispatcher, address, name, self._buffers, timeout_ms=FETCH_TIMEOUT_MS)
         return self._channel
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from streamactors.actors.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, StorageError
@@ -23,23 +23,28 @@ from streamactors.broker.quorum.raft_effects import (
     Halt,
     LeaderChanged,
     Persist,
+    ReadSnapshot,
     Send,
     Sync,
     Truncate,
 )
 from streamactors.broker.quorum.raft_messages import (
     Answer,
-    Batches,
     BeginEpoch,
     EndEpoch,
     Fetch,
     FetchAnswer,
+    FetchSnapshot,
     Request,
+    SnapshotPiece,
     Vote,
     VoteAnswer,
 )
-from streamactors.broker.quorum.raft_state import Log, RaftState, Role, Timing
-from streamactors.broker.quorum.vote_file import Election
+from streamactors.broker.quorum.raft_state import RaftState, Role, Timing
+from streamactors.broker.quorum.replica_log import VotersLog
+from streamactors.broker.quorum.snapshot_transfer import SnapshotReader, piece_of
+
+MOST_WAIT_MS: Final = 30_000.0
 
 _log = logging.getLogger("streamactors.broker.quorum")
 
@@ -57,30 +62,6 @@ class Timers(Protocol):
     def call_later(self, delay_ms: float, fn: Callable[[], object]) -> Timer: ...
 
 
-class VotersLog(Log, Protocol):
-    """The log of a replica, with its vote file. Every method raises StorageError if the disk fails."""
-
-    def append(self, records: Iterable[Any], epoch: int) -> int:
-        """Append the leader's records as one batch; return the offset of the last one."""
-
-    def append_leader_change(self, leader: int, voters: Set[int], granting: Set[int], epoch: int) -> int:
-        """Append the record with which an epoch begins; return its offset."""
-
-    def append_batches(self, batches: Batches) -> None:
-        """Append batches of the leader, unchanged."""
-
-    def batches(self, offset: int) -> Batches:
-        """Return batches from `offset` on, as `append_batches` takes them."""
-
-    def truncate(self, offset: int) -> None: ...
-
-    def sync(self) -> None: ...
-
-    def read_election(self) -> Election: ...
-
-    def write_election(self, election: Election) -> None: ...
-
-
 class Handler(Protocol):
     """The owner of a quorum."""
 
@@ -92,6 +73,11 @@ class Handler(Protocol):
 
     def halted(self, error: BrokerError) -> None:
         """This node has left the quorum: its disk fails, or its committed records are not those of the leader."""
+
+
+def _agrees(answer: FetchAnswer) -> bool:
+    """Whether the log of the replica that asks is a beginning of this one."""
+    return not answer.error and answer.diverging is None and answer.snapshot is None
 
 
 class _Waiting(NamedTuple):
@@ -134,6 +120,7 @@ class Quorum:
         self._stopped = False
         self._leader_change = 0  # the offset of the record with which the own epoch began
         self._waiting: list[_Waiting] = []
+        self._reader = SnapshotReader(me, send)
 
     # --- life ---
 
@@ -174,6 +161,13 @@ class Quorum:
         return self._state.voters
 
     @property
+    def known_high_watermark(self) -> int:
+        """The high watermark of the leader's log, as far as this node knows it; -1 if it leads and has committed nothing yet."""
+        if self._state.role is Role.LEADER:
+            return self.high_watermark if self.leads else -1
+        return max(self.high_watermark, self._state.leader_committed)
+
+    @property
     def leads(self) -> bool:
         """Whether this node leads and the first record of its epoch is committed: then everything before it is committed too."""
         return self._state.role is Role.LEADER and self.high_watermark > self._leader_change
@@ -208,6 +202,9 @@ class Quorum:
             case Fetch():
                 self._fetch(request, reply)
                 return
+            case FetchSnapshot():
+                reply(piece_of(self._log, state, request))
+                return
         self._guarded(effects)
         if not self._stopped:  # a vote that is not on the disk is not given
             reply(answer)
@@ -222,20 +219,22 @@ class Quorum:
                 self._guarded(state.voted(voter, answer, now_ms))
             case FetchAnswer():
                 self._guarded(state.fetched(answer, now_ms))
+            case SnapshotPiece():
+                self._got_piece(voter, answer)
             case _:
                 self._guarded(state.answered(answer, now_ms))
 
     def _fetch(self, fetch: Fetch, reply: Reply) -> None:
-        known = self.high_watermark
+        known = min(self.known_high_watermark, fetch.high_watermark)
         answer, effects = self._state.fetch(fetch, self._now_ms())
         self._guarded(effects)
         if self._stopped:
             return
-        if answer.error or answer.diverging is not None or fetch.offset < self._log.end_offset:
+        if not _agrees(answer) or fetch.offset < self._log.end_offset or fetch.max_wait_ms <= 0:
             self._serve(fetch, reply)
             return
         timer = self._timers.call_later(
-            self._timing.fetch_ms / 4, partial(self._serve_waiting, lambda each: each.fetch is fetch)
+            min(fetch.max_wait_ms, MOST_WAIT_MS), partial(self._serve_waiting, lambda each: each.fetch is fetch)
         )
         self._waiting.append(_Waiting(fetch, reply, known, timer))
         self._serve_waiting(self._is_news)
@@ -243,7 +242,9 @@ class Quorum:
     def _serve(self, fetch: Fetch, reply: Reply) -> None:
         """Answer a fetch, which is judged again: much can have happened while it waited."""
         answer, _ = self._state.fetch(fetch, self._now_ms())
-        if not answer.error and answer.diverging is None and fetch.offset < self._log.end_offset:
+        if not answer.error:
+            answer = replace(answer, high_watermark=self.known_high_watermark)
+        if _agrees(answer) and fetch.offset < self._log.end_offset:
             answer = replace(answer, batches=self._log.batches(fetch.offset))
         reply(answer)
 
@@ -259,7 +260,27 @@ class Quorum:
         fetch = waiting.fetch
         if self._state.role is not Role.LEADER or fetch.epoch != self.epoch:
             return True
-        return fetch.offset < self._log.end_offset or self.high_watermark > waiting.high_watermark
+        return fetch.offset < self._log.end_offset or self.known_high_watermark > waiting.high_watermark
+
+    def _got_piece(self, voter: int, piece: SnapshotPiece) -> None:
+        if self._state.role is not Role.FOLLOWER:
+            return
+        state, now_ms = self._state, self._now_ms()
+        content = self._reader.got(voter, piece)
+        if content is None:
+            state.snapshot_piece(now_ms)
+            return
+        if not content:
+            state.snapshot_failed(now_ms)
+            self._set_timer()
+            return
+        epoch, end_offset = piece.asked.snapshot
+        try:
+            self._log.install(epoch, end_offset, content)
+        except BrokerError as error:
+            self._halt(error)
+            return
+        self._guarded(state.snapshot_read(end_offset))
 
     # --- effects ---
 
@@ -311,6 +332,8 @@ class Quorum:
             case Truncate(offset):
                 log.truncate(offset)
                 self._sync()
+            case ReadSnapshot(leader, snapshot):
+                self._reader.begin(self.epoch, leader, snapshot)
             case Sync():
                 self._sync()
             case Committed(high_watermark):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamactors.broker.quorum.raft_messages import Batches, Request
+from streamactors.broker.quorum.raft_messages import Batches, EpochEnd, Request
 from streamactors.broker.quorum.vote_file import Election
 
 
@@ -45,6 +45,14 @@ class Truncate:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadSnapshot:
+    """Read this snapshot from the leader, install it, and then call `RaftState.snapshot_read`."""
+
+    leader: int
+    snapshot: EpochEnd
+
+
+@dataclass(frozen=True, slots=True)
 class Sync:
     """Sync the log, and then call `RaftState.stored`."""
 
@@ -71,4 +79,6 @@ class Halt:
     reason: str
 
 
-Effect = Persist | Send | AppendLeaderChange | Append | Truncate | Sync | Committed | LeaderChanged | Halt
+Effect = (
+    Persist | Send | AppendLeaderChange | Append | Truncate | ReadSnapshot | Sync | Committed | LeaderChanged | Halt
+)

@@ -6,12 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from streamactors.broker.errors import ErrorCode
 
 Batches = Sequence[Any]
 """Record batches. The state machine hands them on and does not read them."""
+
+EpochEnd = tuple[int, int]
+"""An epoch and an end offset: of the epoch in a log, or of the records in a snapshot."""
+
+NOT_TOLD: Final = 2**63 - 1
+"""The high watermark of a replica that does not say how much it knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,26 @@ class EndEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A replica asks for the log from `offset`. Everything below this offset is on the replica's disk."""
+    """A replica asks for the log from `offset`. Everything below this offset is on the replica's disk.
+
+    The leader answers at once if it has news: records, or a high watermark above that of the replica. Else it waits."""
 
     epoch: int
     replica: int
     offset: int
     last_epoch: int
+    high_watermark: int = NOT_TOLD
+    max_wait_ms: float = 500.0
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshot:
+    """A replica asks for the bytes of a snapshot from `position` on."""
+
+    epoch: int
+    replica: int
+    snapshot: EpochEnd
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +91,26 @@ class VoteAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswer(Answer):
-    """The answer to a Fetch. `diverging` is (epoch, end offset) in the leader's log, None if the logs agree.
+    """The answer to a Fetch. `diverging` is the end of the last common epoch in the leader's log, None if the logs agree.
 
-    The owner of the log adds the batches from `asked.offset` on."""
+    `snapshot` is what the replica must read first, because the log begins behind `asked.offset`. The owner of the log adds the
+    batches from `asked.offset` on. The high watermark is -1 while the leader does not know it."""
 
     asked: Fetch
     high_watermark: int = -1
-    diverging: tuple[int, int] | None = None
+    diverging: EpochEnd | None = None
     batches: Batches = ()
+    snapshot: EpochEnd | None = None
+    log_start: int = 0
 
 
-Request = Vote | BeginEpoch | EndEpoch | Fetch
+@dataclass(frozen=True, slots=True)
+class SnapshotPiece(Answer):
+    """The answer to a FetchSnapshot. `size` is that of the whole snapshot."""
+
+    asked: FetchSnapshot
+    size: int = 0
+    content: bytes = b""
+
+
+Request = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot

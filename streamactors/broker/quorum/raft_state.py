@@ -10,7 +10,7 @@ import enum
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.leader_epochs import common_end
@@ -23,6 +23,7 @@ from streamactors.broker.quorum.raft_effects import (
     Halt,
     LeaderChanged,
     Persist,
+    ReadSnapshot,
     Send,
     Sync,
     Truncate,
@@ -36,6 +37,7 @@ from streamactors.broker.quorum.raft_messages import (
     Vote,
     VoteAnswer,
 )
+from streamactors.broker.quorum.replica_log import Log
 from streamactors.broker.quorum.vote_file import Election
 
 RETRY_MS: Final = 20.0
@@ -50,19 +52,6 @@ class Role(enum.Enum):
     FOLLOWER = "it copies the leader's log; a node that is no voter is an observer"
     LEADER = "it writes the log"
     RESIGNED = "it has led this epoch and must not lead it again"
-
-
-class Log(Protocol):
-    """What the rules read of the local log. Its epochs are those of `LeaderEpochs`."""
-
-    @property
-    def end_offset(self) -> int: ...
-
-    @property
-    def last_epoch(self) -> int: ...
-
-    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return (epoch, end offset) of the greatest epoch that is at most `epoch`; (0, 0) without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +80,7 @@ class RaftState:
         self._refused: set[int] = set()
         self._has_fetched = False
         self._asked: Fetch | None = None
-        self._leader_committed = -1
+        self.leader_committed = -1
         self._fetch_by_ms = now_ms
         self.role = self._first_role()
         self.deadline_ms = now_ms
@@ -106,7 +95,7 @@ class RaftState:
         """Begin. A follower asks its leader; the only voter of a quorum is elected at once."""
         if self._voters == {self._me}:
             return self._campaign(now_ms)
-        return [Sync()] if self.role is Role.FOLLOWER else []
+        return [LeaderChanged(self.leader, self.epoch), Sync()] if self.role is Role.FOLLOWER else []
 
     @property
     def epoch(self) -> int:
@@ -269,7 +258,7 @@ class RaftState:
         self.role = Role.FOLLOWER
         self._has_fetched = False
         self._asked = None
-        self._leader_committed = -1
+        self.leader_committed = -1
         self._wait_for_election(now_ms)
         return [Sync()]
 
@@ -304,7 +293,9 @@ class RaftState:
     def fetch(self, fetch: Fetch, now_ms: float) -> tuple[FetchAnswer, list[Effect]]:
         """A replica asks for records. The answer may be held back until there are some; the effects may not."""
         error = ErrorCode.NONE
-        if fetch.epoch != self.epoch:
+        if min(fetch.epoch, fetch.offset, fetch.last_epoch) < 0 or fetch.last_epoch > self.epoch:
+            error = ErrorCode.INVALID_REQUEST
+        elif fetch.epoch != self.epoch:
             old = fetch.epoch < self.epoch
             error = ErrorCode.FENCED_LEADER_EPOCH if old else ErrorCode.UNKNOWN_LEADER_EPOCH
         elif self.progress is None:
@@ -312,9 +303,14 @@ class RaftState:
         answer = FetchAnswer(error, self.epoch, self.leader, fetch)
         if error or self.progress is None:
             return answer, []
+        log = self._log
+        answer = replace(answer, log_start=log.start_offset)
         self.progress.fetched(fetch.replica, now_ms)
-        epoch, end_offset = self._log.end_of_epoch(fetch.last_epoch)
-        if epoch != fetch.last_epoch or end_offset < fetch.offset:
+        snapshot = log.newest_snapshot
+        if snapshot is not None and (fetch.offset < log.start_offset or fetch.offset == 0):
+            return replace(answer, snapshot=snapshot), []
+        epoch, end_offset = log.end_of_epoch(fetch.last_epoch)
+        if (epoch != fetch.last_epoch or end_offset < fetch.offset) and (fetch.last_epoch, fetch.offset) != snapshot:
             return replace(answer, diverging=(epoch, end_offset)), []
         self.progress.stored(fetch.replica, fetch.offset)
         effects = self._commit()
@@ -339,12 +335,14 @@ class RaftState:
             return self._commit()
         if self.role is not Role.FOLLOWER or self._asked is not None or end_offset != self._log.end_offset:
             return []
-        return [*self._raise_high_watermark(min(self._leader_committed, end_offset)), *self._fetch(now_ms)]
+        return [*self._raise_high_watermark(min(self.leader_committed, end_offset)), *self._fetch(now_ms)]
 
     def _fetch(self, now_ms: float) -> list[Effect]:
         assert self.election.leader is not None
         self.deadline_ms = now_ms + self._timing.fetch_ms / 2
-        self._asked = Fetch(self.epoch, self._me, self._log.end_offset, self._log.last_epoch)
+        log = self._log
+        wait_ms = self._timing.fetch_ms / 4
+        self._asked = Fetch(self.epoch, self._me, log.end_offset, log.last_epoch, self.high_watermark, wait_ms)
         return [Send(self.election.leader, self._asked)]
 
     def fetched(self, answer: FetchAnswer, now_ms: float) -> list[Effect]:
@@ -357,9 +355,27 @@ class RaftState:
         self._wait_for_election(now_ms)
         if answer.diverging is not None:
             return self._truncate(*answer.diverging)
+        if answer.snapshot is not None:
+            assert self.election.leader is not None
+            return [ReadSnapshot(self.election.leader, answer.snapshot)]
         self._has_fetched = True
-        self._leader_committed = answer.high_watermark
+        self.leader_committed = answer.high_watermark
         return [Append(answer.batches)] if answer.batches else [Sync()]
+
+    def snapshot_piece(self, now_ms: float) -> None:
+        """The leader has sent a piece of a snapshot, so it is alive."""
+        if self.role is Role.FOLLOWER:
+            self._wait_for_election(now_ms)
+
+    def snapshot_failed(self, now_ms: float) -> None:
+        """The snapshot could not be read: another node leads, or the leader has a newer snapshot. `tick` fetches again soon."""
+        if self.role is Role.FOLLOWER:
+            self._asked = Fetch(self.epoch, self._me, self._log.end_offset, self._log.last_epoch)
+            self.deadline_ms = now_ms + RETRY_MS
+
+    def snapshot_read(self, end_offset: int) -> list[Effect]:
+        """The log begins behind a snapshot of everything below `end_offset`."""
+        return [*self._raise_high_watermark(end_offset), Sync()] if self.role is Role.FOLLOWER else []
 
     def _truncate(self, epoch: int, end_offset: int) -> list[Effect]:
         log = self._log

@@ -116,9 +116,12 @@ def test_kafkas_own_kraft_properties_start() -> None:
     ("settings", "complaint"),
     [
         ({"broker.id": 2, "node.id": 3}, "broker.id=2: node.id is 3"),
-        ({"process.roles": "controller"}, "a controller without a broker"),
-        ({"controller.quorum.voters": "1@a:1,2@b:1"}, "cannot be one of several controllers"),
-        ({"controller.quorum.voters": "7@a:1"}, "cannot be one of several controllers"),
+        ({"process.roles": "controller"}, "one controller alone is a broker too"),
+        ({"node.id": 3, "controller.quorum.voters": "1@a:1,2@b:1"}, "is not among them"),
+        ({"controller.quorum.voters": "7@a:1"}, "is not among them"),
+        ({"controller.quorum.voters": "1@a:1,1@b:1"}, "controller 1 is named twice"),
+        ({"controller.quorum.voters": "1@a:1,2-b:1"}, "id@host:port"),
+        ({"controller.quorum.bootstrap.servers": "a:1,b:1"}, "name the controllers of the quorum"),
         ({"log.dirs": "/a,/b"}, "give one folder"),
     ],
 )

@@ -136,9 +136,9 @@ def test_requests_of_another_epoch_are_refused_with_the_leader() -> None:
 
 def test_a_follower_asks_only_for_what_follows_its_synced_log() -> None:
     state = replica(Election(4, leader=2), records=[(4, "a"), (4, "b")])
-    assert state.start(0.0) == [Sync()]
+    assert state.start(0.0) == [LeaderChanged(2, 4), Sync()]
     assert state.stored(1, 0.0) == []
-    assert sent(state.stored(2, 0.0)) == [(2, Fetch(4, 1, 2, 4))]
+    assert sent(state.stored(2, 0.0)) == [(2, Fetch(4, 1, 2, 4, 0, 50.0))]
 
 
 def test_an_observer_follows_and_never_asks_for_votes() -> None:

@@ -1,0 +1,60 @@
+"""The metadata log as its replica sees it: what the rules read of it, and what the quorum does to it.
+
+Implemented by `controller.metadata_log.MetadataLog`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from typing import Any, Protocol
+
+from streamactors.broker.quorum.raft_messages import Batches, EpochEnd
+from streamactors.broker.quorum.vote_file import Election
+
+
+class Log(Protocol):
+    """What the rules read of the local log. Its epochs are those of `LeaderEpochs`."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def newest_snapshot(self) -> EpochEnd | None: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def last_epoch(self) -> int: ...
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return (epoch, end offset) of the greatest epoch that is at most `epoch`; (0, 0) without one."""
+
+
+class VotersLog(Log, Protocol):
+    """The log of a replica, with its vote file. Every method raises StorageError if the disk fails."""
+
+    def append(self, records: Iterable[Any], epoch: int) -> int:
+        """Append the leader's records as one batch; return the offset of the last one."""
+
+    def append_leader_change(self, leader: int, voters: Set[int], granting: Set[int], epoch: int) -> int:
+        """Append the record with which an epoch begins; return its offset."""
+
+    def append_batches(self, batches: Batches) -> None:
+        """Append batches of the leader, unchanged."""
+
+    def batches(self, offset: int) -> Batches:
+        """Return batches from `offset` on, as `append_batches` takes them."""
+
+    def truncate(self, offset: int) -> None: ...
+
+    def snapshot_piece(self, snapshot: EpochEnd, position: int) -> tuple[int, bytes] | None:
+        """Return the size of a snapshot and its bytes from `position` on; None if it is not there."""
+
+    def install(self, epoch: int, end_offset: int, content: bytes | bytearray) -> None:
+        """Replace the log by a snapshot of the leader."""
+
+    def sync(self) -> None: ...
+
+    def read_election(self) -> Election: ...
+
+    def write_election(self, election: Election) -> None: ...
