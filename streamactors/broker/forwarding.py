@@ -26,7 +26,8 @@ RETRY_WITHIN_MS: Final = 30_000.0
 class Forwarding:
     """Forwards requests, and passes their answers on."""
 
-    def __init__(self, node: Runtime, life: Lifecycle) -> None:
+    def __init__(self, node: Runtime, life: Lifecycle, retry_within_ms: float = RETRY_WITHIN_MS) -> None:
+        self._retry_within_ms = retry_within_ms
         self._data_plane = node.data_plane
         self._now_ms = node.clock.now_ms
         self._life = life
@@ -41,7 +42,7 @@ class Forwarding:
             "client_host_address": ipaddress.ip_address(request.connection.host.partition("%")[0]).packed,
         }
 
-        give_up_ms = self._now_ms() + RETRY_WITHIN_MS
+        give_up_ms = self._now_ms() + self._retry_within_ms
 
         def send() -> None:
             if not request.connection.closed:

@@ -80,7 +80,7 @@ def test_a_request_is_refused_for_each_topic_while_the_controller_cannot_be_reac
         def ask(self, _api: object, _body: object, then: Callable[[Answer], object]) -> None:
             then(Answer(error=ChannelBroken("nobody listens there")))
 
-    broker.node.forwarding = Forwarding(Unreachable())  # type: ignore[arg-type]
+    broker.node.forwarding = Forwarding(broker.node, Unreachable(), 0.0)  # type: ignore[arg-type]
     assert create(broker.client(), "t", [2]) == ErrorCode.NOT_CONTROLLER
     client = broker.client()
     client.send_raw(client.frame(19, 7, {"topics": [], "timeout_ms": 1, "validate_only": False})[:-1] + b"\x80")
