@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -39,18 +38,8 @@ def check(processors: CaseProgram, case: TopologyCase) -> None:
     theirs = processors.run(case)
     assert theirs.refused is None
     ours = run(case)
-    assert [_ordered(each) for each in ours.given] == [_ordered(each) for each in theirs.given]
+    assert ours.given == theirs.given
     assert ours.dropped == theirs.dropped
-
-
-def _ordered(given: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """What one row gave. Kafka Streams calls schedules that are due at one time in no order, so their results are sorted here."""
-    answers = [each for each in given if not _of_schedule(each)]
-    return answers + sorted(each for each in given if _of_schedule(each))
-
-
-def _of_schedule(given: tuple[Any, ...]) -> bool:
-    return given[0] is not None and given[0].startswith("p")
 
 
 @settings(max_examples=200, deadline=None, report_multiple_bugs=False, suppress_health_check=list(HealthCheck))

@@ -162,8 +162,9 @@ def _pairs(found: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _version(found: Any) -> str | None:
-    # Kafka Streams gives a processor no end of validity, so `valid_to` has nothing to be compared with.
-    return None if found is None else f"{found.value}@{found.timestamp}"
+    return (
+        None if found is None else f"{found.value}@{found.timestamp}-{'' if found.valid_to is None else found.valid_to}"
+    )
 
 
 def run(case: TopologyCase) -> TopologyOutcome:

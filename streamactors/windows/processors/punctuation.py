@@ -3,18 +3,17 @@
 Owner: one task, for all its processors; pure. Rules T-84 and T-85 of Kafka Streams: the stream-time grid begins at 0 and the first row is
 always at or behind its first point; the wall-clock grid begins one interval after `schedule`. A jump of time calls once. `strict`: a
 function scheduled while a row is processed is first due at the next multiple of its interval, and functions due at the same time are called
-in the order in which they were scheduled."""
+in the order in which they were scheduled. `kafka`: functions due at the same time are called in the order of Kafka Streams' queue."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
-from itertools import count
 from typing import Final, Literal
 
 from streamactors.errors import BuildError
 from streamactors.stages.checks import no_coroutine_function
 from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.processors.due_queue import DueQueue
 
 Clock = Literal["stream", "wall"]
 _CLOCKS: Final = ("stream", "wall")
@@ -38,33 +37,33 @@ class Scheduled:
 class Punctuation:
     """The schedules of one task by one clock."""
 
-    def __init__(self) -> None:
-        self._due: list[tuple[int, int, Scheduled]] = []
-        self._order = count()
+    def __init__(self, *, kafka: bool = False) -> None:
+        self._queue = DueQueue(ties_by_heap=kafka)
 
     def add(self, scheduled: Scheduled, first_ms: int) -> None:
         """Call a function at `first_ms`, and then at each multiple of its interval behind it."""
-        heapq.heappush(self._due, (first_ms, next(self._order), scheduled))
+        self._queue.add(first_ms, scheduled)
 
     def next_ms(self) -> int | None:
         """Return the time at which a function is due next; None if there is none."""
-        while self._due and self._due[0][2].cancelled:
-            heapq.heappop(self._due)
-        return self._due[0][0] if self._due else None
+        queue = self._queue
+        while (due := queue.first()) is not None and due[2].cancelled:
+            queue.pop()
+        return None if due is None else due[0]
 
     def run(self, now_ms: int) -> bool:
         """Call all functions due at `now_ms`, each once, with `now_ms`. Returns True if one was called."""
         called = False
-        due = self._due
-        while due and due[0][0] <= now_ms:
-            at, order, scheduled = heapq.heappop(due)
+        queue = self._queue
+        while (due := queue.first()) is not None and due[0] <= now_ms:
+            at, number, scheduled = queue.pop()
             if scheduled.cancelled:
                 continue
             called = True
             scheduled.fn(now_ms)
             if not scheduled.cancelled:
                 missed = (now_ms - at) // scheduled.every_ms
-                heapq.heappush(due, (at + (missed + 1) * scheduled.every_ms, order, scheduled))
+                queue.put((at + (missed + 1) * scheduled.every_ms, number, scheduled))
         return called
 
 

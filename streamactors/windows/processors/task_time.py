@@ -29,13 +29,13 @@ class HasTimers(Protocol):
 class TaskTime:
     """`stream_ms`: the largest timestamp of any row of the task's topics, also of dropped rows. `now_ms()`: the wall clock.
 
-    `in_row`: a row is being processed."""
+    `in_row`: a row is being processed. `kafka`: schedules that are due at the same time are called in Kafka Streams' order."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int], *, kafka: bool = False) -> None:
         self.now_ms = now_ms
         self.stream_ms = NO_TIME
-        self.by_stream = Punctuation()
-        self.by_wall = Punctuation()
+        self.by_stream = Punctuation(kafka=kafka)
+        self.by_wall = Punctuation(kafka=kafka)
         self.in_row = False
         self.processors: list[HasTimers] = []
 

@@ -27,7 +27,9 @@ REFUSED: Final = Refusal.REFUSED
 
 
 class Version(NamedTuple):
-    """One version of a value: valid from `timestamp` on, until `valid_to`; None: it is the newest."""
+    """One version of a value: valid from `timestamp` on, until `valid_to`; None: it is the newest.
+
+    `valid_to` is always None in a processor with semantics="kafka": Kafka Streams gives processors no end of a version."""
 
     value: Any
     timestamp: int
@@ -38,6 +40,8 @@ class VersionedValues(StateStore[Timed]):
     """What `context.store(name)` returns for a VersionedStore. A version of None is a deletion."""
 
     entry = Timed
+    tells_ends = True
+    """Whether `get` and `delete` say until when a version is valid."""
 
     def __init__(
         self, definition: VersionedStore, node: str, env: TaskEnvironment, time: TaskTime, stores: Stores
@@ -80,7 +84,7 @@ class VersionedValues(StateStore[Timed]):
                     after is not None and as_of is not None and as_of < self._newest - self._history
                 ):
                     return None
-                return Version(entry.value, entry.time, None if after is None else after.time)
+                return Version(entry.value, entry.time, after.time if after is not None and self.tells_ends else None)
         return None
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:

@@ -207,7 +207,8 @@ class Build:
         """Return the time of the nodes that are connected with `node` without a repartition topic."""
         if self._time_numbers is None:
             self._time_numbers = connected(self.topology)
-            self.times = [TaskTime(self.now_ms) for _ in set(self._time_numbers.values())]
+            kafka = self.topology.semantics == "kafka"
+            self.times = [TaskTime(self.now_ms, kafka=kafka) for _ in set(self._time_numbers.values())]
         return self.times[self._time_numbers[node]]
 
     def keep(self, stateful: Stateful) -> None:

@@ -206,6 +206,30 @@ def test_T_84_several_that_are_due_go_by_their_time_and_ties_by_the_order_of_sch
     assert [value for _, value, _ in plain(driver.pipe("in", "a", 1, 12))] == [6, 4, 12]
 
 
+@pytest.mark.parametrize(("semantics", "first"), [("strict", [6, 4, 12, 3]), ("kafka", [6, 3, 4, 12])])
+def test_T_84_ties_go_in_the_order_of_schedule_and_in_kafkas_semantics_in_that_of_its_queue(
+    semantics: str, first: list[int]
+) -> None:
+    # Recorded from Kafka Streams 4.1.1: its queue compares times only, so schedules that are due together change places.
+    driver = driver_of(init=lambda c: [scheduling(every)(c) for every in (6, 4, 12, 3)], semantics=semantics)
+    assert [[value for _, value, _ in plain(driver.pipe("in", "a", 1, at))] for at in (0, 13)] == [first, [3, 4, 6, 12]]
+
+
+def test_T_87_a_version_has_an_end_except_in_kafkas_semantics() -> None:
+    def process(context: ProcessorContext, record: Record) -> None:
+        store = context.store("versions")
+        store.put("a", record.value, record.timestamp)
+        for found in (store.get("a", 1), store.get("a")):
+            context.forward(record.replace(value=found))
+
+    ends = {}
+    for semantics in ("strict", "kafka"):
+        driver = driver_of(process=process, semantics=semantics, stores=[VersionedStore("versions", history=10)])
+        driver.pipe("in", "a", "old", 1)
+        ends[semantics] = [value for _, value, _ in plain(driver.pipe("in", "a", "new", 5))]
+    assert ends == {"strict": [("old", 1, 5), ("new", 5, None)], "kafka": [("old", 1, None), ("new", 5, None)]}
+
+
 def test_T_85_the_wall_clock_fires_after_the_interval_and_once_for_a_delay() -> None:
     driver = driver_of(init=scheduling(10, "wall"))
     assert driver.pipe("in", "a", 1, 1_000) == []

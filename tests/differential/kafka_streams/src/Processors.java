@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -178,7 +179,7 @@ public final class Processors {
                 case "sput": sessions.put(session(w), word(w[4])); return "ok";
                 case "sremove": sessions.remove(session(w)); return "ok";
                 case "sget": return sessions.fetchSession(w[1], Long.parseLong(w[2]), Long.parseLong(w[3]));
-                case "sfind": return list(sessions.findSessions(w[1], Long.parseLong(w[2]), Long.parseLong(w[3])),
+                case "sfind": return list(byEndAndStart(sessions.findSessions(w[1], Long.parseLong(w[2]), Long.parseLong(w[3]))),
                     key -> key.window().start() + "-" + key.window().end());
                 case "vput": return valid(versions.put(w[1], word(w[2]), Long.parseLong(w[3])));
                 case "vget": return version(versions.get(w[1]));
@@ -201,6 +202,16 @@ public final class Processors {
         }
     }
 
+    /** Sessions of equal end: the store in memory gives the latest start first, that on disk the earliest. This is the order on disk. */
+    private static Iterator<KeyValue<Windowed<String>, String>> byEndAndStart(final KeyValueIterator<Windowed<String>, String> found) {
+        final List<KeyValue<Windowed<String>, String>> all = new ArrayList<>();
+        found.forEachRemaining(all::add);
+        found.close();
+        all.sort(Comparator.comparingLong((KeyValue<Windowed<String>, String> each) -> each.key.window().end())
+            .thenComparingLong(each -> each.key.window().start()));
+        return all.iterator();
+    }
+
     private static String word(final String text) {
         return text.equals("-") ? null : text;
     }
@@ -211,7 +222,7 @@ public final class Processors {
     }
 
     private static String version(final VersionedRecord<String> found) {
-        return found == null ? null : found.value() + "@" + found.timestamp();
+        return found == null ? null : found.value() + "@" + found.timestamp() + "-" + (found.validTo().isPresent() ? found.validTo().get() : "");
     }
 
     private static <K, V> String list(final Iterator<KeyValue<K, V>> found, final Function<K, Object> shown) {
