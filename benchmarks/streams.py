@@ -12,7 +12,6 @@ import reactivex
 import reactivex.operators as rx
 
 from benchmarks._rows import Row, first, pairs, row, second, third
-from benchmarks._stream_hubs import hubs
 from benchmarks._stream_junctions import junctions
 from benchmarks._stream_latency import latency, slices
 from streamactors import ActorSystem, Flow, Keep, Sink, Source
@@ -213,7 +212,7 @@ def per_element(system: ActorSystem) -> list[Row]:
 def run() -> list[Row]:
     """Return the rows of every part."""
     with ActorSystem("bench") as system:
-        parts = (against_a_loop, marks, against_libraries, per_element, latency, slices, junctions, hubs)
+        parts = (against_a_loop, marks, against_libraries, per_element, latency, slices, junctions)
         return [row for part in parts for row in part(system)]
 
 
