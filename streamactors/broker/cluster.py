@@ -39,9 +39,11 @@ class Running(Protocol):
     """A running broker, in this process or another."""
 
     bootstrap_servers: str
-    local_address: str
     cluster_id: str
     data_folder: Path
+
+    @property
+    def local_address(self) -> str: ...
 
     @property
     def pid(self) -> int: ...
@@ -52,7 +54,8 @@ class Running(Protocol):
 class Cluster(ClusterControl):
     """One broker with real sockets on loopback, or several. The data is in the folder `data`, or in a temporary folder.
 
-    With `brokers=3` each broker is a process of its own, a node with an id from 1 on; node 1 is the controller. Topics have three replicas and
+    With `brokers=3` each broker is a process of its own, a node with an id from 1 on; node 1 is the controller, or with `controllers=3` one of nodes 1
+    to 3, which elect another one when it is gone. Topics have three replicas and
     `min.insync.replicas` 2 unless `config` says otherwise. `kill`, `pause`, `partition` and others disturb the nodes.
 
     `users` are passwords by name, for logins by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN; `tls` encrypts with a certificate made for the run
@@ -69,6 +72,7 @@ class Cluster(ClusterControl):
         self,
         *,
         brokers: int = 1,
+        controllers: int = 1,
         process: bool = False,
         data: str | Path | None = None,
         listen: str | Sequence[str] = _ANY_PORT,
@@ -88,6 +92,11 @@ class Cluster(ClusterControl):
         )
         if not isinstance(brokers, int) or not 1 <= brokers <= MOST_BROKERS:
             raise BrokerStartError(f"Cluster(brokers={brokers}): a Cluster has 1 to {MOST_BROKERS} brokers")
+        if not isinstance(controllers, int) or not 1 <= controllers <= brokers:
+            raise BrokerStartError(
+                f"Cluster(brokers={brokers}, controllers={controllers}): some of the brokers are the controllers; choose 1 to {brokers}"
+            )
+        self._controllers = controllers
         if brokers > 1:
             alone = {
                 "listen": listen != _ANY_PORT,
@@ -129,7 +138,7 @@ class Cluster(ClusterControl):
             if self._brokers > 1:
                 from streamactors.broker.nodes.several import SeveralBrokers
 
-                self._running = SeveralBrokers(self._brokers, self._arguments)
+                self._running = SeveralBrokers(self._brokers, self._arguments, self._controllers)
             elif self._in_own_process:
                 from streamactors.broker.child_process import ChildBroker
 

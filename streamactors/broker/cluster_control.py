@@ -19,7 +19,7 @@ class ClusterControl:
         raise NotImplementedError
 
     def kill(self, node: int) -> None:
-        """End a node's process at once (SIGKILL). Node 1 is the controller: without it no leader is elected and no topic is made."""
+        """End a node's process at once (SIGKILL). While no controller runs, no leader is elected and no topic is made."""
         self._several().node(node).kill()
 
     def stop(self, node: int) -> None:
@@ -60,11 +60,8 @@ class ClusterControl:
         return {node_id: node.child.pid for node_id, node in self._several().nodes.items() if node.alive}
 
     def controller(self) -> int:
-        """Return the id of the controller's node."""
-        from streamactors.broker.nodes.several import CONTROLLER
-
-        self._several()
-        return CONTROLLER
+        """Return the id of the active controller's node."""
+        return self._several().controller()
 
     def await_isr(
         self, topic: str, partition: int, isr: Collection[int] | None = None, timeout: Timeout = 10.0

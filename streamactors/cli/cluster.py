@@ -12,6 +12,13 @@ import click
 @click.command("cluster")
 @click.option("--brokers", type=click.IntRange(2, 9), default=3, show_default=True, help="Number of brokers.")
 @click.option(
+    "--controllers",
+    type=click.IntRange(1, 9),
+    default=1,
+    show_default=True,
+    help="Number of the brokers that are controllers too; of three, one may die.",
+)
+@click.option(
     "--data", metavar="DIR", help="Folder of the data folders, one for each broker.  [default: a temporary one]"
 )
 @click.option(
@@ -21,10 +28,10 @@ import click
     metavar="KEY=VALUE",
     help="One setting of every broker; may be given several times.",
 )
-def command(brokers: int, data: str | None, settings: tuple[str, ...]) -> None:
+def command(brokers: int, controllers: int, data: str | None, settings: tuple[str, ...]) -> None:
     """Start several brokers that form a cluster, for tests and demos on one machine.
 
-    Broker 1 is the controller of the others.
+    Broker 1 is the controller of the others, or with --controllers 3 one of brokers 1 to 3, which elect it.
 
     \b
     Examples:
@@ -41,7 +48,8 @@ def command(brokers: int, data: str | None, settings: tuple[str, ...]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, asked)
-    with Cluster(brokers=brokers, data=data, config=dict(parse_setting(each) for each in settings)) as cluster:
+    given = dict(parse_setting(each) for each in settings)
+    with Cluster(brokers=brokers, controllers=controllers, data=data, config=given) as cluster:
         click.echo(
             f"streamactors cluster ready: {cluster.bootstrap_servers}, data in {cluster.data_folder}, cluster id {cluster.cluster_id}"
         )

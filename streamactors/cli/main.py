@@ -22,6 +22,7 @@ from streamactors.errors import StreamActorsError
 COMMANDS: Final = {
     "broker": ("streamactors.cli.broker", "Start a Kafka-compatible broker."),
     "cluster": ("streamactors.cli.cluster", "Start several brokers that form a cluster, on this machine."),
+    "storage": ("streamactors.cli.storage", "Format data folders, and say what they are."),
     "topics": ("streamactors.cli.topics", "List, create, describe, alter and delete topics."),
     "groups": ("streamactors.cli.groups", "List, describe, reset and delete consumer groups."),
     "users": ("streamactors.cli.users", "List, set and remove users of SCRAM."),

@@ -366,8 +366,8 @@ class Controller:
         if metadata.in_transaction:
             quorum.append([AbortTransaction("the controller that began it has stopped")])
         if self._on_leader is not None and METADATA_VERSION not in self._newest.features:
-            first = FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION)
-            self._turns.appendleft(lambda: self.write(Plan([first], None), lambda _: None))
+            first = metadata.bootstrap() or [FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION)]
+            self._turns.appendleft(lambda: self.write(Plan(first, None), lambda _: None))
         if self._registered and self._duties is not None:
             self._duties.start()
 

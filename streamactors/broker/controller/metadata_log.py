@@ -19,7 +19,13 @@ from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.loader import MetadataLoader, batch_records
 from streamactors.broker.metadata.metadata_codec import encode_record
 from streamactors.broker.metadata.metadata_record import MetadataRecord
-from streamactors.broker.metadata.snapshot import decode_snapshot, encode_snapshot, snapshot_name, snapshots
+from streamactors.broker.metadata.snapshot import (
+    BOOTSTRAP_FILE,
+    decode_snapshot,
+    encode_snapshot,
+    snapshot_name,
+    snapshots,
+)
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.protocol.errors import MessageError
 from streamactors.broker.protocol.record_schema import CorruptRecord
@@ -168,6 +174,16 @@ class MetadataLog:
         except (CorruptRecord, MessageError) as error:
             raise StorageError(f"the snapshot {path.name} of the leader is damaged: {error}") from error
         install_snapshot(self._log, epoch, end_offset, content, self._now_ms())
+
+    def bootstrap(self) -> list[MetadataRecord]:
+        """Return the records with which a formatted folder has the first controller begin. Raises StorageError if they are damaged."""
+        path = self._log.directory.parent / BOOTSTRAP_FILE
+        try:
+            return list(decode_snapshot(path, self._log.disk.read(path)))
+        except FileNotFoundError:
+            return []
+        except (OSError, CorruptRecord, MessageError) as error:
+            raise StorageError(f"{path} cannot be read: {error}") from error
 
     def finish_installing(self) -> None:
         """Complete an `install` that the end of the process has cut off. Raises StorageError."""

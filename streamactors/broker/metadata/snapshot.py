@@ -21,6 +21,7 @@ from streamactors.broker.records.builder import BatchBuilder, build_batch
 from streamactors.broker.records.record import NewRecord
 
 RECORDS_PER_BATCH: Final = 1000
+BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"  # in the data folder: the records with which the first controller begins
 HEADER: Final = 3
 FOOTER: Final = 4
 

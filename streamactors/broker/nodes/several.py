@@ -1,6 +1,7 @@
 """A cluster of several brokers, one process each, and the faults that a test may cause in it.
 
-Owner: `Cluster(brokers=…)`. Node 1 is a broker and the only controller; the others join it. All are on loopback."""
+Owner: `Cluster(brokers=…)`. All nodes are on loopback, and all are brokers. Node 1 is a controller too, or with `controllers=3` nodes 1 to 3, which
+elect one of them."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from streamactors.broker.errors import BrokerError, BrokerStartError
 from streamactors.broker.nodes.acked import check_acked
 from streamactors.broker.nodes.node_process import HOST, NodeProcess, free_port
 from streamactors.broker.nodes.view import PartitionView, View
+from streamactors.broker.storage_format import format_folder, new_cluster_id, read_folder
 
 POLL_S: Final = 0.01
 READY_S: Final = 30.0
@@ -27,16 +29,22 @@ PROFILE: Final[Mapping[str, Any]] = {
     "replica.lag.time.max.ms": 2_000,
     "controller.fence.closed.connections": True,
 }
+QUORUM_PROFILE: Final[Mapping[str, Any]] = {
+    "controller.quorum.election.timeout.ms": 200,
+    "controller.quorum.fetch.timeout.ms": 600,
+}
 
 
 class SeveralBrokers:
     """Starts when it is made; `close` stops it. `arguments` are those of one broker process."""
 
-    def __init__(self, count: int, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, count: int, arguments: Mapping[str, Any], controllers: int = 1) -> None:
         given = arguments["data"]
         self.data_folder = Path(tempfile.mkdtemp(prefix="streamactors-cluster-") if given is None else given).absolute()
         self._temporary = given is None
-        controller_port = free_port()
+        self._controllers = range(1, controllers + 1)
+        ports = {node_id: free_port() for node_id in self._controllers}
+        quorum = self._quorum(ports)
         in_sync = min(2, count)
         settings = {
             **PROFILE,
@@ -48,13 +56,12 @@ class SeveralBrokers:
         self.nodes: dict[int, NodeProcess] = {}
         for node_id in range(1, count + 1):
             role: dict[str, Any] = {"process.roles": "broker"}
-            if node_id == CONTROLLER:
-                role = {"process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
+            if node_id in ports:
+                role = {**quorum, "process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
             else:
-                role["controller.quorum.bootstrap.servers"] = f"{HOST}:{controller_port}"
+                role["controller.quorum.bootstrap.servers"] = ",".join(f"{HOST}:{port}" for port in ports.values())
             own = {**arguments, "settings": {**settings, **role, "node.id": node_id}}
-            port = controller_port if node_id == CONTROLLER else None
-            self.nodes[node_id] = NodeProcess(node_id, self.data_folder / str(node_id), own, port)
+            self.nodes[node_id] = NodeProcess(node_id, self.data_folder / str(node_id), own, ports.get(node_id))
         self._view = View(lambda: [each.address for each in self.nodes.values() if each.running])
         self._cut: set[tuple[int, int]] = set()  # (sender, receiver)
         self._slow_ms: dict[int, float] = {}
@@ -63,13 +70,38 @@ class SeveralBrokers:
         except BaseException:
             self.close()
             raise
-        self.local_address = self.bootstrap_servers = ",".join(each.address for each in self.nodes.values())
+        self.bootstrap_servers = ",".join(each.address for each in self.nodes.values())
         self.cluster_id: str = self.nodes[CONTROLLER].child.cluster_id
+
+    def _quorum(self, ports: Mapping[int, int]) -> dict[str, Any]:
+        """Return the settings of several controllers, and format their new folders with the id of one cluster."""
+        if len(ports) == 1:
+            return {}
+        folders = {node_id: self.data_folder / str(node_id) for node_id in ports}
+        known = [each for each in map(read_folder, folders.values()) if each is not None]
+        cluster_id = known[0].cluster_id if known else new_cluster_id()
+        for node_id, folder in folders.items():
+            if read_folder(folder) is None:
+                format_folder(folder, node_id, cluster_id)
+        voters = ",".join(f"{node_id}@{HOST}:{port}" for node_id, port in ports.items())
+        return {**QUORUM_PROFILE, "controller.quorum.voters": voters}
+
+    @property
+    def local_address(self) -> str:
+        """The address of a broker that runs. Raises BrokerStartError if none does."""
+        for node in self.nodes.values():
+            if node.running:
+                return node.address
+        raise BrokerStartError("no node is running; start(1) starts node 1 again")
 
     @property
     def pid(self) -> int:
-        """The id of the controller's process."""
-        return self.nodes[CONTROLLER].child.pid
+        """The id of the active controller's process."""
+        return self.node(self.controller()).child.pid
+
+    def controller(self) -> int:
+        """Return the id of the active controller's node. Raises BrokerError if none leads."""
+        return CONTROLLER if len(self._controllers) == 1 else self._view.controller()
 
     def close(self) -> None:
         """Stop every node, the controller last. With a temporary folder the nodes are killed, so that no leadership moves, and the folder goes."""
@@ -191,7 +223,7 @@ class SeveralBrokers:
         )
         for topic in self._view.topics():
             if not topic.startswith("__"):
-                delete_topic(self.nodes[CONTROLLER].address, topic)
+                delete_topic(self.local_address, topic)
 
     def _await(self, there: Callable[[], bool], seen: Callable[[], str], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.wire_request import call
 
 METADATA: Final = (3, 12)
+DESCRIBE_QUORUM: Final = (55, 2)
 
 
 class PartitionView(NamedTuple):
@@ -50,6 +52,21 @@ class View:
     def brokers(self) -> dict[int, str]:
         """Return the addresses of the brokers that are not fenced, by id."""
         return {each.node_id: f"{each.host}:{each.port}" for each in self.metadata([]).brokers}
+
+    def controller(self) -> int:
+        """Return the id of the active controller. Raises BrokerError if none leads."""
+        asked = {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
+        why: object = "none is running"
+        for address in self._live():
+            try:
+                partition = call(address, DESCRIBE_QUORUM, asked).topics[0].partitions[0]
+            except OSError as error:
+                why = error
+                continue
+            if not partition.error_code:
+                return int(partition.leader_id)
+            why = ErrorCode(partition.error_code).name
+        raise BrokerError(f"no broker of the cluster names the active controller: {why}")
 
     def topics(self) -> list[str]:
         """Return the names of all topics, internal ones too."""

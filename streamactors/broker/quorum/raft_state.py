@@ -148,8 +148,12 @@ class RaftState:
         """Ask whether the voters would vote for this node, so that a node which is cut off does not raise the epoch."""
         if self._voters == {self._me}:
             return self._campaign(now_ms)
-        self.role = Role.PROSPECTIVE
-        return self._ask_for_votes(now_ms, pre_vote=True)
+        return [*self._lose_leader(Role.PROSPECTIVE), *self._ask_for_votes(now_ms, pre_vote=True)]
+
+    def _lose_leader(self, role: Role) -> list[Effect]:
+        followed, self.role = self.role is Role.FOLLOWER, role
+        self._asked = None
+        return [LeaderChanged(None, self.epoch)] if followed else []
 
     def _campaign(self, now_ms: float) -> list[Effect]:
         self.role = Role.CANDIDATE
@@ -222,8 +226,7 @@ class RaftState:
         effects = self._learn(end.epoch, end.leader, now_ms)
         error = ErrorCode.FENCED_LEADER_EPOCH if end.epoch < self.epoch else ErrorCode.NONE
         if not error and self.role is Role.FOLLOWER and self._me in self._voters:
-            self.role = Role.UNATTACHED
-            self._asked = None
+            effects += self._lose_leader(Role.UNATTACHED)
             place = end.successors.index(self._me) if self._me in end.successors else len(end.successors)
             if place == 0:
                 return Answer(error, self.epoch, self.leader), effects + self._prospect(now_ms)
@@ -239,7 +242,7 @@ class RaftState:
         if epoch > self.epoch or (epoch == self.epoch and self.election.leader is None and leader is not None):
             return self._new_epoch(epoch, leader, now_ms)
         if epoch == self.epoch and leader == self.election.leader and self.role in (Role.UNATTACHED, Role.PROSPECTIVE):
-            return self._follow(now_ms) if leader not in (None, self._me) else []
+            return [LeaderChanged(leader, epoch), *self._follow(now_ms)] if leader not in (None, self._me) else []
         return []
 
     def _new_epoch(self, epoch: int, leader: int | None, now_ms: float) -> list[Effect]:

@@ -57,7 +57,7 @@ def encode(request: Request, target: int, sender: Sender) -> tuple[tuple[int, in
             return VOTE, _vote(request, target, sender)
         case BeginEpoch(epoch, leader):
             partition = {"voter_directory_id": _NO_ID, "leader_id": leader, "leader_epoch": epoch}
-            return BEGIN_EPOCH, _epoch_body(partition, target, sender)
+            return BEGIN_EPOCH, {"voter_id": target, **_epoch_body(partition, sender)}
         case EndEpoch(epoch, leader, successors):
             partition = {
                 "leader_id": leader,
@@ -67,7 +67,7 @@ def encode(request: Request, target: int, sender: Sender) -> tuple[tuple[int, in
                     {"candidate_id": each, "candidate_directory_id": _NO_ID} for each in successors
                 ],
             }
-            return END_EPOCH, _epoch_body(partition, target, sender)
+            return END_EPOCH, _epoch_body(partition, sender)
         case Fetch():
             return FETCH, fetch_body(request, sender)
         case FetchSnapshot():
@@ -92,11 +92,10 @@ def _vote(vote: Vote, target: int, sender: Sender) -> Body:
     }
 
 
-def _epoch_body(partition: Body, target: int, sender: Sender) -> Body:
+def _epoch_body(partition: Body, sender: Sender) -> Body:
     endpoint = sender.endpoint
     return {
         "cluster_id": sender.cluster_id,
-        "voter_id": target,
         "topics": [{"topic_name": TOPIC, "partitions": [{"partition_index": 0, **partition}]}],
         "leader_endpoints": []
         if endpoint is None

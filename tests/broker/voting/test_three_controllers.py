@@ -55,6 +55,14 @@ def test_a_node_that_stops_hands_the_leadership_over_and_nothing_is_lost(tmp_pat
         assert cluster.quorum(first).leader == cluster.leader()
 
 
+def test_a_leader_that_stops_says_so_to_the_others(tmp_path: Path) -> None:
+    # The others would notice it by themselves after 60 s, which is longer than the test waits.
+    with ThreeControllers(tmp_path, controller_quorum_fetch_timeout_ms=60_000) as cluster:
+        first = cluster.leader()
+        cluster.stop(first)
+        assert cluster.leader() != first
+
+
 def test_the_quorum_is_described_with_its_voters_and_their_offsets(tmp_path: Path) -> None:
     with ThreeControllers(tmp_path) as cluster:
         leader = cluster.leader()

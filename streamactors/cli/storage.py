@@ -1,0 +1,98 @@
+"""`streamactors storage`: formats a data folder, and says what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.group("storage")
+def command() -> None:
+    """Format data folders, and say what they are."""
+
+
+@command.command("random-uuid")
+def random_uuid() -> None:
+    """Print an id for a new cluster."""
+    from streamactors.broker.storage_format import new_cluster_id
+
+    click.echo(new_cluster_id())
+
+
+@command.command("format")
+@click.option("--cluster-id", "-t", required=True, metavar="ID", help="Id of the cluster, the same on all its nodes.")
+@click.option(
+    "--config", "-c", metavar="FILE", help="A server.properties file: node.id and log.dirs are taken from it."
+)
+@click.option(
+    "--node-id", type=click.IntRange(0), metavar="N", help="Id of the node.  [default: node.id of --config, or 1]"
+)
+@click.option("--data", metavar="DIR", help="Data folder.  [default: log.dirs of --config]")
+@click.option(
+    "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature with which the cluster begins."
+)
+@click.option("--ignore-formatted", "-g", is_flag=True, help="Leave a folder as it is that is formatted already.")
+def format_(
+    cluster_id: str,
+    config: str | None,
+    node_id: int | None,
+    data: str | None,
+    features: tuple[str, ...],
+    ignore_formatted: bool,
+) -> None:
+    """Make a folder the data folder of a node. Each of several controllers is formatted with the id of their cluster.
+
+    \b
+    Examples:
+      ID=$(streamactors storage random-uuid)
+      streamactors storage format --cluster-id $ID --config controller-1.properties
+      streamactors storage format --cluster-id $ID --node-id 1 --data ./1
+    """
+    from streamactors.broker.storage_format import format_folder, read_folder
+
+    folder, configured = _folder(config, data)
+    if ignore_formatted and read_folder(folder) is not None:
+        click.echo(f"{folder} is formatted already")
+        return
+    node_id = configured if node_id is None else node_id
+    format_folder(folder, node_id, cluster_id, dict(_level(each) for each in features))
+    click.echo(f"formatted {folder} for node {node_id} of cluster {cluster_id}")
+
+
+@command.command("info")
+@click.option("--config", "-c", metavar="FILE", help="A server.properties file: log.dirs is taken from it.")
+@click.option("--data", metavar="DIR", help="Data folder.  [default: log.dirs of --config]")
+def info(config: str | None, data: str | None) -> None:
+    """Say of which cluster and node a data folder is. Ends with 1 for a folder that is not formatted."""
+    from streamactors.broker.log.partition_metadata import encode_uuid
+    from streamactors.broker.storage_format import read_folder
+
+    folder, _ = _folder(config, data)
+    properties = read_folder(folder)
+    if properties is None:
+        raise click.ClickException(f"{folder} is not formatted; streamactors storage format makes it a data folder")
+    click.echo(f"folder        {folder}")
+    click.echo(f"cluster.id    {properties.cluster_id}")
+    click.echo(f"node.id       {properties.node_id}")
+    if properties.directory_id is not None:
+        click.echo(f"directory.id  {encode_uuid(properties.directory_id)}")
+
+
+def _folder(config: str | None, data: str | None) -> tuple[Path, int]:
+    """Return the data folder and the node's id."""
+    from streamactors.broker.config.broker_config import BrokerConfig
+    from streamactors.broker.config.properties import read_properties
+
+    settings = BrokerConfig.of(read_properties(Path(config))) if config is not None else BrokerConfig.of({})
+    folder = data or settings.data_folder
+    if not folder:
+        raise click.UsageError("name the folder with --data DIR, or a file that has log.dirs with --config FILE")
+    return Path(folder).expanduser().absolute(), settings.effective_node_id
+
+
+def _level(text: str) -> tuple[str, int]:
+    name, _, level = text.partition("=")
+    if not name or not level.isdecimal():
+        raise click.UsageError(f"--feature {text}: its form is NAME=LEVEL, as in metadata.version=19")
+    return name, int(level)
