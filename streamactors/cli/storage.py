@@ -9,12 +9,22 @@ import click
 
 @click.group("storage")
 def command() -> None:
-    """Format data folders, and say what they are."""
+    """Format data folders, and say what they are.
+
+    \b
+    Example:
+      streamactors storage format --cluster-id $(streamactors storage random-uuid) --node-id 1 --data ./1
+    """
 
 
 @command.command("random-uuid")
 def random_uuid() -> None:
-    """Print an id for a new cluster."""
+    """Print an id for a new cluster.
+
+    \b
+    Example:
+      streamactors storage random-uuid
+    """
     from streamactors.broker.storage_format import new_cluster_id
 
     click.echo(new_cluster_id())
@@ -64,7 +74,12 @@ def format_(
 @click.option("--config", "-c", metavar="FILE", help="A server.properties file: log.dirs is taken from it.")
 @click.option("--data", metavar="DIR", help="Data folder.  [default: log.dirs of --config]")
 def info(config: str | None, data: str | None) -> None:
-    """Say of which cluster and node a data folder is. Ends with 1 for a folder that is not formatted."""
+    """Say of which cluster and node a data folder is. Ends with 1 for a folder that is not formatted.
+
+    \b
+    Example:
+      streamactors storage info --data ./1
+    """
     from streamactors.broker.log.partition_metadata import encode_uuid
     from streamactors.broker.storage_format import read_folder
 
