@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
 from streamactors.windows.operators.operator import TaskEnvironment
@@ -15,6 +15,9 @@ from streamactors.windows.processors.window import Timed
 from streamactors.windows.state.changelog_settings import versioned
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.stores import Stores
+
+_DELETED: Final = 1
+"""The `sequence` of a version of a time at which the key was deleted while this was its newest version."""
 
 
 class Refusal(Enum):
@@ -40,8 +43,8 @@ class VersionedValues(StateStore[Timed]):
     """What `context.store(name)` returns for a VersionedStore. A version of None is a deletion."""
 
     entry = Timed
-    tells_ends = True
-    """Whether `get` and `delete` say until when a version is valid."""
+    kafka = False
+    """As in Kafka Streams: versions have no `valid_to`, and some deletions are forgotten (tables/versioned.py says which)."""
 
     def __init__(
         self, definition: VersionedStore, node: str, env: TaskEnvironment, time: TaskTime, stores: Stores
@@ -60,8 +63,13 @@ class VersionedValues(StateStore[Timed]):
             self.env.metrics.dropped_late += 1
             return REFUSED
         self._newest = max(self._newest, time)
-        self._put(ident + time_bytes(time), Timed(key, time, 0, value))
+        if value is None and self.kafka and self._forgets(ident, time):
+            self._remove(ident + time_bytes(time))
+            return None
         after = self._next(ident, time)
+        before = self._entries.get(ident + time_bytes(time))
+        deleted = (value is None and after is None) or (before is not None and before.sequence == _DELETED)
+        self._put(ident + time_bytes(time), Timed(key, time, _DELETED if deleted else 0, value))
         self._forget(ident)
         return None if after is None else after.time
 
@@ -75,21 +83,35 @@ class VersionedValues(StateStore[Timed]):
     def get(self, key: Any, as_of: int | None = None) -> Version | None:
         """Return the version that is valid at `as_of` (None: the newest); None if there is none, or it is older than the history."""
         ident = self._key_bytes(key)
-        length = len(ident) + 8
-        low, high = ident + time_bytes(0), ident + (b"\xff" * 9 if as_of is None else time_bytes(as_of) + b"\x00")
-        for at, entry in self._entries.scan(low, high, reverse=True):
-            if len(at) == length:
-                after = self._next(ident, entry.time)
-                if entry.value is None or (
-                    after is not None and as_of is not None and as_of < self._newest - self._history
-                ):
-                    return None
-                return Version(entry.value, entry.time, after.time if after is not None and self.tells_ends else None)
+        for entry in self._down(ident, as_of):
+            after = self._next(ident, entry.time)
+            if entry.value is None or (
+                after is not None and as_of is not None and as_of < self._newest - self._history
+            ):
+                return None
+            return Version(entry.value, entry.time, after.time if after is not None and not self.kafka else None)
         return None
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
         newest = {at[:-8]: entry for at, entry in self._entries.scan()}  # the last version of each key comes last
         return (StoreEntry(each.key, each.value, each.time) for each in newest.values() if each.value is not None)
+
+    def _down(self, ident: bytes, as_of: int | None) -> Iterator[Timed]:
+        """Yield the key's versions of `as_of` and before (None: all), the newest first."""
+        low, high = ident + time_bytes(0), ident + (b"\xff" * 9 if as_of is None else time_bytes(as_of) + b"\x00")
+        found = self._entries.scan(low, high, reverse=True)
+        return (entry for at, entry in found if len(at) == len(ident) + 8)
+
+    def _forgets(self, ident: bytes, time: int) -> bool:
+        """True if Kafka Streams removes the newest version instead of putting a deletion at its time.
+
+        It keeps a deletion if it has a row in which the version before ends at this time, or which begins at this time. A deletion that was
+        the newest version when it was put has no such end."""
+        match list(islice(self._down(ident, None), 2)):
+            case [newest, *before]:
+                live = newest.time == time and newest.value is not None and newest.sequence != _DELETED
+                return live and all(each.value is None and each.sequence == _DELETED for each in before)
+        return False
 
     def _next(self, ident: bytes, time: int) -> Timed | None:
         found = self._entries.scan(ident + time_bytes(time) + b"\x00", ident + b"\xff" * 9)

@@ -2,7 +2,10 @@
 
 Owner: TopologyTask. A row is a version that is valid from its own time until the next version of its key. A row older than
 stream time - history is refused and counted. Updates that are not the newest version carry `final` of None, so that joins and
-aggregations of tables can skip them."""
+aggregations of tables can skip them.
+
+Kafka Streams (`kafka`) forgets a deletion that has the time of the newest version, unless the version before that one has a value: the newest
+version is removed, and an older row that comes later is valid without end."""
 
 from __future__ import annotations
 
@@ -49,6 +52,12 @@ class Versions:
         at = bisect_right(self.versions, time, key=_time_of)
         return self.versions[at - 1] if at else None
 
+    def forgets(self, time: int, value: Any) -> bool:
+        """True if Kafka Streams removes the newest version instead of putting this one."""
+        versions = self.versions
+        newest, last = versions[-1]
+        return value is None and newest == time and last is not None and (len(versions) < 2 or versions[-2][1] is None)
+
     def prune(self, before: int) -> None:
         """Forget the versions that ended before a time."""
         versions = self.versions
@@ -61,13 +70,22 @@ class VersionedTable(AggregateOperator):
     """The table of a topic or a stream, with its history."""
 
     def __init__(
-        self, node: str, store: str, env: TaskEnvironment, stores: Stores, history_ms: int, *, sends_old: bool
+        self,
+        node: str,
+        store: str,
+        env: TaskEnvironment,
+        stores: Stores,
+        history_ms: int,
+        *,
+        sends_old: bool,
+        kafka: bool,
     ) -> None:
         super().__init__(node, store, f"versions of {history_ms} ms", env)
         self._table: MutableMapping[Ident, Versions] = stores.keyed(store)
         self._history = history_ms
         env.changelog_settings[store] = versioned(history_ms)
         self._sends_old = sends_old
+        self._kafka = kafka
 
     def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
         table, sends_old = self._table, self._sends_old
@@ -85,13 +103,13 @@ class VersionedTable(AggregateOperator):
                 self._log.touch(ident, entry)
             else:
                 old = entry.versions[-1][1] if sends_old else None
-                newest, last = entry.versions[0]
-                alone = len(entry.versions) == 1
-                # as in Kafka Streams, a deletion in the place of the only version leaves no trace
-                gone = record.value is None and alone and newest == timestamp and last is not None
-                end = entry.put(timestamp, record.value)
+                if self._kafka and entry.forgets(timestamp, record.value):
+                    del entry.versions[-1]
+                    end = None
+                else:
+                    end = entry.put(timestamp, record.value)
                 entry.prune(expired)
-                if gone:
+                if not entry.versions:
                     del table[ident]
                     self._log.leave(key_bytes(ident), entry)
                 elif not entry.dirty:

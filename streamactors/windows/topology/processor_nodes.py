@@ -91,7 +91,7 @@ def _store(build: Build, node: ProcessorNode, name: str) -> StateStore[Any]:
         definition = next(each for each in node.definition.stores if each.name == name)
         store = KINDS[type(definition)](definition, node.name, build.env, build.time_of(node), build.stores)
         if isinstance(store, VersionedValues):
-            store.tells_ends = node.definition.semantics == "strict"
+            store.kafka = node.definition.semantics == "kafka"
         build.keep(store)
         return store
 

@@ -103,8 +103,15 @@ class TableSourceNode(TableNode):
         if filled is not None:
             return filled
         if self.history_ms is not None:
+            kafka = build.topology.semantics == "kafka"
             return VersionedTable(
-                self.name, self._store, build.env, build.stores, self.history_ms, sends_old=self._carries_old
+                self.name,
+                self._store,
+                build.env,
+                build.stores,
+                self.history_ms,
+                sends_old=self._carries_old,
+                kafka=kafka,
             )
         if not self._materialized:
             return UnstoredTableSource(self.name, build.env, build.stores)

@@ -230,6 +230,37 @@ def test_T_87_a_version_has_an_end_except_in_kafkas_semantics() -> None:
     assert ends == {"strict": [("old", 1, 5), ("new", 5, None)], "kafka": [("old", 1, None), ("new", 5, None)]}
 
 
+@pytest.mark.parametrize(
+    ("puts", "kafka", "strict"),
+    [
+        # Recorded from Kafka Streams 4.1.1: the end of the validity of 2@10, and the value at 30. "-29" deletes at 29.
+        (["1@29", "-@29"], (None, "2"), (29, None)),
+        (["-@5", "1@29", "-@29"], (None, "2"), (29, None)),
+        (["0@5", "1@29", "-@29"], (29, None), (29, None)),
+        (["1@29", "-@5", "-@29"], (29, None), (29, None)),
+        (["-@29", "1@29", "-@29"], (29, None), (29, None)),
+        (["-@5", "1@29", "-@31"], (29, "1"), (29, "1")),
+    ],
+)
+@pytest.mark.parametrize("semantics", ["strict", "kafka"])
+def test_T_87_kafkas_semantics_forget_a_deletion_at_the_time_of_the_only_live_version(
+    puts: list[str], kafka: Any, strict: Any, semantics: str
+) -> None:
+    found: list[Any] = []
+
+    def init(context: ProcessorContext) -> None:
+        store = context.store("versions")
+        for value, _, time in (each.partition("@") for each in puts):
+            store.put("a", None if value == "-" else value, int(time))
+        end = store.put("a", "2", 10)
+        version = store.get("a", 30)
+        found.append((end, None if version is None else version.value))
+
+    stores = [VersionedStore("versions", history=100)]
+    driver_of(init=init, semantics=semantics, stores=stores).pipe("in", "a", None, 0)
+    assert found == [kafka if semantics == "kafka" else strict]
+
+
 def test_T_85_the_wall_clock_fires_after_the_interval_and_once_for_a_delay() -> None:
     driver = driver_of(init=scheduling(10, "wall"))
     assert driver.pipe("in", "a", 1, 1_000) == []

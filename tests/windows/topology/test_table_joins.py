@@ -162,6 +162,19 @@ def test_a_versioned_table_gives_the_version_of_the_rows_time_and_skips_old_ones
     assert driver.dropped == 1  # older than the history
 
 
+@pytest.mark.parametrize(("semantics", "joined"), [("strict", []), ("kafka", ["o+late"])])
+def test_kafkas_semantics_forget_a_deletion_at_the_time_of_the_only_version(semantics: Any, joined: list[str]) -> None:
+    # Recorded from Kafka Streams 4.1.1: a price that comes late is valid for ever, though the key was deleted behind it.
+    driver = TopologyDriver(
+        lambda topics: topics.stream("orders").join_table(topics.table("prices", history=100), pair),
+        semantics=semantics,
+    )
+    for price, at in (("x", 29), (None, 29), ("late", 10)):
+        driver.pipe("prices", "a", price, at)
+    assert [each.record.value for each in driver.pipe("orders", "a", "o", 30)] == joined
+    assert [each.record.value for each in driver.pipe("orders", "a", "o", 15)] == ["o+late"]
+
+
 def test_a_grace_longer_than_the_history_is_refused() -> None:
     with pytest.raises(BuildError, match="grace is 10 ms, but the table's history is 5 ms"):
         TopologyDriver(lambda t: t.stream("s").join_table(t.table("v", history=5), pair, grace=10))
