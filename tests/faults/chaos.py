@@ -145,8 +145,8 @@ def round_of(seed: int, seconds: float, *, copies: bool = True) -> tuple[list[st
             wrong = [str(anomaly) for anomaly in check(run.go(seconds, nemesis=trouble.nemesis))]
             if copiers is not None and not wrong:
                 wrong += copiers.judge()
-        except AssertionError as error:
-            wrong = [str(error)]
+        except (AssertionError, KafkaException) as error:  # a client that failed for good has seen something impossible
+            wrong = [f"{type(error).__name__}: {error}"]
         finally:
             if copiers is not None:
                 copiers.close()

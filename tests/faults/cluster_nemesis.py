@@ -35,6 +35,8 @@ class Trouble:
             self._kill,
             self._kill,
             self._kill_two,
+            self._kill_while_a_follower_lags,
+            self._kill_while_a_follower_lags,
             self._stop,
             self._freeze,
             self._cut_off,
@@ -69,6 +71,16 @@ class Trouble:
             nodes.sort()
         for node in nodes:
             self._cluster.start(node)
+
+    def _kill_while_a_follower_lags(self, _run: Run, over: threading.Event) -> None:
+        """A follower is cut off for too short a time to leave the ISR, and somebody else dies meanwhile."""
+        lagging, dying = self._dice.sample(NODES, 2)
+        self._cluster.partition({lagging}, set(NODES) - {lagging})
+        over.wait(self._dice.choice([0.1, 0.4, 1.0]))
+        self._cluster.kill(dying)
+        self._cluster.heal()
+        over.wait(self._dice.choice([0.5, 3.0]))
+        self._cluster.start(dying)
 
     def _stop(self, _run: Run, _over: threading.Event) -> None:
         node = self._dice.choice((2, 3))
