@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from streamactors.kafka.settings import CommitterSettings as CommitterSettings
     from streamactors.kafka.settings import ConsumerSettings as ConsumerSettings
     from streamactors.kafka.settings import ProducerSettings as ProducerSettings
+    from streamactors.kafka.settings import ResetProtection as ResetProtection
     from streamactors.kafka.subscriptions import PartitionAssignmentHandler as PartitionAssignmentHandler
     from streamactors.kafka.subscriptions import PartitionOffset as PartitionOffset
     from streamactors.kafka.subscriptions import RestrictedConsumer as RestrictedConsumer
@@ -59,7 +60,7 @@ _HOMES = {
     "round_trips.retry_topics": ("RetryTopics",),
     "send_producer": ("SendProducer",),
     "serdes": ("Serde",),
-    "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings"),
+    "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings", "ResetProtection"),
     "subscriptions": (
         "PartitionAssignmentHandler",
         "PartitionOffset",

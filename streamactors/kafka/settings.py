@@ -196,6 +196,22 @@ class ClientSettings:
 
 
 @dataclass(frozen=True)
+class ResetProtection:
+    """How far back a partition may go by itself, when the broker no longer has the consumer's position."""
+
+    max_offsets_back: int = field(default=0, kw_only=True)
+    """The most offsets; 0: not at all."""
+
+    max_time_back_ms: int | None = field(default=None, kw_only=True)
+    """The most time between the first record of the earlier position and the last record that was read. None: any time."""
+
+    def __post_init__(self) -> None:
+        at_least("ResetProtection", "max_offsets_back", self.max_offsets_back, 0)
+        if self.max_time_back_ms is not None:
+            at_least("ResetProtection", "max_time_back_ms", self.max_time_back_ms, 0)
+
+
+@dataclass(frozen=True)
 class ConsumerSettings(ClientSettings):
     """How a consumer reads. Back-pressure is per partition: see `low_bytes`, `high_bytes` and `pause_dwell_ms`."""
 
@@ -246,6 +262,9 @@ class ConsumerSettings(ClientSettings):
     """The most offsets in hand of a partition that are acknowledged above an unacknowledged one; delivery stops there. Records that are
     already delivered come on top. None: no bound."""
 
+    reset_protection: ResetProtection | None = field(default=None, kw_only=True)
+    """Keeps the position of a partition that the broker has lost records of: `auto_offset_reset` does not read it again. None: it does."""
+
     state: State = field(default=State(), kw_only=True)
     """Where windows, tables and stores keep their state: `State.in_memory()` or `State.on_disk(path)`; both have changelogs."""
 
@@ -265,6 +284,8 @@ class ConsumerSettings(ClientSettings):
             )
         if self.low_bytes > self.high_bytes:
             raise BuildError(f"low_bytes ({self.low_bytes}) must not exceed high_bytes ({self.high_bytes})")
+        if not isinstance(self.reset_protection, ResetProtection | None):
+            raise BuildError(f"ConsumerSettings: reset_protection is {self.reset_protection!r}; give ResetProtection()")
         if self.max_in_flight is not None:
             at_least("ConsumerSettings", "max_in_flight", self.max_in_flight, 1)
 

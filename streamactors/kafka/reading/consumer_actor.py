@@ -99,9 +99,12 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         )
         self._bounded = bounded = BoundedRead(shared)
         self._commits = commits_of_this = ConsumerCommits(shared)
+        in_group = isinstance(subscription, AutoSubscription)
         handler = subscription.handler if isinstance(subscription, AutoSubscription) else None
         self._calls = calls = AssignmentCalls(handler, shared.state)
-        self._rebalances = rebalances = Rebalances(shared, commits_of_this, bounded, feed_of, calls, withhold=withhold)
+        self._rebalances = rebalances = Rebalances(
+            shared, commits_of_this, bounded, feed_of, calls, withhold=withhold, in_group=in_group
+        )
         self._polling = polling = Polling(shared, at_once, rebalances, bounded, lambda: self._myRef, self._try_to_stop)
         self._ending = ending = Ending(shared, commits_of_this, control.is_shutdown, self._finish, polling.arm_tick)
         self._new = None if wanted is None else NewPartitions(shared, wanted, rebalances, polling.soon)

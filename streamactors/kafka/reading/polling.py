@@ -130,10 +130,13 @@ class Polling:
         batch = self._read(client, starving)
         state.counts.polls += 1
         self._rebalances.membership.look_up()
+        rebalances = self._rebalances
         for run in batch.runs:
-            state.read(*run)
+            if rebalances.guard is None or rebalances.look(run):
+                state.read(*run)
         for key, position in batch.ends:
-            state.end_reached(key, position)
+            if rebalances.guard is None or not rebalances.guard.waits(key):
+                state.end_reached(key, position)
         self._rebalances.seek()
         self.deliver()
         resumed = self._pause_and_resume(client)

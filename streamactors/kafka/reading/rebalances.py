@@ -11,12 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.engine.marks.marks import next_epoch
+from streamactors.kafka.client.runs import Run
 from streamactors.kafka.reading.assignment_calls import AssignmentCalls
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import ConsumerCommits
 from streamactors.kafka.reading.delivery import AssignedPartition
 from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.messages import Commits, StartAt
+from streamactors.kafka.reading.reset_guard import AGAIN_AFTER_MS, ResetGuard
 from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -63,14 +65,18 @@ class Rebalances:
         calls: AssignmentCalls,
         *,
         withhold: bool,
+        in_group: bool,
     ) -> None:
         self._shared = shared
         self._commits = commits
         self._bounded = bounded
         self._feed_of = feed_of
         self._calls = calls
+        self._in_group = in_group  # the group's offsets say where an assignment begins
         self._withhold = withhold  # the source says where each assignment begins
         self._seeks: dict[TopicPartition, int] = {}
+        protection = shared.settings.reset_protection
+        self.guard = None if protection is None else ResetGuard(protection)
         self.membership = Membership(shared)
         self._joined = False
         self._waiting: Any = None
@@ -109,6 +115,8 @@ class Rebalances:
             shared.state.pausing.withheld.update(keys)
         if shared.tracker is not None:
             shared.tracker.assigned(keys, epoch)
+        if self.guard is not None and shared.client is not None and not self._withhold and self._in_group:
+            self.guard.assigned(shared.client.committed(keys))
         self._calls.assigned(keys, shared.client, self._begin_at)
         self._bounded.assigned()
         shared.source.post(shared.source.on_assigned, [(key, epoch) for key in keys])
@@ -152,6 +160,8 @@ class Rebalances:
         """Drop what is buffered of partitions; feeds of their own deliver nothing from here on."""
         state = self._shared.state
         gone = state.revoked(keys)
+        if self.guard is not None:
+            self.guard.revoked(keys)
         for partition in gone:
             self._seeks.pop(partition.key, None)
             if self._shared.apart:
@@ -182,6 +192,23 @@ class Rebalances:
             self._seeks[message.key] = message.offset
             self.seek()
 
+    def look(self, run: Run) -> bool:
+        """Return whether records that were read count. A partition that went back too far returns to its position after a while."""
+        guard, shared = self.guard, self._shared
+        partition = shared.state.partitions.get(run.key)
+        if guard is None or partition is None:
+            return True
+        waited = guard.waits(run.key)
+        (first, last) = run.records[0], run.records[-1]
+        if guard.takes(run.key, (first.offset(), first.timestamp()[1]), run.end, last.timestamp()[1]):
+            return True
+        if not waited:
+            position = partition.chunks[0].records[0].offset() if partition.chunks else guard.position(run.key)
+            shared.state.pausing.withheld.add(run.key)
+            again = StartAt(run.key, partition.epoch, position)
+            shared.call_later(AGAIN_AFTER_MS, lambda: shared.tell(again))
+        return False
+
     def _begin_at(self, key: TopicPartition, offset: int) -> None:
         """A partition that is being assigned begins at this offset: nothing of it is delivered before the client has been there."""
         self._shared.state.pausing.withheld.add(key)
@@ -199,4 +226,6 @@ class Rebalances:
                 self._shared.state.pausing.resumed(key)
             if client.seek(key, offset):
                 del self._seeks[key]
+                if self.guard is not None:
+                    self.guard.moved(key, offset)
                 self._shared.state.start_over(key)
