@@ -36,6 +36,47 @@ def test_elements_may_be_dicts_or_record_batches(spark: Any) -> None:
         SparkSource.of(frame, elements="rows")  # type: ignore[arg-type]
 
 
+def test_every_type_arrives_as_spark_itself_collects_it(spark: Any) -> None:
+    frame = spark.range(0, 5, 1, 2).selectExpr(
+        "if(id = 3, null, concat('k', id)) AS text",
+        "id * 1.5D AS double",
+        "timestamp_seconds(id) AS time",
+        "timestamp_ntz'2026-01-01 12:00:00' AS naive",
+        "date_add(date'2026-01-01', int(id)) AS day",
+        "make_dt_interval(int(id)) AS took",
+        "cast(id AS decimal(12, 2)) AS price",
+        "cast(concat('b', id) AS binary) AS bytes",
+        "array(id, null) AS list",
+        "named_struct('n', id, 'inner', named_struct('s', 'x')) AS struct",
+        "null AS nothing",
+    )
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        rows = SparkSource.of(frame, elements="dicts").run_with(Sink.to_list()).result(END_S)
+        expected = frame.toArrow().to_pylist()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert rows == expected
+    assert str(rows[0]["time"].tzinfo) == "America/New_York"  # the zone of the session
+
+
+def test_batches_have_as_many_rows_as_the_session_says(spark: Any) -> None:
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "7")
+    try:
+        source = SparkSource.of(spark.range(0, 40, 1, 2), elements="batches")
+        batches = source.run_with(Sink.to_list()).result(END_S)
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert [batch.num_rows for batch in batches] == [7, 7, 6, 7, 7, 6]
+
+
+def test_rows_reach_the_driver_without_a_python_worker(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row went through a Python worker of Spark, for nothing but another form."""
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/python/here")
+    rows = SparkSource.of(spark.range(3).repartition(2).sort("id")).run_with(Sink.to_list()).result(END_S)
+    assert rows == [(0,), (1,), (2,)]
+
+
 def test_a_stream_that_ends_early_leaves_the_session_usable(spark: Any) -> None:
     source = SparkSource.of(spark.range(0, 50_000, 1, 4))
     assert source.take(3).run_with(Sink.to_list()).result(END_S) == [(0,), (1,), (2,)]

@@ -12,10 +12,8 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
-
-import pyarrow as pa
 
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.island.causes import NonFailureCancellation
@@ -27,10 +25,9 @@ from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.errors import AbruptTermination
 from streamactors.spark.errors import SparkError
 from streamactors.spark.files import Files
+from streamactors.spark.frames.record_batches import record_batches
 from streamactors.spark.query import SparkStreamQuery
 from streamactors.spark.runner import INTERRUPTED, QueryRunner
-from streamactors.spark.shipping import entry
-from streamactors.spark.shipping.parcel import by_value
 
 DONE: Final = "streamactors-done.json"
 HELD: Final = 2
@@ -223,12 +220,3 @@ class StreamRowsLogic(SourceLogic):
 
     def snapshot_state(self) -> str:
         return f"{self._done} batches done, {len(self._chunks)} chunks held"
-
-
-def record_batches(frame: Any) -> Iterable[Any]:
-    """Yield the record batches of a batch DataFrame, partition by partition; the next partition is computed meanwhile."""
-    with by_value(entry):
-        blobs = frame.mapInArrow(entry.as_bytes, "blob binary").toLocalIterator(prefetchPartitions=True)
-    for row in blobs:
-        with pa.ipc.open_stream(row[0]) as stream:
-            yield from stream

@@ -51,16 +51,3 @@ def over_batches(parcel: bytes, made_with: dict[str, str]) -> Any:
         return opened(parcel, made_with).run(batches)
 
     return run
-
-
-def as_bytes(batches: Any) -> Any:
-    """Give each record batch as one row of bytes in Arrow's stream format: the driver then reads no row one by one."""
-    import pyarrow as pa
-
-    for batch in batches:
-        if batch.num_rows:
-            out = pa.BufferOutputStream()
-            with pa.ipc.new_stream(out, batch.schema) as stream:
-                stream.write_batch(batch)
-            blob = pa.array([out.getvalue().to_pybytes()], pa.large_binary()).cast(pa.binary())
-            yield pa.RecordBatch.from_arrays([blob], names=["blob"])
