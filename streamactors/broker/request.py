@@ -16,6 +16,7 @@ from streamactors.actors.dispatcher import DispatcherStopped
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.protocol.api_keys import NAMES
 from streamactors.broker.protocol.header import RequestHeader, response_frame
+from streamactors.broker.quotas.mutations import MutationQuota, Spend, spend_freely
 from streamactors.broker.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Request:
         "connection",
         "correlation_id",
         "message",
+        "mutations",
         "node",
         "parts",
         "received_at_ms",
@@ -83,6 +85,7 @@ class Request:
         self.correlation_id = header[2]
         self._api = api
         self.message: Any = None
+        self.mutations: MutationQuota | None = None  # of a request that changes topics
         self.size = size
         self.received_at_ms = received_at_ms
         self.answered = False
@@ -151,6 +154,12 @@ class Request:
         """Whether the principal may do this on at least one resource of the type."""
         connection = self.connection
         return self.node.authoriser.allowed_on_any(connection.principal, connection.host, operation, resource_type)
+
+    def spend(self, *, strict: bool) -> Spend:
+        """Return how the controller charges the partitions that this request creates or deletes to the quota of its client."""
+        charging = self.node.charging
+        self.mutations = None if charging is None else charging.mutations(self, strict=strict)
+        return spend_freely if self.mutations is None else self.mutations.spend
 
     def answer(self, answer: Any) -> None:
         """Answer with a dictionary, or the argument of the API's own encoder. Thread-safe; exactly once.

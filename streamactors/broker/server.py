@@ -321,7 +321,7 @@ class Broker:
         node, limits = self.node, self.node.processor.limits
         if image.quotas or node.charging is not None:
             quotas = (
-                ClientQuotas(limits.quota_windows, limits.quota_window_ms)
+                ClientQuotas(limits.quota_windows, limits.quota_window_ms, limits.mutation_burst_s)
                 if node.charging is None
                 else node.charging.quotas
             )

@@ -80,6 +80,54 @@ def test_throttle_times_are_the_same(kafka: str) -> None:
         assert throttled(ours.bootstrap_servers) == throttled(kafka)
 
 
+def mutated(address: str) -> list[Any]:
+    """Create, grow and delete topics under a quota of mutations; return the codes, the messages and whether the client is throttled."""
+    seen: list[Any] = []
+    with client_of(address, "admin") as admin:
+        quota_script.alter(admin, {"client-id": "busy"}, {"controller_mutation_rate": 1})
+
+    def create(version: int, *, validate_only: bool = False, **partitions: int) -> None:
+        topics = [
+            {"name": name, "num_partitions": n, "replication_factor": 1, "assignments": (), "configs": ()}
+            for name, n in partitions.items()
+        ]
+        with client_of(address, "busy") as client:
+            body = {"topics": topics, "timeout_ms": 30_000, "validate_only": validate_only}
+            answer = client.call(19, version, body)
+        found = sorted((each.name, each.error_code, each.error_message) for each in answer.topics)
+        seen.append((found, round(answer.throttle_time_ms / 3_000)))
+
+    create(7, m1=11)
+    create(7, m2=30, m3=1)
+    create(7, m4=1)
+    create(7, m1=1)
+    create(7, validate_only=True, m5=1)
+    create(5, m6=1)
+    with client_of(address, "busy") as client:
+        body = {
+            "topics": [{"name": "m1", "count": 12, "assignments": None}],
+            "timeout_ms": 30_000,
+            "validate_only": False,
+        }
+        answer = client.call(37, 3, body)
+        seen.append([(each.error_code, each.error_message) for each in answer.results])
+        seen.append(round(answer.throttle_time_ms / 3_000))
+    with client_of(address, "busy") as client:
+        answer = client.call(20, 6, {"topics": [{"name": "m2", "topic_id": None}], "timeout_ms": 30_000})
+        seen.append([(each.error_code, each.error_message) for each in answer.responses])
+        seen.append(round(answer.throttle_time_ms / 3_000))
+    with client_of(address, "busy") as client:
+        answer = client.call(20, 4, {"topic_names": ["m2"], "timeout_ms": 30_000})
+        seen.append([each.error_code for each in answer.responses])
+        seen.append(round(answer.throttle_time_ms / 3_000))
+    return seen
+
+
+def test_the_quota_of_mutations_is_the_same(kafka: str) -> None:
+    with Cluster() as ours:
+        assert mutated(ours.bootstrap_servers) == mutated(kafka)
+
+
 def test_kafkas_tool_sets_and_shows_quotas() -> None:
     with Cluster() as ours:
         config = ("kafka.admin.ConfigCommand", "--bootstrap-server", ours.bootstrap_servers)

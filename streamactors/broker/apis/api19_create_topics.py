@@ -3,7 +3,7 @@
 Versions: 2-7 (4 partition and replica counts of -1 stand for the broker's defaults, 5 flexible, answers counts and settings,
 7 topic ids).   Authorised: CREATE CLUSTER, or CREATE of each TOPIC.
 Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
-INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION (more than 10,000 partitions), INVALID_REQUEST.
+INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, THROTTLING_QUOTA_EXCEEDED (from version 6 on), POLICY_VIOLATION (more than 10,000 partitions), INVALID_REQUEST.
 Differs from Apache Kafka: answered when the partitions accept records, regardless of the timeout."""
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def handle(request: Request) -> Later:
         names = dict.fromkeys(topic.name for topic in message.topics)
         return {"topics": [_result(request, name, created.get(name)) for name in names]}
 
-    command = CreateTopics(tuple(_new_topic(topic) for topic in allowed), message.validate_only)
+    command = CreateTopics(
+        tuple(map(_new_topic, allowed)), message.validate_only, request.spend(strict=request.version >= 6)
+    )
     request.node.controller.submit(command, reply)
     return LATER
 

@@ -1,7 +1,8 @@
 """DeleteTopics: deletes topics by name or by id, each independently of the others.
 
 Versions: 1-6 (4 flexible, 5 error messages, 6 topic ids).   Authorised: DELETE of each TOPIC.
-Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, INVALID_REQUEST.
+Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, INVALID_REQUEST,
+THROTTLING_QUOTA_EXCEEDED (from version 5 on).
 Differs from Apache Kafka: answered when the partitions are deleted, regardless of the timeout."""
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def handle(request: Request) -> Later:
         return {"responses": [_result(next(done)) if refused is None else refused for refused in results]}
 
     # _refused has checked that exactly one of the two is given
-    command = DeleteTopics(tuple(topic_id if name is None else name for name, topic_id in wanted))  # type: ignore[misc]
+    topics = tuple(topic_id if name is None else name for name, topic_id in wanted)
+    command = DeleteTopics(topics, request.spend(strict=request.version >= 5))  # type: ignore[arg-type]
     request.node.controller.submit(command, reply)
     return LATER
 

@@ -1,7 +1,8 @@
 """CreatePartitions: grows topics to a number of partitions, each independently of the others.
 
 Versions: 0-3 (2 flexible).   Authorised: ALTER of each TOPIC.
-Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, POLICY_VIOLATION, INVALID_REQUEST.
+Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, POLICY_VIOLATION, INVALID_REQUEST,
+THROTTLING_QUOTA_EXCEEDED (version 3).
 Differs from Apache Kafka: answered when the partitions accept records, regardless of the timeout; more than 10,000 new
 partitions are a POLICY_VIOLATION, as in CreateTopics, instead of an unknown server error."""
 
@@ -28,7 +29,9 @@ def handle(request: Request) -> Later:
         names = dict.fromkeys(topic.name for topic in message.topics)
         return {"results": [_result(name, *outcomes.get(name, _DENIED)) for name in names]}
 
-    command = CreatePartitions(tuple(_more(topic) for topic in allowed), message.validate_only)
+    command = CreatePartitions(
+        tuple(map(_more, allowed)), message.validate_only, request.spend(strict=request.version >= 3)
+    )
     request.node.controller.submit(command, reply)
     return LATER
 

@@ -1,7 +1,7 @@
 """AlterClientQuotas: sets and removes the quotas of users, client ids and addresses.
 
 Versions: 0-1 (1 flexible).   Authorised: ALTER_CONFIGS CLUSTER.
-Errors: INVALID_REQUEST with the reason, by entity.   Differs from Apache Kafka: controller_mutation_rate is kept, and limits nothing."""
+Errors: INVALID_REQUEST with the reason, by entity.   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 

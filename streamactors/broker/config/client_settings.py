@@ -48,6 +48,10 @@ class NetworkSettings(Settings):
     queued_max_request_bytes = long(
         -1, "Most bytes of requests that wait to be served, over all connections; -1 means no limit."
     )
+    controller_quota_window_num = integer(
+        11, "Windows whose changes of metadata a client may make at once, under a quota of them.", at_least(1)
+    )
+    controller_quota_window_size_seconds = integer(1, "Length of one such window.", at_least(1))
     quota_window_num = integer(11, "Windows over which the rates of client quotas are measured.", at_least(1))
     quota_window_size_seconds = integer(1, "Length of one such window.", at_least(1))
     socket_listen_backlog_size = integer(50, "Connections that may wait to be accepted.", at_least(1))

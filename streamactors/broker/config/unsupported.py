@@ -37,8 +37,6 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             replication.quota.window.num replication.quota.window.size.seconds unclean.leader.election.interval.ms""",
         "expired delegation tokens count for nothing, and go when the next one is made": """
             delegation.token.expiry.check.interval.ms""",
-        "the quota controller_mutation_rate limits nothing yet": """
-            controller.quota.window.num controller.quota.window.size.seconds""",
         "groups use the classic protocol": """
             group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
             group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy

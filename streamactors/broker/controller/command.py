@@ -17,6 +17,7 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import MetadataRecord
 from streamactors.broker.metadata.security_record import AccessControlEntry, DelegationToken
+from streamactors.broker.quotas.mutations import Spend, spend_freely
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 PRODUCER_IDS_PER_BLOCK: Final = 1000
@@ -64,6 +65,7 @@ class CreateTopics:
 
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
+    spend: Spend = spend_freely
 
     def refused(self, outcome: Outcome) -> dict[str, TopicCreated]:
         return {topic.name: TopicCreated(outcome) for topic in self.topics}
@@ -95,6 +97,7 @@ class DeleteTopics:
     """Delete topics by name or by id. Answer: one TopicDeleted per topic asked, in order."""
 
     topics: tuple[str | uuid.UUID, ...]
+    spend: Spend = spend_freely
 
     def refused(self, outcome: Outcome) -> list[TopicDeleted]:
         return [
@@ -127,6 +130,7 @@ class CreatePartitions:
 
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
+    spend: Spend = spend_freely
 
     def refused(self, outcome: Outcome) -> dict[str, Outcome]:
         return {topic.name: outcome for topic in self.topics}

@@ -37,6 +37,7 @@ from streamactors.broker.metadata.metadata_record import (
     TopicRecord,
 )
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC, check_topic_name, metric_name
+from streamactors.broker.quotas.mutations import Spend
 
 UNASSIGNED: Final = uuid.UUID(int=1)
 """The data folder of a replica whose broker has not chosen one (KIP-858)."""
@@ -59,6 +60,7 @@ def create_topics(facts: Facts, command: CreateTopics) -> Plan:
                 raise Refusal(ErrorCode.POLICY_VIOLATION, TOO_MANY)
             _check_name(facts, topic.name, taken)
             made, created = _create(facts, topic)
+            command.spend(created.partitions)
         except Refusal as refusal:
             answer[topic.name] = TopicCreated(Outcome(refusal.code, refusal.message))
             continue
@@ -77,7 +79,7 @@ def create_partitions(facts: Facts, command: CreatePartitions) -> Plan:
         try:
             if counts[topic.name] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _grow(facts, topic)
+            records += _grow(facts, topic, command.spend)
             answer[topic.name] = Outcome()
         except Refusal as refusal:
             answer[topic.name] = Outcome(refusal.code, refusal.message)
@@ -105,6 +107,11 @@ def delete_topics(facts: Facts, command: DeleteTopics) -> Plan:
             duplicate = Outcome(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'name' if by_name else 'id'}.")
             answer.append(TopicDeleted(name, topic_id, duplicate))
         else:
+            try:
+                command.spend(len(topic.partitions))
+            except Refusal as refusal:
+                answer.append(TopicDeleted(name, topic_id, Outcome(refusal.code, refusal.message)))
+                continue
             records.append(RemoveTopic(topic.topic_id))
             answer.append(TopicDeleted(topic.name, topic.topic_id, Outcome()))
     return Plan(records, answer)
@@ -188,7 +195,7 @@ def _assigned(facts: Facts, topic: NewTopic) -> list[tuple[int, ...]]:
     return [assignment[partition] for partition in range(len(assignment))]
 
 
-def _grow(facts: Facts, topic: MorePartitions) -> list[MetadataRecord]:
+def _grow(facts: Facts, topic: MorePartitions, spend: Spend) -> list[MetadataRecord]:
     existing = facts.image.topics.get(topic.name)
     if existing is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -216,6 +223,7 @@ def _grow(facts: Facts, topic: MorePartitions) -> list[MetadataRecord]:
         for replicas in topic.assignment:
             check_replicas(facts.image, replicas, factor)
         placed = list(topic.assignment)
+    spend(more)
     return [
         _new_partition(facts, existing.topic_id, current + number, replicas) for number, replicas in enumerate(placed)
     ]

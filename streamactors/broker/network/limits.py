@@ -37,6 +37,7 @@ class Limits:
     """New connections in a second, from all addresses."""
     quota_windows: int = 11
     quota_window_ms: float = 1_000
+    mutation_burst_s: float = 11.0
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     backlog: int = 50
@@ -58,6 +59,7 @@ class Limits:
             max_connection_rate=config.max_connection_creation_rate,
             quota_windows=config.quota_window_num,
             quota_window_ms=config.quota_window_size_seconds * 1_000,
+            mutation_burst_s=float(config.controller_quota_window_num * config.controller_quota_window_size_seconds),
             send_buffer_bytes=config.socket_send_buffer_bytes,
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
             backlog=config.socket_listen_backlog_size,

@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol
 from streamactors.broker.protocol.fetch import FetchResponse
 from streamactors.broker.protocol.metadata import MetadataResponse
 from streamactors.broker.protocol.produce import ProduceResponse
-from streamactors.broker.quotas.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuotas
+from streamactors.broker.quotas.client_quotas import FETCH, MUTATIONS, PRODUCE, REQUEST, ClientQuotas
+from streamactors.broker.quotas.mutations import MutationQuota
 from streamactors.clock import Clock
 
 _PRODUCE_KEY: Final = 0
@@ -43,6 +44,8 @@ class Charged(Protocol):
     def client_id(self) -> str: ...
     @property
     def connection(self) -> Throttled: ...
+    @property
+    def mutations(self) -> MutationQuota | None: ...
     def busy_ns(self, at_ns: int) -> int: ...
     def has_field(self, name: str) -> bool: ...
 
@@ -64,6 +67,13 @@ class Charging:
         most = self.quotas.most_in_all_windows(FETCH, *_client(request))
         return asked if most is None else int(min(asked, most))
 
+    def mutations(self, request: Charged, *, strict: bool) -> MutationQuota | None:
+        """Return the quota for a request that changes topics, None if its client has none."""
+        limit = self.quotas.limit(MUTATIONS, *_client(request))
+        if limit is None:
+            return None
+        return MutationQuota(self.quotas.bucket(limit), limit.value, self._now_ms, strict=strict)
+
     def charged(self, request: Charged, answer: Any) -> Any:
         """Charge a request and return its answer, with the throttle time in it. The answer is None if there will be none."""
         key = request.api_key
@@ -84,6 +94,8 @@ class Charging:
                 quotas.take_back(FETCH, user, client_id, size, now_ms)
                 _release(answer)
                 answer = FetchResponse([], answer.error_code, answer.session_id)
+        if request.mutations is not None:
+            throttle_ms = max(throttle_ms, request.mutations.throttle_ms)
         whole_ms = round(throttle_ms)
         if not whole_ms:
             return answer

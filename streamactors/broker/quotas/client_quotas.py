@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from streamactors.broker.metadata.security_record import QuotaEntity
+from streamactors.broker.quotas.mutations import TokenBucket
 from streamactors.broker.quotas.sampled_rate import SampledRate
 
 PRODUCE: Final = "producer_byte_rate"
 FETCH: Final = "consumer_byte_rate"
 REQUEST: Final = "request_percentage"
-OF_CLIENTS: Final = (PRODUCE, FETCH, REQUEST)
+MUTATIONS: Final = "controller_mutation_rate"
+OF_CLIENTS: Final = (PRODUCE, FETCH, REQUEST, MUTATIONS)
 
 IDLE_MS: Final = 3_600_000.0
 """The rate of a client that has sent nothing for so long is forgotten."""
@@ -36,11 +38,14 @@ class Limit(NamedTuple):
 class ClientQuotas:
     """`use` takes the quotas of the metadata image; `record` says how long a client must be silent."""
 
-    def __init__(self, windows: int, window_ms: float) -> None:
+    def __init__(self, windows: int, window_ms: float, burst_s: float = 11.0) -> None:
+        """`burst_s`: a client may change as much of the metadata at once as its quota allows in so many seconds."""
         self._windows = windows
         self._window_ms = window_ms
         self._limits: dict[str, dict[Level, float]] = {}
         self._rates: dict[tuple[str, Client], SampledRate] = {}
+        self._burst_s = burst_s
+        self._buckets: dict[Client, TokenBucket] = {}
 
     def use(self, quotas: Mapping[frozenset[QuotaEntity], Mapping[str, float]]) -> None:
         """Replace all quotas. What clients have used so far is kept."""
@@ -80,6 +85,15 @@ class ClientQuotas:
         rate.record(amount, now_ms)
         throttle_ms = rate.throttle_ms(limit.value, now_ms)
         return min(throttle_ms, self._window_ms) if key == REQUEST else throttle_ms
+
+    def bucket(self, limit: Limit) -> TokenBucket:
+        """Return the tokens of the clients that share a quota of mutations."""
+        bucket = self._buckets.get(limit.shared)
+        if bucket is None:
+            if len(self._buckets) >= _MANY:
+                self._buckets.clear()  # all of them start full again
+            bucket = self._buckets[limit.shared] = TokenBucket(self._burst_s)
+        return bucket
 
     def take_back(self, key: str, user: str, client_id: str, amount: float, now_ms: float) -> None:
         """Undo a record: the answer that was counted is not sent."""
