@@ -34,6 +34,9 @@ def check(tables: Tables, truth: Truth, produced: int) -> Iterator[Finding]:
     for topic, (rows, differs) in tables.both_ways.items():
         yield Finding(f"{topic} of Spark's executors and of this process: {rows:,} rows", differs)
     yield _equal("topics that were written both ways", len(tables.both_ways), 2)
+    for what, (rows, differs) in tables.joined.items():
+        yield Finding(f"{what}, joined by Spark and by streamactors: {rows:,} rows", differs)
+    yield _equal("joins that were done both ways", len(tables.joined), 2)
     yield _same("every alert", tables.alerts, truth.alerts)
 
 

@@ -53,7 +53,7 @@ def weather_frame() -> pd.DataFrame:
     """Return the weather: one row per origin and hour, with `hour_ms` in ms since 1970."""
     import pandas as pd
 
-    frame = pd.read_csv(data_file("weather.csv"))
+    frame = pd.read_csv(data_file("weather.csv"), float_precision="round_trip")  # to the last bit, as Spark reads it
     frame["hour_ms"] = pd.to_datetime(frame["time_hour"], utc=True).astype("int64") // 1_000_000
     return frame.drop_duplicates(["origin", "hour_ms"], ignore_index=True)
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamactors import Sink
-from streamactors.demo import flights_to_spark, hours, hours_on_executors, hours_to_spark, topics
+from streamactors.demo import flights_to_spark, hours, hours_on_executors, hours_to_spark, joins, topics
 from streamactors.demo.alerts import Alert
 from streamactors.demo.truth import WEATHER, by_airline
 from streamactors.kafka import Consumer, ConsumerRecord, Subscriptions
@@ -25,7 +25,7 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Tables:
     """The tables of a run. `dead`: dead letters per graph, each source position once. `both_ways`: for each topic that graph 2 writes here
-    and on executors, the number of rows, and the first difference."""
+    and on executors, the number of rows, and the first difference. `joined`: the same for each join that Spark and this package did."""
 
     flights: int
     by_airline: pd.DataFrame
@@ -34,14 +34,15 @@ class Tables:
     late: int
     dead: dict[str, int]
     both_ways: dict[str, tuple[int, str | None]]
+    joined: dict[str, tuple[int, str | None]]
 
 
 def read_tables(folder: Folder, bootstrap: str) -> Tables:
     """Read everything back and write `tables/*.csv`."""
     import pandas as pd
 
-    flights = pd.read_parquet(folder.parquet / flights_to_spark.NAME)
-    flights = flights.assign(cancelled=flights["dep_delay"].isna(), month=flights["month"].astype("int64"))
+    by_spark = pd.read_parquet(folder.parquet / flights_to_spark.NAME)
+    flights = by_spark.assign(cancelled=by_spark["dep_delay"].isna(), month=by_spark["month"].astype("int64"))
     by_hour = pd.read_parquet(folder.parquet / hours_to_spark.NAME)
     by_hour = by_hour[["origin", "hour_ms", "flights", "cancelled", "mean_delay", *WEATHER]]
     last = dict(read(bootstrap, topics.ALERTS, lambda record: (record.key, Alert.from_json(record.value or b""))))
@@ -57,6 +58,9 @@ def read_tables(folder: Folder, bootstrap: str) -> Tables:
             stage: sum(letter[0] == stage for letter in letters) for stage in sorted({letter[0] for letter in letters})
         },
         both_ways=hours_on_executors.first_difference(partial(read, bootstrap)),
+        joined=joins.first_difference(
+            read(bootstrap, topics.HOURS, lambda record: hours.Hour.from_json(record.value or b"")), by_hour, by_spark
+        ),
     )
     for name in ("by_airline", "hours", "alerts"):
         getattr(tables, name).to_csv(folder.tables / f"{name}.csv", index=False)

@@ -39,7 +39,8 @@ def right(truth):
     """The tables of a run in which nothing went wrong."""
     dead = {flights_to_spark.NAME: truth.planted, "hours": truth.planted}
     both_ways: dict[str, tuple[int, str | None]] = {"departures-by-hour": (5, None), "late-flights": (3, None)}
-    return Tables(truth.flights, truth.by_airline, truth.hours, truth.alerts, truth.late, dead, both_ways)
+    joined: dict[str, tuple[int, str | None]] = {"hours": (5, None), "flights": (3, None)}
+    return Tables(truth.flights, truth.by_airline, truth.hours, truth.alerts, truth.late, dead, both_ways, joined)
 
 
 # ── the check ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -63,6 +64,11 @@ def test_the_check_finds_nothing_where_everything_is_right(right, truth):
         ({"dead": {flights_to_spark.NAME: 41}}, "graphs with dead letters"),
         ({"dead": {flights_to_spark.NAME: 41, "hours": 42}}, "dead letters of hours"),
         ({"both_ways": {"late-flights": (3, None)}}, "topics that were written both ways"),
+        ({"joined": {"flights": (3, None)}}, "joins that were done both ways"),
+        (
+            {"joined": {"flights": (3, "a row is only here"), "hours": (5, None)}},
+            "flights, joined by Spark and by streamactors",
+        ),
         ({"hours": lambda table: table.drop(5).reset_index(drop=True)}, "every hour with its weather"),
         ({"hours": lambda table: table.assign(visib=0.0)}, "every hour with its weather"),
         ({"alerts": lambda table: table.assign(cause="delays")}, "every alert"),
