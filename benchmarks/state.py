@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from streamactors.codec import dumps
-from streamactors.windows import KeyValueStore, Processor, Record, RecordContext, TaskIdentity
+from streamactors.windows import JoinWindows, KeyValueStore, Processor, Record, RecordContext, TaskIdentity
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
@@ -53,6 +53,21 @@ def count(topics: TopologyTopics) -> None:
     topics.stream("orders").group_by_key().count(name="counts").to_stream().to("out")
 
 
+def stream_stream(topics: TopologyTopics) -> None:
+    windows = JoinWindows.of(1_000).with_grace(1_000)
+    topics.stream("orders").join(topics.stream("payments"), lambda a, b: a, windows, name="pairs").to("out")
+
+
+def table_table(topics: TopologyTopics) -> None:
+    left, right = topics.table("orders", name="left"), topics.table("payments", name="right")
+    left.join(right, lambda a, b: a).to("out")
+
+
+def foreign_key(topics: TopologyTopics) -> None:
+    left, right = topics.table("orders", name="left"), topics.table("payments", name="right")
+    left.join_foreign_key(right, lambda key, value: value, lambda a, b: a, name="named").to("out")
+
+
 def processor(topics: TopologyTopics) -> None:
     topics.stream("orders").process(LastSeen, stores=[KeyValueStore("seen")]).to("out")
 
@@ -61,6 +76,15 @@ def rows(topic: str, amount: int, keys: int) -> list[Record]:
     rng = random.Random(3)
     names = [f"key-{number}" for number in range(keys)]
     return [Record(rng.choice(names), "x" * 90, at, RecordContext(topic, 0, at)) for at in range(amount)]
+
+
+def two_topics(amount: int, keys: int) -> list[Record]:
+    """Rows of orders and payments in turn, 1 ms apart; the value names a key."""
+    rng = random.Random(5)
+    contexts = [RecordContext("orders", 0, 0), RecordContext("payments", 0, 0)]
+    return [
+        Record(f"key-{rng.randrange(keys)}", f"key-{at * 7 % keys}", at, contexts[at % 2]) for at in range(amount)
+    ]  # fmt: skip
 
 
 def factory_of(build: Callable[[TopologyTopics], None], changelog: bool) -> TopologyFactory:
@@ -101,12 +125,15 @@ def beside_memory() -> list[Row]:
     found = []
     table = [Record(f"key-{n}", n, 0, RecordContext("people", 0, n)) for n in range(KEYS)]
     orders = rows("orders", ROWS, KEYS)
-    for name, build, before in [
-        ("stream-table join", join_table, table),
-        ("count", count, []),
-        ("processor", processor, []),
+    both = two_topics(ROWS // 2, KEYS)
+    for name, build, given in [
+        ("stream-table join", join_table, table + orders),
+        ("stream-stream join", stream_stream, both),
+        ("table-table join", table_table, both),
+        ("foreign key join", foreign_key, both[: ROWS // 10]),
+        ("count", count, orders),
+        ("processor", processor, orders),
     ]:
-        given = before + orders
         ratios, disks, plain = [], [], []
         for _ in range(REPEATS):
             memory = in_memory(build, given, changelog=False)

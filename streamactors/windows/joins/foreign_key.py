@@ -131,7 +131,9 @@ class Subscriber:
         return [self.key, self.hash, self.partition]
 
 
-SUBSCRIBER_FORM: Final[Form[Subscriber]] = Form(Subscriber.fields, lambda fields: Subscriber(*fields))
+SUBSCRIBER_FORM: Final[Form[Subscriber]] = Form(
+    Subscriber.fields, lambda fields: as_restored(Subscriber(*fields[1:])), on_demand=True
+)
 
 
 class Subscriptions(Operator):
@@ -180,6 +182,7 @@ class Subscriptions(Operator):
         else:
             entry.hash, entry.partition = value_hash, partition
             if not entry.dirty:
+                self._subscribers.put(where, entry)
                 self._log.touch(where, entry)
 
     def of(self, ident: Ident) -> list[Subscriber]:

@@ -158,20 +158,20 @@ class StrictSide(JoinSide):
             for where, time, is_left, entry in list(self._waiting.in_order()):
                 self._release(entry, time, is_left, None, out)
                 self._waiting.remove(where)
+            self._waiting.look_again()
 
     def _release_due(self, row: Record, found: list[Any]) -> None:
         waiting, stream_time = self._waiting, self._clock.stream_time
         assert waiting is not None
         shortest = min(self._reach_left, self._reach_right)
-        if waiting.first_time() + shortest >= stream_time:
+        if waiting.first_time + shortest >= stream_time:
             return
-        for where, time, is_left, entry in list(waiting.in_order()):
-            if time + shortest >= stream_time:
-                break
+        for where, time, is_left, entry in list(waiting.in_order(stream_time - shortest)):
             if time + (self._reach_left if is_left else self._reach_right) < stream_time:
                 self._release(entry, time, is_left, row, found)
                 waiting.remove(where)
                 self._rows_of(is_left).forget(self._ident(entry.key), time)
+        waiting.look_again()
 
     def _rows_of(self, is_left: bool) -> SideRows:
         return self._own if is_left == self._is_left else self._other

@@ -80,8 +80,8 @@ class SideRows:
         """Forget the rows before a time; once in a while, so that a row pays a constant share."""
         if before_ms - self._swept_to > self.retention_ms:
             self._swept_to = before_ms
-            for ident, row in self._rows.expire(before_ms):
-                self._log.leave(row_key(ident, row), row)
+            for key, row in self._rows.expire(before_ms):
+                self._log.leave(key, row)
 
     def forget(self, ident: Ident, time: int) -> None:
         """Remove the rows of a key and time: their window has closed, and their results without a match are out."""
@@ -90,6 +90,8 @@ class SideRows:
 
     def changes(self, identity: TaskIdentity) -> Iterable[Change]:
         """Return the changelog entries since the last call."""
+        for key, row in self._rows.sweep():
+            self._log.leave(key, row)
         clock = self._clock
         state = {
             "stream_time": clock.stream_time,
@@ -110,6 +112,7 @@ class SideRows:
         if state["min_time"] is not None:
             clock.min_time = min(clock.min_time, state["min_time"])
         self.newest, self._sequence = state["newest"], state["sequence"]
+        self._rows.reach(self.newest)
         for key, time, sequence, value in sorted(reader.entries(), key=lambda fields: fields[1:3]):
             self._rows.add(self._env.identity.of(key), as_restored(StoredRow(key, time, sequence, value)))
 
@@ -127,17 +130,20 @@ class Waiting:
 
 
 WAITING_FORM: Final[Form[Waiting]] = Form(
-    lambda waiting: [waiting.key, waiting.values], lambda fields: Waiting(fields[0], fields[1])
+    lambda waiting: [waiting.key, waiting.values], lambda fields: as_restored(Waiting(*fields[1:])), on_demand=True
 )
 
 
 class WaitingRows:
-    """The rows of both sides that have no match yet, ordered by time, right before left, key."""
+    """The rows of both sides that have no match yet, ordered by time, right before left, key.
+
+    `first_time`: no row waits with a smaller time; NEVER if none waits."""
 
     def __init__(self, store: str, node: str, shape: str, env: TaskEnvironment, stores: Stores) -> None:
         self.store: str | None = store
         self._entries = stores.ordered(store, WAITING_FORM)
         self._log = StoreLog(store, node, shape, env.track_changes)
+        self.first_time = NEVER
 
     def put(self, ident: Ident, key: Any, time: int, side: bytes, value: Any) -> None:
         """Add a row."""
@@ -147,14 +153,17 @@ class WaitingRows:
             entry = Waiting(key, [value])
             self._entries.put(where, entry)
             self._log.touch(where, entry)
+            if time < self.first_time:
+                self.first_time = time
         else:
             entry.values.append(value)
             if not entry.dirty:
+                self._entries.put(where, entry)
                 self._log.touch(where, entry)
 
     def matched(self, ident: Ident, time: int, side: bytes) -> None:
         """Rows of this key, time and side have a match: they wait no more."""
-        if len(self._entries):
+        if time >= self.first_time:
             self.remove(_where(ident, time, side))
 
     def remove(self, where: bytes) -> None:
@@ -163,15 +172,16 @@ class WaitingRows:
         if entry is not None:
             self._log.leave(where, entry)
 
-    def in_order(self) -> Iterator[tuple[bytes, int, bool, Waiting]]:
-        """Return (place, time, whether they are left rows, rows) of each entry."""
-        for where, entry in self._entries.scan():
+    def in_order(self, before_ms: int = NEVER) -> Iterator[tuple[bytes, int, bool, Waiting]]:
+        """Return (place, time, whether they are left rows, rows) of each entry with time < before_ms."""
+        for where, entry in self._entries.scan(None, before_ms.to_bytes(8, "big")):
             yield where, int.from_bytes(where[:8], "big"), where[8:9] == LEFT, entry
 
-    def first_time(self) -> int:
-        """Return the smallest time, NEVER without rows."""
-        first = self._entries.first()
-        return NEVER if first is None else int.from_bytes(first[0][:8], "big")
+    def look_again(self) -> None:
+        """Entries have left: find the first that is there."""
+        low = None if self.first_time == NEVER else self.first_time.to_bytes(8, "big")
+        first = self._entries.first(low)
+        self.first_time = NEVER if first is None else int.from_bytes(first[0][:8], "big")
 
     def changes(self, identity: TaskIdentity) -> Iterable[Change]:
         """Return the changelog entries since the last call."""
@@ -183,6 +193,7 @@ class WaitingRows:
         if reader.state(self._log) is not None:
             for where, key, values in reader.entries():
                 self._entries.put(where, as_restored(Waiting(key, values)))
+            self.look_again()
 
 
 def _where(ident: Ident, time: int, side: bytes) -> bytes:

@@ -50,7 +50,9 @@ def _held(fields: list[Any]) -> HeldRow:
     return HeldRow(Record(key, value, timestamp, unpack_context(context)))
 
 
-HELD_FORM: Final[Form[HeldRow]] = Form(HeldRow.fields, _held)
+HELD_FORM: Final[Form[HeldRow]] = Form(
+    HeldRow.fields, lambda fields: as_restored(_held(fields[1:])), on_demand=True
+)  # fmt: skip
 
 
 class MissingKey(StreamError):
@@ -79,6 +81,7 @@ class GracefulTableJoin(StreamTableJoin):
         self._kafka = kafka
         self._stream_time = NO_TIME
         self._sequence = 0
+        self._first_time = END_OF_TIME  # no row is held with a smaller time
         self._held = stores.ordered(store, HELD_FORM)
         self._log = StoreLog(store, node, f"rows held for {grace_ms} ms", env.track_changes)
 
@@ -113,15 +116,24 @@ class GracefulTableJoin(StreamTableJoin):
         entry = HeldRow(row)
         self._held.put(where, entry)
         self._log.touch(where, entry)
+        if row.timestamp < self._first_time:
+            self._first_time = row.timestamp
 
     def _release(self, limit: int, out: list[Any]) -> None:
-        if limit < 0:
+        if limit < self._first_time:
             return
         behind = None if limit >= END_OF_TIME else (limit + 1).to_bytes(8, "big")
         for where, entry in self._held.scan(None, behind):
             self._held.remove(where)
             self._log.leave(where, entry)
             self.join(entry.row, entry.row.key, out)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Find the first row that is held."""
+        low = None if self._first_time == END_OF_TIME else self._first_time.to_bytes(8, "big")
+        first = self._held.first(low)
+        self._first_time = END_OF_TIME if first is None else int.from_bytes(first[0][:8], "big")
 
     def end(self, out: list[Any]) -> None:
         self._release(END_OF_TIME, out)
@@ -137,3 +149,4 @@ class GracefulTableJoin(StreamTableJoin):
             self._stream_time, self._sequence = state["stream_time"], state["sequence"]
             for where, *fields in reader.entries():
                 self._held.put(where, as_restored(_held(fields)))
+            self._look_again()

@@ -29,8 +29,8 @@ class OrderedStore(Protocol[T]):
     ) -> Iterator[tuple[bytes, T]]:
         """Return the entries with low <= key < high in the order of their keys; None: no bound."""
 
-    def first(self) -> tuple[bytes, T] | None:
-        """Return the entry with the smallest key, or None."""
+    def first(self, low: bytes | None = None) -> tuple[bytes, T] | None:
+        """Return the entry with the smallest key >= low, or None; `low` None: of all."""
 
     def __len__(self) -> int:
         """Return the number of entries; on disk it may be an estimate."""
@@ -82,10 +82,16 @@ class OrderedKeys:
             found += run[begin:] if begin else run
         return found
 
-    def first(self) -> bytes | None:
-        """Return the smallest key, or None."""
+    def first(self, low: bytes | None = None) -> bytes | None:
+        """Return the smallest key >= low, or None; `low` None: of all."""
         self._arrange()
-        return self._runs[0][0] if self._runs else None
+        if low is None:
+            return self._runs[0][0] if self._runs else None
+        number = bisect_left(self._lasts, low)
+        if number == len(self._runs):
+            return None
+        run = self._runs[number]
+        return run[bisect_left(run, low)]
 
     def _arrange(self) -> None:
         """Put the added keys into the runs."""
@@ -149,8 +155,8 @@ class MemoryOrderedStore(Generic[T]):
         entries = self._entries
         return iter([(key, entries[key]) for key in (reversed(found) if reverse else found)])
 
-    def first(self) -> tuple[bytes, T] | None:
-        key = self._keys.first()
+    def first(self, low: bytes | None = None) -> tuple[bytes, T] | None:
+        key = self._keys.first(low)
         return None if key is None else (key, self._entries[key])
 
 

@@ -38,6 +38,14 @@ def row_key(ident: Ident, row: StoredRow) -> bytes:
     return key_bytes(ident) + row.time.to_bytes(8, "big") + row.sequence.to_bytes(4, "big")
 
 
+def insert_row(rows: list[StoredRow], row: StoredRow) -> None:
+    """Put a row into the rows of its key, behind those of its time."""
+    if not rows or rows[-1].time <= row.time:
+        rows.append(row)
+    else:
+        rows.insert(bisect_right(rows, row.time, key=_time_of), row)
+
+
 class RowStore(Protocol):
     """Rows by key and time."""
 
@@ -50,11 +58,14 @@ class RowStore(Protocol):
     def take(self, ident: Ident, time_ms: int) -> Sequence[StoredRow]:
         """Remove and return the rows of a key and time."""
 
-    def expire(self, before_ms: int) -> Iterator[tuple[Ident, StoredRow]]:
-        """Remove the rows with time < before_ms, and return them with their keys. O(keys)."""
+    def expire(self, before_ms: int) -> Iterator[tuple[bytes, StoredRow]]:
+        """Remove the rows with time < before_ms, now or in `sweep`; return those removed now with their keys in the changelog. O(keys)."""
 
-    def rows(self) -> Iterator[tuple[Ident, StoredRow]]:
-        """Return all rows with their keys, those of one key in order."""
+    def sweep(self) -> Iterator[tuple[bytes, StoredRow]]:
+        """A cut begins: remove rows that `expire` has left; return them with their keys in the changelog."""
+
+    def reach(self, newest_ms: int) -> None:
+        """After a restore: the store may have rows up to this time."""
 
 
 class MemoryRowStore:
@@ -69,10 +80,8 @@ class MemoryRowStore:
         rows = self._by_key.get(ident)
         if rows is None:
             self._by_key[ident] = [row]
-        elif rows[-1].time <= row.time:
-            rows.append(row)
         else:
-            rows.insert(bisect_right(rows, row.time, key=_time_of), row)
+            insert_row(rows, row)
 
     def between(self, ident: Ident, first_ms: int, last_ms: int) -> Sequence[StoredRow]:
         rows = self._by_key.get(ident)
@@ -94,13 +103,13 @@ class MemoryRowStore:
             del self._by_key[ident]
         return taken
 
-    def expire(self, before_ms: int) -> Iterator[tuple[Ident, StoredRow]]:
+    def expire(self, before_ms: int) -> Iterator[tuple[bytes, StoredRow]]:
         empty = []
-        gone: list[tuple[Ident, StoredRow]] = []
+        gone: list[tuple[bytes, StoredRow]] = []
         for ident, rows in self._by_key.items():
             if rows[0].time < before_ms:
                 end = bisect_left(rows, before_ms, key=_time_of)
-                gone.extend((ident, row) for row in rows[:end])
+                gone.extend((row_key(ident, row), row) for row in rows[:end])
                 del rows[:end]
                 if not rows:
                     empty.append(ident)
@@ -108,5 +117,8 @@ class MemoryRowStore:
             del self._by_key[ident]
         return iter(gone)
 
-    def rows(self) -> Iterator[tuple[Ident, StoredRow]]:
-        return ((ident, row) for ident, rows in self._by_key.items() for row in rows)
+    def sweep(self) -> Iterator[tuple[bytes, StoredRow]]:
+        return iter(())
+
+    def reach(self, newest_ms: int) -> None:
+        """All rows are in memory: nothing to know."""

@@ -1,6 +1,6 @@
 """The stores of one task on its disk.
 
-Owner: the task. Tables, time windows and stores of processors read an entry when they need it (`lazy`); the others are read as a whole when the
+Owner: the task. Tables, time windows, joins and stores of processors read an entry when they need it (`lazy`); the others are read as a whole when the
 task is restored. All of them are written by the same cuts."""
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import heapq
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any, Final, TypeVar
 
+from streamactors.windows.state.disk.disk_rows import DiskRowStore
 from streamactors.windows.state.disk.hot import BEHIND_ENTRIES, Hot
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.ordered_store import MemoryOrderedStore, OrderedStore
-from streamactors.windows.state.row_store import MemoryRowStore
 from streamactors.windows.state.serdes import Ident, key_bytes
 from streamactors.windows.state.store_log import ENTRY, META_KEY, Change, StoreReader, TaskIdentity
 from streamactors.windows.state.stores import Form, MemoryWindowStore, WindowStore
@@ -28,7 +28,7 @@ class DiskStores:
     def __init__(self, disk: TaskDisk, share: Callable[[], int]) -> None:
         self.disk = disk
         self._share = share
-        self._hot: dict[str, Hot[Any]] = {}
+        self._hot: dict[str, Hot[Any] | DiskRowStore] = {}
 
     def keyed(self, name: str, form: Form[T] | None = None) -> MutableMapping[Ident, Any]:
         """Return a store of one object per key."""
@@ -42,9 +42,10 @@ class DiskStores:
         """Return a store of cells by window and key."""
         return MemoryWindowStore() if form is None or not form.on_demand else DiskWindowStore(self._hot_of(name, form))
 
-    def rows(self, name: str) -> MemoryRowStore:
-        """Return a store of the rows of one side of a join: in memory, restored as a whole."""
-        return MemoryRowStore()
+    def rows(self, name: str) -> DiskRowStore:
+        """Return a store of the rows of one side of a join."""
+        rows = self._hot[name] = DiskRowStore(self.disk, name, self._share)
+        return rows
 
     def _hot_of(self, name: str, form: Form[T]) -> Hot[T]:
         hot = self._hot[name] = Hot(self.disk, name, form, self._share)
@@ -57,13 +58,24 @@ class DiskStores:
     def take(self, changes: Sequence[Change]) -> None:
         """Take the entries of a cut."""
         self.disk.take(changes)
-        for hot in self._hot.values():
+        written = {store: [0, 0] for store in self._hot}
+        for store, key, value in changes:
+            if value is not None and store in written:
+                written[store][0] += 1
+                written[store][1] += len(key) + len(value)
+        for store, hot in self._hot.items():
+            hot.weigh(*written[store])
             hot.taken()
 
     def rest(self) -> None:
         """No object is in use: keep memory within its bound."""
         for hot in self._hot.values():
             hot.rest()
+
+    @property
+    def in_memory(self) -> dict[str, int]:
+        """Number of objects in memory, of each store that reads from disk when it needs."""
+        return {store: hot.in_memory for store, hot in self._hot.items()}
 
     @property
     def pressed(self) -> bool:

@@ -24,6 +24,30 @@ _OBJECT_BYTES: Final = 400  # what a small object costs beside its bytes: itself
 _BYTES_PER_BYTE: Final = 2
 
 
+class Share:
+    """The memory of one store. `share`: returns its bytes; `weigh` learns how large the store's entries are."""
+
+    def __init__(self, share: Callable[[], int]) -> None:
+        self._share = share
+        self._seen = 1
+        self._seen_bytes = 100
+
+    def weigh(self, entries: int, size: int) -> None:
+        """So many entries had so many bytes."""
+        self._seen += entries
+        self._seen_bytes += size
+
+    @property
+    def limit(self) -> int:
+        """Number of objects that fit."""
+        per_object = _OBJECT_BYTES + _BYTES_PER_BYTE * self._seen_bytes // self._seen
+        return max(64, self._share() // per_object)
+
+    def exceeded_by(self, objects: int) -> bool:
+        """True if a cut should come early to free memory."""
+        return objects > self.limit + self.limit // 2
+
+
 class Hot(Generic[T]):
     """See the module. `share`: returns the bytes of memory that the store may use. Keys are those of the changelog, without its prefix."""
 
@@ -31,25 +55,26 @@ class Hot(Generic[T]):
         self._disk = disk
         self._store = store
         self._form = form
-        self._share = share
+        self._share = Share(share)
         self._young: dict[bytes, T | None] = {}  # None: the key is known to be gone
         self._old: dict[bytes, T | None] = {}
-        self._changed: MemoryOrderedStore[T | None] = MemoryOrderedStore()  # put or removed since the last cut
+        self._changed: MemoryOrderedStore[T | None] = MemoryOrderedStore()  # since the last cut; None: removed
         self._removed: set[bytes] = set()
         self._kept = 0  # objects that the last change of generations could not forget
-        self._seen = 1
-        self._seen_bytes = 100
 
     @property
-    def limit(self) -> int:
-        """Number of objects that fit into the share."""
-        per_object = _OBJECT_BYTES + _BYTES_PER_BYTE * self._seen_bytes // self._seen
-        return max(64, self._share() // per_object)
+    def in_memory(self) -> int:
+        """Number of objects in memory."""
+        return len(self._young) + len(self._old)
 
     @property
     def pressed(self) -> bool:
         """True if what only the next cut can write fills the memory."""
-        return len(self._young) + len(self._old) > self.limit + self.limit // 2
+        return self._share.exceeded_by(self.in_memory)
+
+    def weigh(self, entries: int, size: int) -> None:
+        """A cut wrote so many entries of so many bytes."""
+        self._share.weigh(entries, size)
 
     # ── one entry ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -75,7 +100,7 @@ class Hot(Generic[T]):
         entry = self.get(key)
         if entry is not None:
             self._young[key] = None
-            self._changed.remove(key)
+            self._changed.put(key, None)
             self._removed.add(key)
         return entry
 
@@ -86,8 +111,7 @@ class Hot(Generic[T]):
             raise RestoreError(
                 f"state of {self._store} in {self._disk.rocks.path}, key {key[:40]!r}: {error}"
             ) from error
-        self._seen += 1
-        self._seen_bytes += len(raw) + len(key)
+        self._share.weigh(1, len(raw) + len(key))
         return self._form.of(fields)
 
     # ── many entries ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -99,29 +123,34 @@ class Hot(Generic[T]):
         upper = BEHIND_ENTRIES if high is None else ENTRY + high
         stored = self._disk.scan(self._store, ENTRY + (low or b""), upper, backwards=reverse)
         changed = list(self._changed.scan(low, high, reverse=reverse))
-        if not changed and not self._removed:
+        if not changed:
             return ((key[1:], self._shown(key[1:], raw)) for key, raw in stored)
         return self._merged(stored, changed, reverse)
 
     def _merged(
         self, stored: Iterator[tuple[bytes, bytes]], changed: list[tuple[bytes, T | None]], reverse: bool
     ) -> Iterator[tuple[bytes, T]]:
-        replaced, removed = {key for key, _ in changed}, set(self._removed)
-        unchanged = ((key[1:], raw) for key, raw in stored if key[1:] not in replaced and key[1:] not in removed)
+        replaced = {key for key, _ in changed}
+        unchanged = ((key[1:], raw) for key, raw in stored if key[1:] not in replaced)
         both: Iterator[tuple[bytes, Any]] = heapq.merge(unchanged, changed, key=lambda entry: entry[0], reverse=reverse)
         for key, found in both:
-            yield key, found if key in replaced else self._shown(key, found)
+            if key not in replaced:
+                yield key, self._shown(key, found)
+            elif found is not None:
+                yield key, found
 
     def _shown(self, key: bytes, raw: bytes) -> T:
         """The object in memory if there is one: it may have changed in place."""
         entry = self._young.get(key) or self._old.get(key)
         return self._decoded(key, raw) if entry is None else entry
 
-    def first(self) -> tuple[bytes, T] | None:
-        """Return the entry with the smallest key, or None."""
-        changed = self._changed.first()
+    def first(self, low: bytes | None = None) -> tuple[bytes, T] | None:
+        """Return the entry with the smallest key >= low, or None."""
         removed, replaced = self._removed, self._changed
-        for key, raw in self._disk.scan(self._store, ENTRY, BEHIND_ENTRIES):
+        changed = replaced.first(low)
+        while changed is not None and changed[1] is None:
+            changed = replaced.first(changed[0] + b"\x00")
+        for key, raw in self._disk.scan(self._store, ENTRY + (low or b""), BEHIND_ENTRIES):
             at = key[1:]
             if changed is not None and changed[0] <= at:
                 break
@@ -133,7 +162,7 @@ class Hot(Generic[T]):
         return (
             sum(1 for _ in self._disk.scan(self._store, ENTRY, BEHIND_ENTRIES))
             + len(self._changed)
-            - len(self._removed)
+            - 2 * len(self._removed)
         )
 
     # ── memory ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -143,14 +172,15 @@ class Hot(Generic[T]):
         self._changed = MemoryOrderedStore()
         self._removed.clear()
         self._kept = 0
-        if len(self._young) > self.limit:
+        limit = self._share.limit
+        if len(self._young) > limit:
             self._young = {}
-        if len(self._young) + len(self._old) > self.limit:
+        if self.in_memory > limit:
             self._old = {}
 
     def rest(self) -> None:
         """No object is in use: forget those that were not used for long."""
-        if len(self._young) > self.limit // 2 + self._kept:
+        if len(self._young) > self._share.limit // 2 + self._kept:
             changed, removed = self._changed, self._removed
             kept = {
                 key: entry
