@@ -10,8 +10,9 @@ Owner: TopologyTask; five operators, with two internal topics between them, as i
 
 from __future__ import annotations
 
-import hashlib
+import struct
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b as _blake2b
 from typing import Any, Final, NamedTuple
 
 from streamactors.windows.errors import OperatorFailed
@@ -22,6 +23,7 @@ from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
 from streamactors.windows.state.stores import Form, Stores
 
+_LENGTH: Final = struct.Struct(">I").pack
 DELETE_QUIETLY: Final = 0
 DELETE_AND_ANSWER: Final = 1
 ANSWER_ALWAYS: Final = 2
@@ -111,7 +113,7 @@ class Subscribe(Operator):
 
 def hash_of(env: TaskEnvironment, value: Any) -> bytes | None:
     """Return the hash by which an answer is told from one to an older value; 16 bytes, None for None."""
-    return None if value is None else hashlib.blake2b(env.serdes.value(value), digest_size=16).digest()
+    return None if value is None else _blake2b(env.serdes.value(value), digest_size=16).digest()
 
 
 class Subscriber:
@@ -202,7 +204,7 @@ class Subscriptions(Operator):
 
 def _prefix(ident: Ident) -> bytes:
     key = key_bytes(ident)
-    return len(key).to_bytes(4, "big") + key
+    return _LENGTH(len(key)) + key
 
 
 class TellSubscribers(Operator):

@@ -16,10 +16,8 @@ class InternalQueues:
 
     def __init__(self) -> None:
         self._rows: dict[str, deque[Any]] = {}
-        self._heap: list[str] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
+        self.waiting: list[str] = []
+        """The topics that have rows, as a heap."""
 
     def add(self, topic: str, rows: Iterable[Any]) -> None:
         """Add rows behind those of a topic."""
@@ -29,14 +27,14 @@ class InternalQueues:
         was_empty = not queue
         queue.extend(rows)
         if was_empty and queue:
-            if self._heap:
+            if self.waiting:
                 self._offer(topic)
             else:
-                self._heap.append(topic)
+                self.waiting.append(topic)
 
     def take(self) -> tuple[str, Any]:
         """Remove and return (topic, row) of the next row. Raises IndexError if there is none."""
-        heap = self._heap
+        heap = self.waiting
         if len(heap) == 1:  # the only topic stays at the top while it has rows
             [topic] = heap
             queue = self._rows[topic]
@@ -55,7 +53,7 @@ class InternalQueues:
         return int(self._rows[topic][0].timestamp)
 
     def _offer(self, topic: str) -> None:
-        heap, time = self._heap, self._time(topic)
+        heap, time = self.waiting, self._time(topic)
         heap.append(topic)
         at = len(heap) - 1
         while at > 0:
@@ -67,7 +65,7 @@ class InternalQueues:
         heap[at] = topic
 
     def _poll(self) -> str:
-        heap = self._heap
+        heap = self.waiting
         first = heap[0]
         moved = heap.pop()
         if heap:

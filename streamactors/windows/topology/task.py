@@ -14,6 +14,7 @@ from streamactors.windows.joins.lookup import LookupJoin
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.processors.state_store import StateStore
+from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.store_log import Change, StoreReader, TaskIdentity
@@ -76,8 +77,11 @@ class TopologyTask(WindowTask):
                 )
             step, alone = entrance
             if alone:
+                time = _time_of(step)
                 for row in of_topic:
-                    self._run_row(step, row)
+                    run(step, [row])
+                    if time is not None:
+                        time.after_row()
                     self._go_round()
             else:
                 run(step, of_topic)
@@ -86,16 +90,16 @@ class TopologyTask(WindowTask):
     def _go_round(self) -> None:
         """Process what lies in repartition topics in memory, until nothing is left."""
         queues = self._outbox.queues
-        while queues:
+        if queues is None:
+            return
+        entrances = self._plan.entrances
+        while queues.waiting:
             topic, row = queues.take()
-            self._run_row(self._plan.entrances[topic][0], row)
-
-    def _run_row(self, step: Step, row: Any) -> None:
-        """Pass one row through the task; then call what is due."""
-        run(step, [row])
-        time = step.operator.time if isinstance(step.operator, Entrance) else None
-        if time is not None:
-            time.after_row()
+            step = entrances[topic][0]
+            run(step, [row])
+            time = _time_of(step)
+            if time is not None:
+                time.after_row()
 
     def start(self) -> list[Any]:
         """Start the processors, when the state is restored; return what they forward. Idempotent."""
@@ -223,6 +227,12 @@ class TopologyTask(WindowTask):
                 each.restore(readers[store])
             except (TypeError, ValueError, KeyError, AttributeError) as error:
                 raise RestoreError(f"changelog of {store} has an entry of another shape: {error}") from error
+
+
+def _time_of(entrance: Step) -> TaskTime | None:
+    """Return the time that calls what is due behind each row, if the task has schedules or timers."""
+    operator = entrance.operator
+    return operator.time if type(operator) is Entrance else None
 
 
 def _topic_of(row: Any) -> str:
