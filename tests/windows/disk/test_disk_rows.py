@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from streamactors.codec import dumps
 from streamactors.windows.state.disk.disk_rows import DiskRowStore
@@ -109,8 +109,6 @@ class RowsOnDisk(RuleBasedStateMachine):
 
 def test_rows_on_disk_are_those_of_a_plain_dict(tmp_path_factory: pytest.TempPathFactory) -> None:
     RowsOnDisk.path, RowsOnDisk.memory = tmp_path_factory.mktemp("rows"), Memory(8 << 20)
-    from hypothesis.stateful import run_state_machine_as_test
-
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        RowsOnDisk, settings=settings(max_examples=25, stateful_step_count=20, deadline=None)
+        RowsOnDisk, settings=settings(max_examples=12, stateful_step_count=20, deadline=None)
     )
