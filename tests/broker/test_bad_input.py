@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 import struct
 import time
@@ -17,10 +16,8 @@ from hypothesis import strategies as st
 from streamactors.broker.api import LATER, Api
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.network.other_protocols import Foreigners
-from streamactors.broker.protocol.api_keys import NAMES
-from streamactors.broker.protocol.header import request_frame
-from streamactors.broker.protocol.schema import known_versions
 from streamactors.broker.security.rights import anyone
+from tests.broker.fuzz import random_request
 from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body
 from tests.broker.wire import WireClient
 
@@ -287,38 +284,12 @@ def test_an_answer_from_another_thread_finds_its_way(broker: LiveBroker, client:
 # ---- fuzzing ----
 
 
-def _bodies(rng: random.Random) -> bytes:
-    """A request frame of a client that is broken: right, mutilated, or noise under a right header."""
-    kind = rng.randrange(4)
-    if kind == 0:
-        return os.urandom(rng.randrange(200))
-    key = rng.choice(sorted(NAMES))
-    low, high = known_versions(key)
-    version = rng.randint(low, high)
-    if kind == 1:
-        return request_frame(key, version, rng.getrandbits(31), "fuzz", rng.randbytes(rng.randrange(120)))[4:]
-    if rng.random() < 0.5:
-        body = request_frame(0, 9, 1, "fuzz", _encoded(0, 9, produce_body(batch(b"x" * rng.randrange(300)))))[4:]
-    else:
-        body = request_frame(1, 12, 1, "fuzz", _encoded(1, 12, fetch_body()))[4:]
-    mutilated = bytearray(body)
-    for _ in range(rng.randrange(1, 5)):
-        mutilated[rng.randrange(len(mutilated))] = rng.getrandbits(8)
-    return bytes(mutilated[: rng.randrange(1, len(mutilated) + 1)] if kind == 2 else mutilated)
-
-
-def _encoded(key: int, version: int, body: dict[str, Any]) -> bytes:
-    from streamactors.broker.protocol.messages import encode_request
-
-    return encode_request(key, version, body)
-
-
 def _fuzz_once(broker: LiveBroker, seed: int) -> None:
     rng = random.Random(seed)
     with broker.client() as client:
         try:
             for _ in range(rng.randrange(1, 6)):
-                content = _bodies(rng)
+                content = random_request(rng)
                 stream = framed(content) if rng.random() < 0.9 else content
                 while stream:
                     cut = rng.randrange(1, len(stream) + 1)
