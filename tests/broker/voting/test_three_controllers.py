@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from streamactors.broker.errors import BrokerStartError, ErrorCode
+from streamactors.broker.quorum.quorum import Quorum
+from streamactors.broker.quorum.raft_messages import EndEpoch
 from streamactors.broker.storage_format import format_folder
 from tests.broker.live_broker import LiveBroker
 from tests.broker.voting.three_controllers import CLUSTER_ID, ThreeControllers
@@ -55,12 +57,21 @@ def test_a_node_that_stops_hands_the_leadership_over_and_nothing_is_lost(tmp_pat
         assert cluster.quorum(first).leader == cluster.leader()
 
 
-def test_a_leader_that_stops_says_so_to_the_others(tmp_path: Path) -> None:
-    # The others would notice it by themselves after 60 s, which is longer than the test waits.
-    with ThreeControllers(tmp_path, controller_quorum_fetch_timeout_ms=60_000) as cluster:
+def test_a_leader_that_stops_says_so_to_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[EndEpoch] = []
+    asked = Quorum.asked
+
+    def listening(quorum: Quorum, request: Any, reply: Any) -> None:
+        if isinstance(request, EndEpoch):
+            heard.append(request)
+        asked(quorum, request, reply)
+
+    monkeypatch.setattr(Quorum, "asked", listening)
+    with ThreeControllers(tmp_path) as cluster:
         first = cluster.leader()
         cluster.stop(first)
-        assert cluster.leader() != first
+        wait_until(lambda: any(each.leader == first for each in heard), "another node hears of it")
+        assert set(heard[-1].successors) == set(cluster.nodes)
 
 
 def test_the_quorum_is_described_with_its_voters_and_their_offsets(tmp_path: Path) -> None:
