@@ -43,7 +43,7 @@ def graced(topics: TopologyTopics) -> Any:
 
 BUILDS: dict[str, tuple[Callable[[TopologyTopics], Any], set[str]]] = {
     "stream-stream": (stream_stream, {"pairs-left", "pairs-right", "pairs-waiting"}),
-    "foreign key": (foreign_key, {"left", "right"}),
+    "foreign key": (foreign_key, {"fk-subscription-store", "left", "right"}),
     "stream-table with grace": (graced, {"held-buffer"}),
 }
 
