@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from streamactors.cli.bootstrap import admin_client, bootstrap_option
+from streamactors.cli.bootstrap import admin_client, bootstrap_option, consumer_settings, producer_settings
 from streamactors.cli.records import records_from
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.cli.texts import as_text, as_time, json_field
@@ -159,9 +159,8 @@ def replay(
 def _send(bootstrap: str, letters: list[StoredLetter], target: str | None) -> int:
     from streamactors.dsl.source import Source
     from streamactors.kafka.producer import Producer
-    from streamactors.kafka.settings import ProducerSettings
 
-    sink = Producer.plain_sink(ProducerSettings(bootstrap))
+    sink = Producer.plain_sink(producer_settings(bootstrap))
     Source.from_iterable(letters).map(lambda letter: letter.to_record(target)).run_with(sink).result()
     return len(letters)
 
@@ -172,13 +171,12 @@ def _replay_rest(bootstrap: str, topic: str, target: str | None, group: str, dry
     from streamactors.kafka.consumer import Consumer
     from streamactors.kafka.dead_letters import StoredLetter
     from streamactors.kafka.producer import Producer
-    from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
     from streamactors.kafka.subscriptions import Subscriptions
 
     def letter_of(record: ConsumerRecord) -> StoredLetter | None:
         return StoredLetter.read(record.key, record.value, record.headers)
 
-    settings = ConsumerSettings(bootstrap, group_id=group, auto_offset_reset="earliest")
+    settings = consumer_settings(bootstrap).with_group_id(group)
     make = Consumer.plain_source if dry_run else Consumer.source
     found = (
         make(settings, Subscriptions.topics(topic), until="end")
@@ -189,7 +187,7 @@ def _replay_rest(bootstrap: str, topic: str, target: str | None, group: str, dry
     if dry_run:
         count: int = found.run_with(counting).result()
         return count
-    sink = Producer.plain_sink(ProducerSettings(bootstrap))
+    sink = Producer.plain_sink(producer_settings(bootstrap))
     graph = (
         found.map(lambda letter: letter.to_record(target))  # type: ignore[union-attr]  # filtered above
         .also_to_mat(counting, Keep.both)

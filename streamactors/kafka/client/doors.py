@@ -21,6 +21,10 @@ _SIGNS: Final = (
         "SASL authentication error",
         "the broker refuses the login; check sasl.username, sasl.password and sasl.mechanism",
     ),
+    (
+        "acquire SASL OAUTHBEARER token",
+        "no token for the login; check oauth_cb, or sasl.oauthbearer.… and the provider",
+    ),
     ("certificate has expired", "the broker's certificate has expired; its owner must renew it"),
     ("certificate verify failed", "the broker's certificate is not trusted; give its authority by ssl.ca.location"),
     (
