@@ -11,7 +11,7 @@ from streamactors.cli.bootstrap import bootstrap_option, client_settings
 from streamactors.cli.tables import json_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from streamactors.cli.wire import Wire
+    from streamactors.cli.cluster_requests import ClusterRequests
 
 DESCRIBE, ALTER = 48, 49
 KINDS = ("user", "client-id", "ip")
@@ -137,14 +137,14 @@ def _alter(bootstrap: str, entity: list[dict[str, Any]], ops: list[dict[str, Any
         click.echo(f"{whose}: {op['key']} {'removed' if op['remove'] else format(op['value'], 'g')}")
 
 
-def _wire(bootstrap: str) -> Wire:
-    from streamactors.cli.wire import Wire
+def _wire(bootstrap: str) -> ClusterRequests:
+    from streamactors.cli.cluster_requests import ClusterRequests
 
-    return Wire(bootstrap, client_settings(bootstrap).security())
+    return ClusterRequests(bootstrap, client_settings(bootstrap).security())
 
 
 def _check(what: str, code: int, message: str | None) -> None:
-    from streamactors.cli.wire import Refused
+    from streamactors.cli.cluster_requests import Refused
     from streamactors.kafka.errors import KafkaError
 
     if code:

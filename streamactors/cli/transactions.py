@@ -13,7 +13,7 @@ from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.kafka.errors import KafkaError
 
 if TYPE_CHECKING:
-    from streamactors.cli.wire import Wire
+    from streamactors.cli.cluster_requests import ClusterRequests
 
 DESCRIBE_TRANSACTIONS: Final = 65
 LIST_TRANSACTIONS: Final = 66
@@ -41,9 +41,9 @@ def list_transactions(bootstrap: str, states: tuple[str, ...], as_json: bool) ->
     Example:
       streamactors transactions list --json
     """
-    from streamactors.cli.wire import Wire
+    from streamactors.cli.cluster_requests import ClusterRequests
 
-    with Wire(bootstrap, client_settings(bootstrap).security()) as wire:
+    with ClusterRequests(bootstrap, client_settings(bootstrap).security()) as wire:
         rows = [(t.transactional_id, t.transaction_state, t.producer_id) for _, t in listed(wire, states)]
     columns = ("transactional id", "state", "producer id")
     if as_json:
@@ -65,9 +65,9 @@ def describe(bootstrap: str, transactional_id: str, as_json: bool) -> None:
     Example:
       streamactors transactions describe my-transactional-id
     """
-    from streamactors.cli.wire import Wire
+    from streamactors.cli.cluster_requests import ClusterRequests
 
-    with Wire(bootstrap, client_settings(bootstrap).security()) as wire:
+    with ClusterRequests(bootstrap, client_settings(bootstrap).security()) as wire:
         _, found = described(wire, transactional_id)
     row = _row(found)
     if as_json:
@@ -77,9 +77,9 @@ def describe(bootstrap: str, transactional_id: str, as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' ')}: {value if value is not None else '-'}")
 
 
-def listed(wire: Wire, states: Sequence[str] = ()) -> list[tuple[int, Any]]:
+def listed(wire: ClusterRequests, states: Sequence[str] = ()) -> list[tuple[int, Any]]:
     """Return (broker that coordinates it, answer) for every transactional id. Raises KafkaError or UsageError."""
-    from streamactors.cli.wire import Refused
+    from streamactors.cli.cluster_requests import Refused
 
     rows: list[tuple[int, Any]] = []
     for broker in wire.brokers():
@@ -96,10 +96,10 @@ def listed(wire: Wire, states: Sequence[str] = ()) -> list[tuple[int, Any]]:
     return rows
 
 
-def described(wire: Wire, transactional_id: str) -> tuple[int, Any]:
+def described(wire: ClusterRequests, transactional_id: str) -> tuple[int, Any]:
     """Return the coordinator's id and what it knows. Raises KafkaError if there is no such transactional id."""
     from streamactors.broker.errors import ErrorCode
-    from streamactors.cli.wire import TRANSACTION, Refused
+    from streamactors.cli.cluster_requests import TRANSACTION, Refused
 
     body = {"transactional_ids": [transactional_id]}
     (found,) = wire.retried(

@@ -14,7 +14,7 @@ import pytest
 
 from streamactors.broker import Cluster
 from streamactors.cli import bootstrap as client
-from streamactors.cli import wire
+from streamactors.cli import cluster_requests
 from streamactors.cli.main import COMMANDS, run
 from streamactors.cli.texts import as_time
 from streamactors.kafka.client import connection
@@ -299,7 +299,7 @@ def test_a_port_that_takes_connections_and_says_nothing_is_no_broker_either(
 ) -> None:
     monkeypatch.setattr(client, "CONNECT_TIMEOUT_MS", 300)
     monkeypatch.setattr(connection, "SILENCE_MS", 300)
-    monkeypatch.setattr(wire, "FIRST_ANSWER_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(cluster_requests, "FIRST_ANSWER_TIMEOUT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         ran = [streamactors(command, "list", "-b", address) for command in ("topics", "transactions")]

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streamactors.broker import Cluster
 from streamactors.cli import bootstrap as client
-from streamactors.cli.wire import Wire
+from streamactors.cli.cluster_requests import ClusterRequests
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.errors import NoBroker
 from tests.broker.apis.test_group_apis import join, sync
@@ -199,13 +199,13 @@ def test_an_address_of_the_wire_is_host_and_port(
 ) -> None:
     seen: list[tuple[str, int]] = []
 
-    def refuse(self: Wire, address: tuple[str, int]) -> socket.socket:
+    def refuse(self: ClusterRequests, address: tuple[str, int]) -> socket.socket:
         seen.append(address)
         raise NoBroker("nobody")
 
-    monkeypatch.setattr(Wire, "_connect", refuse)
+    monkeypatch.setattr(ClusterRequests, "_connect", refuse)
     with pytest.raises(StreamActorsError, match="nobody" if asked else "no port"):
-        Wire(address).metadata(None)
+        ClusterRequests(address).metadata(None)
     assert seen == ([asked] if asked else [])
 
 

@@ -1,19 +1,26 @@
-"""The client's side of a listener's door: TLS, and a login by PLAIN or SCRAM. For the connections that this package opens itself."""
+"""The client's side of a listener's door: a login by PLAIN, SCRAM or OAUTHBEARER. For the connections that this package opens itself."""
 
 from __future__ import annotations
 
-import socket
-import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.security.client_tls import Trust
+from streamactors.broker.security.sasl.mechanism import AuthenticationFailed
 from streamactors.broker.security.sasl.scram import HASHES, ScramClient
 
 HANDSHAKE: Final = (17, 1)
 AUTHENTICATE: Final = (36, 2)
 Ask = Callable[[tuple[int, int], dict[str, Any]], Any]
 """Sends a request of (key, version) and returns its answer."""
+
+
+class BearerToken(NamedTuple):
+    """A token (JWT) and the SASL extensions that are sent with it."""
+
+    text: str
+    extensions: Mapping[str, str] = {}
 
 
 class Door(NamedTuple):
@@ -25,40 +32,60 @@ class Door(NamedTuple):
     password: str = ""
     certificate: str | None = None
     key: str | None = None
+    token: Callable[[], BearerToken] | None = None
+    trust: Trust | None = None
+    """All settings of TLS; None: those of `authority`, `certificate` and `key`."""
+
+    @property
+    def tls(self) -> Trust | None:
+        """The settings of TLS; None without TLS."""
+        if self.trust is not None or self.authority is None:
+            return self.trust
+        return Trust(self.authority, certificate=self.certificate, key=self.key)
 
 
-def encrypted(connection: socket.socket, host: str, door: Door) -> socket.socket:
-    """Return the connection behind the handshake of TLS, where the door has it. Raises OSError."""
-    if door.authority is None:
-        return connection
-    context = ssl.create_default_context(cafile=door.authority or None)
-    if door.certificate:
-        context.load_cert_chain(door.certificate, door.key)
-    return context.wrap_socket(connection, server_hostname=host)
+class UnknownMechanism(Refusal):
+    """The broker does not offer the mechanism; `offered` are those that it has."""
+
+    def __init__(self, code: ErrorCode, mechanism: str, offered: list[str]) -> None:
+        super().__init__(code, f"the broker has no mechanism {mechanism}; it has {', '.join(offered)}")
+        self.mechanism, self.offered = mechanism, offered
 
 
 def log_in(door: Door, ask: Ask) -> None:
-    """Log in, where the door has a mechanism. Raises Refusal with the broker's words."""
+    """Log in, where the door has a mechanism. Raises Refusal with the broker's words, AuthenticationFailed about the broker's proof."""
     if not door.mechanism:
         return
     chosen = ask(HANDSHAKE, {"mechanism": door.mechanism})
     if chosen.error_code != ErrorCode.NONE:
-        known = ", ".join(chosen.mechanisms)
-        raise Refusal(ErrorCode(chosen.error_code), f"the broker has no mechanism {door.mechanism}; it has {known}")
+        raise UnknownMechanism(ErrorCode(chosen.error_code), door.mechanism, list(chosen.mechanisms))
     if door.mechanism == "PLAIN":
-        _token(ask, f"\0{door.user}\0{door.password}".encode())
+        _send(ask, f"\0{door.user}\0{door.password}".encode())
+        return
+    if door.mechanism == "OAUTHBEARER" and door.token is not None:
+        _show(ask, door.token())
         return
     kind = HASHES.get(door.mechanism)
     if kind is None:
         raise Refusal(
-            ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"this command logs in by PLAIN or SCRAM, not by {door.mechanism}"
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+            f"this client logs in by PLAIN, SCRAM or OAUTHBEARER, not by {door.mechanism}",
         )
     exchange = ScramClient(kind, door.user, door.password)
-    exchange.check(_token(ask, exchange.last(_token(ask, exchange.first()))))
+    exchange.check(_send(ask, exchange.last(_send(ask, exchange.first()))))
 
 
-def _token(ask: Ask, token: bytes) -> bytes:
-    answer = ask(AUTHENTICATE, {"auth_bytes": token})
+def _show(ask: Ask, token: BearerToken) -> None:
+    """Log in by a token (RFC 7628). The broker tells a refusal in two steps: a text, and after the client's answer an error."""
+    pairs = [f"auth=Bearer {token.text}", *(f"{name}={value}" for name, value in token.extensions.items())]
+    complaint = _send(ask, ("n,,\x01" + "".join(f"{pair}\x01" for pair in pairs) + "\x01").encode())
+    if complaint:
+        _send(ask, b"\x01")
+        raise AuthenticationFailed(f"the broker refuses the token: {complaint.decode(errors='replace')[:200]}")
+
+
+def _send(ask: Ask, message: bytes) -> bytes:
+    answer = ask(AUTHENTICATE, {"auth_bytes": message})
     if answer.error_code != ErrorCode.NONE:
         raise Refusal(ErrorCode(answer.error_code), answer.error_message)
     return bytes(answer.auth_bytes)

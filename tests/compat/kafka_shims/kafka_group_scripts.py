@@ -166,10 +166,10 @@ def _delete_offsets(admin: Admin, asked: argparse.Namespace) -> int:
 
 def _delete_committed(bootstrap: str, group: str, places: Iterable[TopicPartition]) -> None:
     """Send OffsetDelete, which librdkafka's Python client does not have."""
-    from streamactors.cli.wire import GROUP, Refused, Wire
+    from streamactors.cli.cluster_requests import GROUP, ClusterRequests, Refused
 
     topics = [{"name": topic, "partitions": [{"partition_index": number}]} for topic, number in places]
-    with Wire(bootstrap) as wire:
+    with ClusterRequests(bootstrap) as wire:
         answer = wire.call_coordinator(GROUP, group, OFFSET_DELETE, 0, {"group_id": group, "topics": topics})
     for code in (answer.error_code, *(p.error_code for topic in answer.topics for p in topic.partitions)):
         if code:
@@ -209,10 +209,10 @@ def transactions(arguments: Sequence[str]) -> int:
     describe = verbs.add_parser("describe", prog="kafka-transactions.sh describe")
     describe.add_argument("--transactional-id", required=True)
     asked = options.parse_args(arguments)
+    from streamactors.cli.cluster_requests import ClusterRequests
     from streamactors.cli.transactions import described, listed
-    from streamactors.cli.wire import Wire
 
-    with Wire(asked.bootstrap_server) as wire:
+    with ClusterRequests(asked.bootstrap_server) as wire:
         if asked.verb == "list":
             header = "TransactionalId Coordinator ProducerId TransactionState"
             rows = [(t.transactional_id, broker, t.producer_id, t.transaction_state) for broker, t in listed(wire)]

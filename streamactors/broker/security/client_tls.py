@@ -1,0 +1,60 @@
+"""The client's side of TLS: what it trusts, and the certificate that it shows. For the connections that this package opens itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import tempfile
+from typing import NamedTuple
+
+
+class Trust(NamedTuple):
+    """Settings of TLS. An authority that is empty means those of the machine; texts in PEM come before the files."""
+
+    authority: str = ""  # a file, or a folder with hashed names
+    authority_pem: str = ""
+    certificate: str | None = None
+    certificate_pem: str = ""
+    key: str | None = None
+    key_pem: str = ""
+    key_password: str = ""
+    revoked: str = ""  # a file of revoked certificates
+    ciphers: str = ""
+    checks_certificate: bool = True
+    checks_host: bool = True
+
+    def context(self) -> ssl.SSLContext:
+        """Return OpenSSL's context. Raises OSError for a file that cannot be used, also ssl.SSLError."""
+        file = None if os.path.isdir(self.authority) else self.authority or None
+        folder = self.authority if file is None else None
+        context = ssl.create_default_context(cafile=file, capath=folder or None, cadata=self.authority_pem or None)
+        if self.ciphers:
+            context.set_ciphers(self.ciphers)
+        if self.revoked:
+            context.load_verify_locations(self.revoked)
+            context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+        if not self.checks_host or not self.checks_certificate:
+            context.check_hostname = False
+        if not self.checks_certificate:
+            context.verify_mode = ssl.CERT_NONE
+        self._show(context)
+        return context
+
+    def _show(self, context: ssl.SSLContext) -> None:
+        # a password, if only an empty one: without it OpenSSL asks for the key's at the terminal
+        password = self.key_password
+        if self.certificate_pem:
+            with tempfile.NamedTemporaryFile(
+                "w"
+            ) as both:  # OpenSSL takes files only; the file is readable by its owner alone
+                both.write(f"{self.certificate_pem}\n{self.key_pem}\n")
+                both.flush()
+                context.load_cert_chain(both.name, password=password)
+        elif self.certificate:
+            context.load_cert_chain(self.certificate, self.key, password)
+
+
+def encrypted(connection: socket.socket, host: str, trust: Trust | None) -> socket.socket:
+    """Return the connection behind the handshake of TLS, or the connection itself without `trust`. Raises OSError."""
+    return connection if trust is None else trust.context().wrap_socket(connection, server_hostname=host)

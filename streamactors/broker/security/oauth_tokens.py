@@ -1,0 +1,82 @@
+"""Where a client's token is from that its user did not make: a provider's endpoint (OIDC, client credentials), or none that anybody signed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streamactors.errors import BuildError, StreamActorsError
+
+_PREFIX: Final = "sasl.oauthbearer."
+_TIMEOUT_S: Final = 5.0
+_MAX_ANSWER_BYTES: Final = 1 << 20
+_LIFE_S: Final = 3_600
+
+
+class NoToken(StreamActorsError):
+    """The provider of tokens gave none."""
+
+
+def token_of_endpoint(properties: Mapping[str, Any]) -> str:
+    """Return a token of `sasl.oauthbearer.token.endpoint.url`. Raises NoToken, BuildError. Blocks for 5 s at most."""
+    grant = str(properties.get(f"{_PREFIX}grant.type") or "client_credentials")
+    if grant != "client_credentials":
+        raise BuildError(f"{_PREFIX}grant.type={grant}: this command can use client_credentials only")
+    url = str(properties.get(f"{_PREFIX}token.endpoint.url") or "")
+    if not url.startswith(("http://", "https://")):
+        raise BuildError(f"{_PREFIX}token.endpoint.url={url}: give the http:// or https:// URL of the tokens")
+    user, secret = (
+        str(
+            properties.get(f"{_PREFIX}client.{name}")
+            or properties.get(f"{_PREFIX}client.credentials.client.{name}")
+            or ""
+        )
+        for name in ("id", "secret")
+    )
+    form = {"grant_type": grant}
+    if properties.get(f"{_PREFIX}scope"):
+        form["scope"] = str(properties[f"{_PREFIX}scope"])
+    login = base64.b64encode(f"{user}:{secret}".encode()).decode()
+    asked = urllib.request.Request(  # noqa: S310 - the scheme is checked
+        url, urllib.parse.urlencode(form).encode(), {"Authorization": f"Basic {login}", "Accept": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(asked, timeout=_TIMEOUT_S, context=_trusted(properties)) as answer:  # noqa: S310
+            return str(json.loads(answer.read(_MAX_ANSWER_BYTES))["access_token"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else str(error) or type(error).__name__
+        raise NoToken(
+            f"no token from {url} ({why}); check {_PREFIX}token.endpoint.url, {_PREFIX}client.id and {_PREFIX}client.secret"
+        ) from None
+
+
+def _trusted(properties: Mapping[str, Any]) -> ssl.SSLContext:
+    pem, file = (str(properties.get(f"https.ca.{name}") or "") for name in ("pem", "location"))
+    return ssl.create_default_context(cafile=file if file != "probe" and file else None, cadata=pem or None)
+
+
+def unsigned_token(config: str) -> str:
+    """Return a token without a signature, for brokers that are set up for development.
+
+    `config` is that of librdkafka: principal=…, principalClaimName=…, scope=…, scopeClaimName=…, lifeSeconds=…, separated by spaces."""
+    given = dict(word.partition("=")[::2] for word in config.split())
+    now = time.time()
+    claims: dict[str, Any] = {
+        given.get("principalClaimName", "sub"): given.get("principal", ""),
+        "iat": now,
+        "exp": now + int(given.get("lifeSeconds") or _LIFE_S),
+    }
+    if given.get("scope"):
+        claims[given.get("scopeClaimName", "scope")] = given["scope"].split(",")
+    return ".".join(_part(each) for each in ({"alg": "none"}, claims)) + "."
+
+
+def _part(content: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()

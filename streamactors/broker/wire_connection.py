@@ -1,0 +1,92 @@
+"""A connection to a broker: one request at a time, behind TLS and a login. The one socket that this package opens as a client.
+
+Owner: `wire_request.call` for one request, the commands' `ClusterRequests` for several brokers. Blocks."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from streamactors.broker.protocol.header import request_frame, response_header_is_flexible
+from streamactors.broker.protocol.messages import decode_response, encode_request
+from streamactors.broker.security.client_login import Door, log_in
+from streamactors.broker.security.client_tls import encrypted
+
+MAX_ANSWER: Final = 100 << 20
+
+
+class NoKafka(ConnectionError):
+    """What answers is no Kafka broker."""
+
+
+class NotConnected(ConnectionError):
+    """Nobody listens, or the host is not reached; the text is the system's reason."""
+
+
+class TlsFailed(ConnectionError):
+    """The handshake of TLS failed; the text is OpenSSL's reason."""
+
+
+class WireConnection:
+    """See the module. `timeout_s` bounds the connecting and each wait for bytes.
+
+    Raises NotConnected, TlsFailed, and Refusal or AuthenticationFailed if the broker refuses the login."""
+
+    def __init__(
+        self, host: str, port: int, door: Door, timeout_s: float, first_answer_timeout_s: float | None = None
+    ) -> None:
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except OSError as error:
+            raise NotConnected(f"{host}:{port} ({error.strerror or error})") from error
+        try:
+            self._socket.settimeout(first_answer_timeout_s or timeout_s)
+            try:
+                self._socket = encrypted(self._socket, host, door.tls)
+            except TimeoutError:
+                raise
+            except OSError as error:
+                raise TlsFailed(str(error)) from None
+            log_in(door, lambda api, body: self.ask(api, body))
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def wait_up_to(self, timeout_s: float) -> None:
+        """Set how long each wait for bytes may take."""
+        self._socket.settimeout(timeout_s)
+
+    def ask(self, api: tuple[int, int], body: Mapping[str, Any]) -> Any:
+        """Send a request of (key, version) and return the decoded answer. Raises OSError, NoKafka."""
+        key, version = api
+        self._socket.sendall(request_frame(key, version, 1, "streamactors", encode_request(key, version, body)))
+        (size,) = struct.unpack(">i", self._read(4))
+        if not 4 <= size <= MAX_ANSWER:
+            raise NoKafka(f"the broker answered with {size} bytes; is it a Kafka broker?")
+        answer = self._read(size)
+        after_header = 5 if response_header_is_flexible(key, version) else 4  # correlation id, no tagged fields
+        return decode_response(key, version, memoryview(answer), after_header)
+
+    def _read(self, size: int) -> bytes:
+        received = bytearray()
+        while len(received) < size:
+            more = self._socket.recv(min(size - len(received), 1 << 20))
+            if not more:
+                raise ConnectionError("the broker closed the connection")
+            received += more
+        return bytes(received)
