@@ -161,7 +161,12 @@ def _mechanism(
                 None if kept is None else scram.Credential(kept.salt, kept.stored_key, kept.server_key, kept.iterations)
             )
 
-        return lambda: scram.Scram(kind, credential, partial(tokens.login, kind))
+        def example() -> scram.Credential | None:
+            users = (user for user, code in metadata.image.scram if code == kind.code)
+            user = next(users, None)
+            return None if user is None else credential(user)
+
+        return lambda: scram.Scram(kind, credential, partial(tokens.login, kind), example)
     if name == "OAUTHBEARER":
         from streamactors.broker.security.sasl.oauth import oauth_mechanism  # its library is an extra
 

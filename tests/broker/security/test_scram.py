@@ -109,3 +109,16 @@ def test_a_credential_shows_nothing_of_itself_in_a_log() -> None:
     shown = repr(ScramUpsert("ann", 1, 4096, made.salt, made.stored_key, made.server_key))
     assert "stored" not in shown
     assert "salt" not in shown
+
+
+def test_the_challenge_of_an_unknown_user_has_the_form_of_a_users() -> None:
+    # librdkafka sets passwords with a salt of 64 bytes: a challenge with a made-up salt of 24 told that there is no such user
+    salt = bytes(64)
+    kept = credential_of(SHA_256, SHA_256.salted(b"pw", salt, 8_192), salt, 8_192)
+
+    def challenge(user: str) -> tuple[int, str]:
+        server = Scram(SHA_256, {"ann": kept}.get, example=lambda: kept)
+        _, made_salt, iterations = server.respond(f"n,,n={user},r=abc".encode()).decode().split(",")
+        return len(made_salt), iterations
+
+    assert challenge("nobody") == challenge("ann")

@@ -1,7 +1,8 @@
 """SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): the password is never on the wire, nor kept by the broker.
 
-An unknown user gets a made-up salt, always the same for a name, and fails at the last step as a wrong password does: the answers do not
-tell which users exist."""
+An unknown user gets a made-up salt, always the same for a name, and fails at the last step as a wrong password does. The made-up salt is as long,
+and its iterations are as many, as those of a user that exists, because the program that sets a password chooses both. So the answers do not tell
+which users exist, as long as one program sets all passwords."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ _LAST: Final = re.compile(
 _BY_TOKEN: Final = "tokenauth=true"  # noqa: S105  # an extension of the protocol
 """The extension by which a client says that its user is the id of a delegation token."""
 _NOT_A_USER_KEY: Final = secrets.token_bytes(32)
+_SALT_BYTES: Final = 24
 
 
 class ScramHash(NamedTuple):
@@ -67,7 +69,7 @@ def credential_of(kind: ScramHash, salted_password: bytes, salt: bytes, iteratio
 
 def new_credential(kind: ScramHash, password: str, iterations: int = MIN_ITERATIONS) -> Credential:
     """Return a credential for a password, with a fresh salt."""
-    salt = secrets.token_bytes(24)
+    salt = secrets.token_bytes(_SALT_BYTES)
     return credential_of(kind, kind.salted(password.encode(), salt, iterations), salt, iterations)
 
 
@@ -81,15 +83,17 @@ class TokenLogin(NamedTuple):
 
 class Scram:
     """See the module. `credential(user)` returns what is kept of the user's password, None for an unknown one; `token(id)` what a login by
-    a delegation token needs."""
+    a delegation token needs; `example()` the credential of any user, None if there is no user."""
 
     def __init__(
         self,
         kind: ScramHash,
         credential: Callable[[str], Credential | None],
         token: Callable[[str], TokenLogin | None] = lambda _: None,
+        example: Callable[[], Credential | None] = lambda: None,
     ) -> None:
         self._kind = kind
+        self._example = example
         self._credential_of = credential
         self._token_of = token
         self.by_token = False
@@ -165,9 +169,11 @@ class Scram:
         return login.credential
 
     def _made_up(self, user: str) -> Credential:
-        salt = hmac.digest(_NOT_A_USER_KEY, user.encode(), "sha256")[:24]
+        like = self._example()
+        size, iterations = (_SALT_BYTES, MIN_ITERATIONS) if like is None else (len(like.salt), like.iterations)
+        salt = hashlib.pbkdf2_hmac("sha256", _NOT_A_USER_KEY, user.encode(), 1, size or _SALT_BYTES)
         nothing = self._kind.hash(salt)
-        return Credential(salt, nothing, nothing, MIN_ITERATIONS)
+        return Credential(salt, nothing, nothing, iterations)
 
     def _refused(self) -> AuthenticationFailed:
         return AuthenticationFailed(
