@@ -132,24 +132,6 @@ def _forgets_aborts() -> None:
     LogReader.aborted_transactions = lambda *_: []  # type: ignore[method-assign]
 
 
-def _loses_every_tenth() -> None:
-    """A follower says that it has what it has not written, for one batch in ten."""
-    import itertools
-
-    from streamactors.broker.log.partition_log import PartitionLog
-
-    genuine, count = PartitionLog.append_as_follower, itertools.count(1)
-
-    def append(self: PartitionLog, records: memoryview, now_ms: int) -> Any:
-        if next(count) % 10 == 0 and not self.topic.startswith("__"):
-            broken = bytearray(records)
-            broken[-1] ^= 1  # the last byte of a value; the checksum no longer fits
-            records = memoryview(broken)
-        return genuine(self, records, now_ms)
-
-    PartitionLog.append_as_follower = append  # type: ignore[method-assign]
-
-
 BUGS: dict[str, Callable[[], None]] = {
     each.__name__.strip("_").replace("_", "-"): each
     for each in (
@@ -162,7 +144,6 @@ BUGS: dict[str, Callable[[], None]] = {
         _elects_anybody,
         _joins_early,
         _forgets_aborts,
-        _loses_every_tenth,
     )
 }
 """The bugs that can be planted, by name."""
