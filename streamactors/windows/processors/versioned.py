@@ -68,7 +68,7 @@ class VersionedValues(StateStore[Timed]):
             return None
         after = self._next(ident, time)
         before = self._entries.get(ident + time_bytes(time))
-        deleted = (value is None and after is None) or (before is not None and before.sequence == _DELETED)
+        deleted = after is None and (value is None or (before is not None and before.sequence == _DELETED))
         self._put(ident + time_bytes(time), Timed(key, time, _DELETED if deleted else 0, value))
         self._forget(ident)
         return None if after is None else after.time

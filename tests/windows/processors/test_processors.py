@@ -240,6 +240,7 @@ def test_T_87_a_version_has_an_end_except_in_kafkas_semantics() -> None:
         (["1@29", "-@5", "-@29"], (29, None), (29, None)),
         (["-@29", "1@29", "-@29"], (29, None), (29, None)),
         (["-@5", "1@29", "-@31"], (29, "1"), (29, "1")),
+        (["-@5", "1@29", "-@5", "-@29"], (29, None), (29, None)),
     ],
 )
 @pytest.mark.parametrize("semantics", ["strict", "kafka"])
