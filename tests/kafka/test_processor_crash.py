@@ -29,7 +29,8 @@ class Member:
     def start(self):
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
         self.told = threading.Semaphore(0)
-        threading.Thread(target=self._listen, args=(self._process, self.told), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self._process, self.told), daemon=True)
+        self._listener.start()
 
     @staticmethod
     def _listen(process, told):
@@ -39,6 +40,7 @@ class Member:
     def kill(self):
         self._process.kill()
         self._process.wait()
+        self._listener.join()  # closing the pipe under a thread that reads it raised ValueError there
         self._process.stdout.close()
 
 
