@@ -133,9 +133,12 @@ def _difference(written: list[int], copied: list[int]) -> str:
     return f"{len(written)} written, {len(copied)} copied, missing {missing[:5]}, twice {twice[:5]}"
 
 
-def round_of(seed: int, seconds: float, *, copies: bool = True) -> tuple[list[str], str]:
+def round_of(seed: int, seconds: float, *, copies: bool = True, controllers: int = 1) -> tuple[list[str], str]:
     """Return (what is wrong, what happened) of one round."""
-    with tempfile.TemporaryDirectory() as folder, Cluster(brokers=3, data=folder, config=CONFIG) as cluster:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Cluster(brokers=3, controllers=controllers, data=folder, config=CONFIG) as cluster,
+    ):
         for topic in (TOPIC, COPY):
             cluster.create_topic(topic, PARTITIONS)
         run = ClusterRun(cluster.bootstrap_servers, seed=seed, partitions=PARTITIONS)
@@ -160,6 +163,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10**9)
     parser.add_argument("--seconds", type=float, default=40.0, help="of a round")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the first round")
+    parser.add_argument(
+        "--controllers", type=int, default=3, help="1, or 3: then the cluster lives on without any one node"
+    )
     parser.add_argument("--bug", default="")
     options = parser.parse_args()
     os.environ["CHAOS_BUG"] = options.bug
@@ -168,7 +174,7 @@ def main() -> int:
     give_up = time.monotonic() + options.minutes * 60
     for number in range(options.rounds):
         seed = options.seed + number
-        wrong, told = round_of(seed, options.seconds, copies=not options.bug)
+        wrong, told = round_of(seed, options.seconds, copies=not options.bug, controllers=options.controllers)
         print(f"{time.strftime('%H:%M:%S')} seed {seed}: {told}", flush=True)
         for line in wrong[:10]:
             print(f"  {line}", flush=True)
