@@ -34,6 +34,7 @@ class RowsOnDisk(RuleBasedStateMachine):
         self.model: dict[tuple[Any, int, int], StoredRow] = {}
         self.gone: set[bytes] = set()
         self.sequence = 0
+        self.expired_before = 0
 
     def opened(self) -> DiskRowStore:
         store = DiskRowStore(self.disk, "rows", lambda: 1)
@@ -42,6 +43,7 @@ class RowsOnDisk(RuleBasedStateMachine):
 
     @rule(keys=st.lists(st.sampled_from(KEYS), max_size=30), time=TIMES)
     def puts(self, keys: list[Any], time: int) -> None:
+        time = max(time, self.expired_before)  # a join refuses a row that has expired
         for key in keys:
             row = StoredRow(key, time, self.sequence, f"row {self.sequence}")
             self.sequence += 1
@@ -72,6 +74,7 @@ class RowsOnDisk(RuleBasedStateMachine):
     @rule(before=st.sampled_from([0, 0, 2, 301]))
     def cuts(self, before: int) -> None:
         assert list(self.store.expire(before)) == []
+        self.expired_before = max(self.expired_before, before)
         expired = {row_key(at[0], row): at for at, row in self.model.items() if at[1] < before}
         rounds = 0
         while True:
