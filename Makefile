@@ -11,6 +11,8 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 WORKERS ?= 2
 FAST := not slow and not compat and not differential
 PYTEST := $(BIN)/python -m pytest
+# make test tries the same examples of Hypothesis each time; test-all looks for new ones
+NEW_EXAMPLES := --hypothesis-profile=fresh
 # Counting lines doubles the CPU time of the tests, so only test-all does it.
 COVERAGE := --cov --cov-report=term:skip-covered
 
@@ -61,8 +63,8 @@ test: lint typecheck
 	$(PYTEST) -m "$(FAST)" -n $(WORKERS) --dist loadfile
 
 test-all: lint typecheck
-	$(PYTEST) $(COVERAGE) -m "$(FAST)" -n $(WORKERS) --dist loadfile
-	$(PYTEST) $(COVERAGE) --cov-append -m "not ($(FAST))"
+	$(PYTEST) $(NEW_EXAMPLES) $(COVERAGE) -m "$(FAST)" -n $(WORKERS) --dist loadfile
+	$(PYTEST) $(NEW_EXAMPLES) $(COVERAGE) --cov-append -m "not ($(FAST))"
 	$(BIN)/python tools/newest_python.py
 
 bench: $(BENCH_STAMP)

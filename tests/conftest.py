@@ -1,6 +1,9 @@
 """Settings of all tests, and the cleanup after each module.
 
-Hypothesis checks results, never durations: on a shared machine any example may be delayed for a second."""
+Hypothesis checks results, never durations: on a shared machine any example may be delayed for a second.
+
+`make test` tries the same examples each time, so what was green once is green in every clone. `make test-all` tries new ones
+(`--hypothesis-profile=fresh`): that is where a new example may find a bug."""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", settings.get_profile("fresh"), derandomize=True)
+settings.load_profile("repeatable")
 
 THREADS = Path("/proc/self/task")
 """The place where Linux lists the names of a process's threads; other systems have no such list."""
