@@ -4,9 +4,9 @@
     python -m tests.faults.chaos --seed 7 --rounds 1
     python -m tests.faults.chaos --bug leader-alone     (a planted bug; the run ends when the history shows it)
 
-Each round is a fresh cluster with idempotent and transactional producers, a group, consumers that assign to themselves, and two processes of
-this package that copy the topic, exactly once, from Transactional.source to Transactional.sink. A round prints its seed; what a seed decides
-is the order of the troubles, not the timing of processes."""
+Each round is a fresh cluster with idempotent and transactional producers, a group, consumers that assign to themselves, and four processes of
+this package that work exactly once: two copy the topic from Transactional.source to Transactional.sink, two count its records in windows whose
+state is in a changelog. A round prints its seed; what a seed decides is the order of the troubles, not the timing of processes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
@@ -26,11 +27,12 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamactors.broker import Cluster
 from tests.faults.cluster_nemesis import Trouble
+from tests.faults.connector_worker import WINDOW_MS, counted
 from tests.faults.workload import QUIET, TOPIC, Run
 from tests.history import Partition, check
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTITIONS, COPY = 3, "copy"
+PARTITIONS, COPY, COUNTS = 3, "copy", "counts"
 CONFIG = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
     "offsets.topic.num.partitions": 2,
@@ -67,21 +69,25 @@ def ends(admin: AdminClient, topic: str, isolation: IsolationLevel) -> dict[Part
     return {(topic, place.partition): future.result(10).offset for place, future in answers.items()}
 
 
-def values_of(servers: str, topic: str) -> dict[int, list[int]]:
-    """Return the committed values of each partition, in order."""
+Row = tuple[bytes, int]
+"""The value and the timestamp (ms) of a record."""
+
+
+def rows_of(servers: str, topic: str) -> dict[int, list[Row]]:
+    """Return the committed rows of each partition, in order."""
     admin = AdminClient({"bootstrap.servers": servers, **QUIET})
     wanted = ends(admin, topic, IsolationLevel.READ_COMMITTED)
     settings = {"group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True, **QUIET}
     consumer = Consumer({"bootstrap.servers": servers, **settings})
     consumer.assign([TopicPartition(topic, n, 0) for n in range(PARTITIONS)])
-    found: dict[int, list[int]] = defaultdict(list)
+    found: dict[int, list[Row]] = defaultdict(list)
     left = {n for (_, n), end in wanted.items() if end}
     give_up = time.monotonic() + 60
     while left and time.monotonic() < give_up:
         for message in consumer.consume(500, 0.2):
             partition = message.partition()
             if message.error() is None:
-                found[partition].append(int(message.value()))
+                found[partition].append((message.value(), message.timestamp()[1]))
             elif message.error().name() == "_PARTITION_EOF" and message.offset() >= wanted[topic, partition]:
                 left.discard(partition)
     consumer.close()
@@ -89,16 +95,36 @@ def values_of(servers: str, topic: str) -> dict[int, list[int]]:
     return {n: found[n] for n in range(PARTITIONS)}
 
 
-class Copiers:
-    """Two processes of this package's own streams that copy the topic; they live through the whole round."""
+def copied(rows: list[Row]) -> list[bytes]:
+    """Return what the copy of these rows must be."""
+    return [value for value, _ in rows]
 
-    def __init__(self, servers: str) -> None:
+
+def counts(rows: list[Row]) -> list[bytes]:
+    """Return what the counts of these rows must be: each row gives the new count of its window."""
+    seen: Counter[tuple[int, int]] = Counter()
+    found = []
+    for value, time_ms in rows:
+        window = (int(value) % 7, time_ms // WINDOW_MS * WINDOW_MS)
+        seen[window] += 1
+        found.append(counted(*window, seen[window]))
+    return found
+
+
+class Workers:
+    """Two processes of this package's own streams that live through the whole round.
+
+    `way`: see connector_worker. `model`: returns what they must write for the rows of a partition."""
+
+    def __init__(self, servers: str, way: str, target: str, model: Callable[[list[Row]], list[bytes]]) -> None:
         self._servers = servers
+        self._target = target
+        self._model = model
         command = [sys.executable, "-m", "tests.faults.connector_worker", servers]
-        places = {**os.environ, "WORKER_SOURCE": TOPIC, "WORKER_TARGET": COPY}
+        places = {**os.environ, "WORKER_SOURCE": TOPIC, "WORKER_TARGET": target}
         self._processes = [
             subprocess.Popen(
-                [*command, f"copy-{n}", "copy", "range"],
+                [*command, f"{way}-{n}", way, "range"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -108,14 +134,17 @@ class Copiers:
         ]
 
     def judge(self) -> list[str]:
-        """Wait until the copy is what was written; return the partitions in which it is not."""
+        """Wait until everything was written; return the partitions whose rows are not the model's."""
         give_up = time.monotonic() + 90
+        wanted = {n: self._model(rows) for n, rows in rows_of(self._servers, TOPIC).items()}
         while True:
-            written, copied = values_of(self._servers, TOPIC), values_of(self._servers, COPY)
+            written = {n: [value for value, _ in rows] for n, rows in rows_of(self._servers, self._target).items()}
             differ = [
-                f"partition {n}: {_difference(written[n], copied[n])}" for n in written if written[n] != copied[n]
+                f"{self._target}, partition {n}: {_difference(wanted[n], written[n])}"
+                for n in wanted
+                if wanted[n] != written[n]
             ]
-            ahead = any(len(copied[n]) > len(written[n]) for n in written)
+            ahead = any(len(written[n]) > len(wanted[n]) for n in wanted)
             if not differ or ahead or time.monotonic() > give_up:
                 return differ
             time.sleep(0.5)
@@ -126,33 +155,36 @@ class Copiers:
             process.wait()
 
 
-def _difference(written: list[int], copied: list[int]) -> str:
-    counts = Counter(copied)
-    twice = [value for value, times in counts.items() if times > 1]
-    missing = [value for value in written if value not in counts]
-    return f"{len(written)} written, {len(copied)} copied, missing {missing[:5]}, twice {twice[:5]}"
+def _difference(wanted: list[bytes], written: list[bytes]) -> str:
+    times = Counter(written)
+    twice = [value for value, n in times.items() if n > 1]
+    missing = [value for value in wanted if value not in times]
+    return f"{len(wanted)} wanted, {len(written)} written, missing {missing[:5]}, twice {twice[:5]}"
 
 
-def round_of(seed: int, seconds: float, *, copies: bool = True, controllers: int = 1) -> tuple[list[str], str]:
+def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: int = 1) -> tuple[list[str], str]:
     """Return (what is wrong, what happened) of one round."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Cluster(brokers=3, controllers=controllers, data=folder, config=CONFIG) as cluster,
     ):
-        for topic in (TOPIC, COPY):
+        for topic in (TOPIC, COPY, COUNTS):
             cluster.create_topic(topic, PARTITIONS)
         run = ClusterRun(cluster.bootstrap_servers, seed=seed, partitions=PARTITIONS)
         trouble = Trouble(cluster, seed)
-        copiers = Copiers(cluster.bootstrap_servers) if copies else None
+        servers = cluster.bootstrap_servers
+        workers = []
+        if at_work:
+            workers = [Workers(servers, "copy", COPY, copied), Workers(servers, "count", COUNTS, counts)]
         try:
             wrong = [str(anomaly) for anomaly in check(run.go(seconds, nemesis=trouble.nemesis))]
-            if copiers is not None and not wrong:
-                wrong += copiers.judge()
+            for pair in workers if not wrong else []:
+                wrong += pair.judge()
         except (AssertionError, KafkaException) as error:  # a client that failed for good has seen something impossible
             wrong = [f"{type(error).__name__}: {error}"]
         finally:
-            if copiers is not None:
-                copiers.close()
+            for pair in workers:
+                pair.close()
         return wrong, f"{run.acknowledged()} acknowledged; {trouble}"
 
 
@@ -174,7 +206,7 @@ def main() -> int:
     give_up = time.monotonic() + options.minutes * 60
     for number in range(options.rounds):
         seed = options.seed + number
-        wrong, told = round_of(seed, options.seconds, copies=not options.bug, controllers=options.controllers)
+        wrong, told = round_of(seed, options.seconds, at_work=not options.bug, controllers=options.controllers)
         print(f"{time.strftime('%H:%M:%S')} seed {seed}: {told}", flush=True)
         for line in wrong[:10]:
             print(f"  {line}", flush=True)

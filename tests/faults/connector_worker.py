@@ -4,6 +4,7 @@ Run as `python -m tests.faults.connector_worker BOOTSTRAP NAME WAY STRATEGY`; it
 
 read: Consumer.source (read-1: partitioned_source) over map_async to a sink that says, line by line, what it has done and which partitions it was given.
 copy: Transactional.source to Transactional.sink, under NAME as transactional id.
+count: the records per window and value modulo 7, each new count to Transactional.sink, with the windows' state in a changelog.
 
 A run that fails is begun again, as a service would."""
 
@@ -26,9 +27,11 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
+from streamactors.windows import TimeWindows
 
 SOURCE, TARGET = os.environ.get("WORKER_SOURCE", "in"), os.environ.get("WORKER_TARGET", "out")
-READERS, COPIERS = "readers", "copiers"
+READERS, COPIERS, COUNTERS = "readers", "copiers", "counters"
+WINDOW_MS = 2_000
 
 
 def say(*words: object) -> None:
@@ -81,23 +84,53 @@ def reading(bootstrap: str, strategy: str, *, apart: bool) -> Any:
     return source.map_async(4, lambda record: record).async_boundary().to_mat(Sink.from_stage(Said()), Keep.both)
 
 
-def copying(bootstrap: str, name: str, strategy: str) -> Any:
-    producer = ProducerSettings(
+def producer(bootstrap: str, name: str) -> ProducerSettings:
+    return ProducerSettings(
         bootstrap,
         transactional_id=name,
         commit_interval_ms=50,
         properties={"transaction.timeout.ms": 3_000, "reconnect.backoff.max.ms": 500},
     )
+
+
+def copying(bootstrap: str, name: str, strategy: str) -> Any:
     source = Transactional.source(settings(bootstrap, COPIERS, strategy), Subscriptions.topics(SOURCE))
     copied = source.map(lambda record: ProducerRecord(TARGET, record.value, partition=record.partition))
-    return copied.to_mat(Transactional.sink(producer), Keep.both)
+    return copied.to_mat(Transactional.sink(producer(bootstrap, name)), Keep.both)
+
+
+def counted(key: int, start_ms: int, count: int) -> bytes:
+    """Return the value of the record that tells a count."""
+    return b"%d@%d: %d" % (key, start_ms, count)
+
+
+def counting(bootstrap: str, name: str, strategy: str) -> Any:
+    committed = settings(bootstrap, COUNTERS, strategy).with_property("isolation.level", "read_committed")
+    counts = (
+        Consumer.records(committed, Subscriptions.topics(SOURCE), value=int)
+        .map(lambda record: record.replace(key=record.value % 7))
+        .group_by_key()
+        .windowed_by(TimeWindows.of_size(f"{WINDOW_MS}ms").with_grace("1d"))
+        .count(name="seen")
+        .to_stream()
+        .map(
+            lambda row: ProducerRecord(TARGET, counted(row.key, row.start, row.value), partition=row.context.partition)
+        )
+    )
+    return counts.to_mat(Transactional.sink(producer(bootstrap, name)), Keep.both)
+
+
+GRAPHS = {
+    "copy": copying,
+    "count": counting,
+    "read": lambda bootstrap, name, strategy: reading(bootstrap, strategy, apart=name.startswith("read-1")),
+}
 
 
 def main(bootstrap: str, name: str, way: str, strategy: str) -> None:
     stop = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
-    apart = name.startswith("read-1")
-    graph = reading(bootstrap, strategy, apart=apart) if way == "read" else copying(bootstrap, name, strategy)
+    graph = GRAPHS[way](bootstrap, name, strategy)
     while not stop.is_set():
         with ActorSystem(name) as system:
             control, done = graph.run(system)
