@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import pytest
 
 from streamactors.kafka import Admin, ProducerSettings, SendProducer, TopicPartition
 from streamactors.kafka.client.admin import EARLIEST, LATEST
-from streamactors.kafka.errors import GroupNotFound, TopicError, TopicNotFound
+from streamactors.kafka.errors import GroupNotFound, NoBroker, TopicError, TopicNotFound
 from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.settings import ClientSettings
 
 
 def test_topics_settings_offsets_and_groups_are_managed_with_the_settings_of_a_client(cluster, settings):
@@ -34,3 +37,24 @@ def test_topics_settings_offsets_and_groups_are_managed_with_the_settings_of_a_c
             admin.delete_group("no-group")
         with pytest.raises(TopicError):
             admin.create("bad name!")
+
+
+def test_offsets_are_found_though_the_leader_that_the_client_knows_does_not_answer(kafka_cluster):
+    kafka_cluster.create_topic("frozen")
+    with Admin(ClientSettings(kafka_cluster.bootstrap_servers)) as admin:
+        key = TopicPartition("frozen", 0)
+        assert admin.offsets({key: LATEST}) == {key: 0}
+        leader = kafka_cluster.leader("frozen", 0)
+        kafka_cluster.pause(leader)
+        try:
+            assert admin.offsets({key: LATEST}) == {key: 0}
+        finally:
+            kafka_cluster.resume(leader)
+
+
+def test_an_answer_that_never_comes_is_an_error_of_this_package(settings, monkeypatch):
+    monkeypatch.setattr("streamactors.kafka.client.admin.REQUEST_TIMEOUT_MS", -5_000)  # 5 s before the future is asked
+    with Admin(settings) as admin:
+        monkeypatch.setattr(admin._client, "list_consumer_groups", lambda **_: Future())
+        with pytest.raises(NoBroker):
+            admin.groups()

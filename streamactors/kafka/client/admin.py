@@ -12,6 +12,7 @@ from streamactors.kafka.client import admin_security
 from streamactors.kafka.client.admin_security import AclEntry, User
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck, ck_admin
 from streamactors.kafka.client.created_topics import made_here
+from streamactors.kafka.client.listed_offsets import answer, listed_offsets
 from streamactors.kafka.client.rights import Right
 from streamactors.kafka.errors import GroupInUse, GroupNotFound, KafkaError, NoBroker, TopicError
 from streamactors.kafka.settings import ClientSettings
@@ -215,17 +216,14 @@ class Admin:
         exist or has no leader is left out."""
         if not at:
             return {}
-        asked = {ck.TopicPartition(*key): _offset_spec(time) for key, time in at.items()}
+        asked = {key: _offset_spec(time) for key, time in at.items()}
         isolation = ck.IsolationLevel.READ_COMMITTED if committed else ck.IsolationLevel.READ_UNCOMMITTED
-        futures = self._client.list_offsets(asked, isolation_level=isolation, **_WAIT)
         found = {}
-        for partition, future in futures.items():
-            key = _key(partition)
-            try:
-                found[key] = self._result(f"the offsets of {key}", future, ("DESCRIBE", "TOPIC", key.topic)).offset
-            except KafkaError:
-                if not unknown_ok:
-                    raise
+        for key, listed in listed_offsets(self._client, asked, isolation, patient=not unknown_ok).items():
+            if not isinstance(listed, ck.KafkaException):
+                found[key] = listed
+            elif not unknown_ok:
+                raise self._connection.failure(listed, f"the offsets of {key}", Right("DESCRIBE", "TOPIC", key.topic))
         return found
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
@@ -353,7 +351,7 @@ class Admin:
     def _change(self, futures: Mapping[str, Any], operation: str, may_be: int | None = None) -> None:
         for name, future in futures.items():
             try:
-                future.result(REQUEST_TIMEOUT_MS / 1_000)
+                answer(future, REQUEST_TIMEOUT_MS / 1_000)
             except ck.KafkaException as error:
                 if error.args[0].code() == may_be:
                     continue
@@ -362,13 +360,13 @@ class Admin:
 
     def _result(self, what: str, future: Any, right: tuple[str, str, str] | None = None) -> Any:
         try:
-            return future.result(REQUEST_TIMEOUT_MS / 1_000)
+            return answer(future, REQUEST_TIMEOUT_MS / 1_000)
         except ck.KafkaException as error:
             raise self._connection.failure(error, what, None if right is None else Right(*right)) from None
 
     def _group_result(self, group: str, future: Any, operation: str) -> Any:
         try:
-            return future.result(REQUEST_TIMEOUT_MS / 1_000)
+            return answer(future, REQUEST_TIMEOUT_MS / 1_000)
         except ck.KafkaException as error:
             code = error.args[0].code()
             if code == ck.KafkaError.GROUP_ID_NOT_FOUND:

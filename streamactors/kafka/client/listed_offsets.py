@@ -1,0 +1,62 @@
+"""Offsets of partitions whose leaders may be gone: librdkafka asks the leader that it knows, and waits for it as long as it may.
+
+So each attempt is short, and the partitions without an answer are asked for again: by then another broker may lead them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ck
+from streamactors.kafka.subscriptions import TopicPartition
+
+ATTEMPT_S: Final = 2.5
+"""How long a leader is waited for before its partitions are looked up again."""
+_AGAIN_S: Final = 0.2
+_PASSING: Final = (
+    ck.KafkaError._TIMED_OUT,
+    ck.KafkaError._TRANSPORT,
+    ck.KafkaError.REQUEST_TIMED_OUT,
+    ck.KafkaError.NOT_LEADER_FOR_PARTITION,
+    ck.KafkaError.LEADER_NOT_AVAILABLE,
+    ck.KafkaError.FENCED_LEADER_EPOCH,
+    ck.KafkaError.UNKNOWN_LEADER_EPOCH,
+    ck.KafkaError.OFFSET_NOT_AVAILABLE,
+)
+
+Listed = dict[TopicPartition, "int | ck.KafkaException"]
+"""The offset of each partition, or why there is none."""
+
+
+def listed_offsets(client: Any, asked: Mapping[TopicPartition, Any], isolation: Any, *, patient: bool = True) -> Listed:
+    """Return what ListOffsets gives. `asked`: an OffsetSpec for each partition; `patient`: ask again while a leader does not answer."""
+    give_up = time.monotonic() + REQUEST_TIMEOUT_MS / 1_000
+    found: Listed = {}
+    left = dict(asked)
+    while True:
+        wanted = {ck.TopicPartition(*key): spec for key, spec in left.items()}
+        for partition, future in client.list_offsets(
+            wanted, isolation_level=isolation, request_timeout=ATTEMPT_S
+        ).items():
+            key = TopicPartition(partition.topic, partition.partition)
+            try:
+                found[key] = answer(future, ATTEMPT_S).offset
+            except ck.KafkaException as error:
+                found[key] = error
+        left = {key: spec for key, spec in left.items() if _passes(found[key])}
+        if not left or not patient or time.monotonic() + ATTEMPT_S > give_up:
+            return found
+        time.sleep(_AGAIN_S)
+
+
+def answer(future: Any, timeout_s: float) -> Any:
+    """Return the result of a request that librdkafka gives up after `timeout_s`. Raises KafkaException, also when librdkafka is silent."""
+    try:
+        return future.result(timeout_s + 5)  # librdkafka's own report of the time that is over comes first
+    except TimeoutError:
+        raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT)) from None
+
+
+def _passes(found: Any) -> bool:
+    return isinstance(found, ck.KafkaException) and found.args[0].code() in _PASSING
