@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -116,8 +117,11 @@ class Workers:
 
     `way`: see connector_worker. `model`: returns what they must write for the rows of a partition."""
 
-    def __init__(self, servers: str, way: str, target: str, model: Callable[[list[Row]], list[bytes]]) -> None:
+    def __init__(
+        self, folder: Path, servers: str, way: str, target: str, model: Callable[[list[Row]], list[bytes]]
+    ) -> None:
         self._servers = servers
+        self._told = [folder / f"{way}-{n}.log" for n in range(2)]
         self._target = target
         self._model = model
         command = [sys.executable, "-m", "tests.faults.connector_worker", servers]
@@ -126,11 +130,11 @@ class Workers:
             subprocess.Popen(
                 [*command, f"{way}-{n}", way, "range"],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stdout=told.open("wb"),
+                stderr=subprocess.STDOUT,
                 env=places,
             )
-            for n in range(2)
+            for n, told in enumerate(self._told)
         ]
 
     def judge(self) -> list[str]:
@@ -145,9 +149,18 @@ class Workers:
                 if wanted[n] != written[n]
             ]
             ahead = any(len(written[n]) > len(wanted[n]) for n in wanted)
-            if not differ or ahead or time.monotonic() > give_up:
-                return differ
+            if not differ:
+                return []
+            if ahead or time.monotonic() > give_up:
+                return differ + self._last_words()
             time.sleep(0.5)
+
+    def _last_words(self) -> list[str]:
+        """Return the end of what each process has said, and where each of its threads stands."""
+        for process in self._processes:
+            process.send_signal(signal.SIGUSR1)
+        time.sleep(1)
+        return [f"{told.name}: {told.read_text(errors='replace')[-6_000:]}" for told in self._told]
 
     def close(self) -> None:
         for process in self._processes:
@@ -175,7 +188,8 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
         servers = cluster.bootstrap_servers
         workers = []
         if at_work:
-            workers = [Workers(servers, "copy", COPY, copied), Workers(servers, "count", COUNTS, counts)]
+            logs = Path(folder)
+            workers = [Workers(logs, servers, "copy", COPY, copied), Workers(logs, servers, "count", COUNTS, counts)]
         try:
             wrong = [str(anomaly) for anomaly in check(run.go(seconds, nemesis=trouble.nemesis))]
             for pair in workers if not wrong else []:

@@ -6,11 +6,13 @@ read: Consumer.source (read-1: partitioned_source) over map_async to a sink that
 copy: Transactional.source to Transactional.sink, under NAME as transactional id.
 count: the records per window and value modulo 7, each new count to Transactional.sink, with the windows' state in a changelog.
 
-A run that fails is begun again, as a service would."""
+A run that fails is begun again, as a service would. SIGUSR1 has every thread print where it stands."""
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 import sys
 import threading
 from typing import Any
@@ -128,6 +130,7 @@ GRAPHS = {
 
 
 def main(bootstrap: str, name: str, way: str, strategy: str) -> None:
+    faulthandler.register(signal.SIGUSR1)
     stop = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
     graph = GRAPHS[way](bootstrap, name, strategy)
