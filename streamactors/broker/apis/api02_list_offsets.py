@@ -4,14 +4,15 @@ Versions: 1-11 (2 isolation level; 4 leader epoch KIP-320; 6 flexible; 7 max tim
 latest tiered KIP-405; 11 earliest pending upload).   Authorised: DESCRIBE TOPIC each. Errors:
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, INVALID_REQUEST (a
 partition named twice), UNSUPPORTED_VERSION (a special timestamp of a newer version), CORRUPT_MESSAGE,
-KAFKA_STORAGE_ERROR. Differs from Apache Kafka: nothing."""
+KAFKA_STORAGE_ERROR, OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before 5; KIP-207: a new leader whose high watermark is behind the start of
+its epoch). Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.errors import BrokerError, ErrorCode
@@ -37,7 +38,7 @@ def handle(request: Request) -> Body | Later:
         (topic.name, partition.partition_index) for topic in request.message.topics for partition in topic.partitions
     )
     topics: list[Body] = []
-    searches: list[tuple[dict[str, Any], HostedPartition, int, int]] = []
+    searches: list[_Search] = []
     for topic in request.message.topics:
         answers = []
         for wanted in topic.partitions:
@@ -45,11 +46,13 @@ def handle(request: Request) -> Body | Later:
             partition, error = _find(request, topic.name, wanted, asked[topic.name, wanted.partition_index])
             answer["error_code"] = error
             if partition is not None and not error:
-                bound = _bound(request, partition)
-                if wanted.timestamp in (_LATEST, _EARLIEST):
+                bound, unknown = _bound(request, partition)
+                if wanted.timestamp == _LATEST and unknown:
+                    answer["error_code"] = unknown
+                elif wanted.timestamp in (_LATEST, _EARLIEST):
                     _fill(answer, partition.log.reader.list_offset(wanted.timestamp, bound), wanted.timestamp)
                 else:
-                    searches.append((answer, partition, wanted.timestamp, bound))
+                    searches.append(_Search(answer, partition, wanted.timestamp, bound, unknown))
             answers.append(answer)
         topics.append({"name": topic.name, "partitions": answers})
     body: Body = {"topics": topics}
@@ -80,29 +83,49 @@ def _find(request: Request, name: str, wanted: Any, times: int) -> tuple[HostedP
     return partition, partition.epoch_error(wanted.current_leader_epoch)
 
 
-def _bound(request: Request, partition: HostedPartition) -> int:
+def _bound(request: Request, partition: HostedPartition) -> tuple[int, ErrorCode]:
+    """Return the end that is shown, and why no offset at or behind it may be named."""
     if request.message.replica_id >= 0:
-        return partition.log_end_offset  # a follower compares whole logs
+        return partition.log_end_offset, ErrorCode.NONE  # a follower compares whole logs
+    unknown = ErrorCode.NONE
+    if partition.awaits_high_watermark:
+        unknown = ErrorCode.OFFSET_NOT_AVAILABLE if request.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
     if request.message.isolation_level == READ_COMMITTED:
-        return partition.last_stable_offset
-    return partition.high_watermark
+        return partition.last_stable_offset, unknown
+    return partition.high_watermark, unknown
 
 
-def _search(searches: list[tuple[dict[str, Any], HostedPartition, int, int]]) -> None:
-    for answer, partition, timestamp, bound in searches:
+class _Search(NamedTuple):
+    """A search for a timestamp: the answer to fill, and `_bound`."""
+
+    answer: dict[str, Any]
+    partition: HostedPartition
+    timestamp: int
+    bound: int
+    unknown: ErrorCode
+
+    def listed(self) -> ListedOffset:
+        if self.timestamp == _EARLIEST_PENDING_UPLOAD:
+            return _NOTHING
+        end = self.partition.log_end_offset if self.unknown else self.bound
+        return self.partition.log.reader.list_offset(self.timestamp, end)
+
+
+def _search(searches: list[_Search]) -> None:
+    for search in searches:
+        answer = search.answer
         try:
-            listed = (
-                _NOTHING
-                if timestamp == _EARLIEST_PENDING_UPLOAD
-                else partition.log.reader.list_offset(timestamp, bound)
-            )
+            listed = search.listed()
         except BrokerError as error:
             answer["error_code"] = error.code
         except OSError as error:
-            _log.error("%s: the search for timestamp %d failed: %s", partition, timestamp, error)
+            _log.error("%s: the search for timestamp %d failed: %s", search.partition, search.timestamp, error)
             answer["error_code"] = ErrorCode.KAFKA_STORAGE_ERROR
         else:
-            _fill(answer, listed, timestamp)
+            if search.unknown and listed.offset >= search.bound:
+                answer["error_code"] = search.unknown
+            else:
+                _fill(answer, listed, search.timestamp)
 
 
 def _fill(answer: dict[str, Any], listed: ListedOffset, timestamp: int) -> None:

@@ -107,6 +107,12 @@ class HostedPartition:
         return self.log.last_stable_offset
 
     @property
+    def awaits_high_watermark(self) -> bool:
+        """True while this new leader does not know the high watermark of the former one: the in-sync replicas have not fetched yet."""
+        leading = self.leader_state
+        return leading is not None and self.high_watermark < leading.start_offset
+
+    @property
     def log_start_offset(self) -> int:
         return self.log.log_start_offset
 

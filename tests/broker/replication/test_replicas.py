@@ -10,6 +10,8 @@ from streamactors.broker.metadata.metadata_record import BrokerRegistrationChang
 from tests.broker.live_broker import batch
 from tests.broker.replication.two_brokers import EPOCHS, TOPIC, Pair
 
+LATEST, EARLIEST, LARGEST_TIMESTAMP = -1, -2, -3
+NEVER_MS = 1 << 60
 PRODUCE = (0, 9)
 FETCH = (1, 12)
 
@@ -159,3 +161,36 @@ def test_a_log_outside_the_range_of_the_leader_begins_where_the_leader_does(tmp_
         pair.elect(1, (1,))
         pair.until(lambda: pair.ends(2) == (5, 5))
         assert pair.partition(2).log_start_offset == 4
+
+
+def listed(pair: Pair, broker: int, timestamp: int, version: int = 5, isolation: int = 0) -> tuple[ErrorCode, int]:
+    wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
+    body = {
+        "replica_id": -1,
+        "isolation_level": isolation,
+        "topics": [{"name": TOPIC, "partitions": [wanted]}],
+    }
+    with pair.brokers[broker].client() as client:
+        found: Any = client.call(2, version, body).topics[0].partitions[0]
+    return ErrorCode(found.error_code), found.offset
+
+
+def test_a_new_leader_names_no_end_before_it_knows_the_high_watermark(tmp_path: Path) -> None:
+    # It named its own high watermark, which is behind that of the leader that died: who read to this end, such as a task that restored
+    # its state, missed acknowledged records.
+    with Pair(tmp_path, settings={"replica.fetch.wait.max.ms": 60_000, "replica.lag.time.max.ms": 120_000}) as pair:
+        assert produce(pair, 1, b"one") is ErrorCode.NONE
+        assert produce(pair, 1, b"two") is ErrorCode.NONE
+        assert pair.ends(2) == (1, 2)  # the next answer would have told the follower
+        pair.elect(2, (1, 2), only=2)
+        for isolation in (0, 1):
+            assert listed(pair, 2, LATEST, isolation=isolation) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+        assert listed(pair, 2, LATEST, version=4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        assert listed(pair, 2, EARLIEST) == (ErrorCode.NONE, 0)
+        assert listed(pair, 2, LARGEST_TIMESTAMP, version=7) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+        assert listed(pair, 2, 0) == (ErrorCode.NONE, 0)
+        assert listed(pair, 2, NEVER_MS) == (ErrorCode.NONE, -1)
+        pair.elect(2, (1, 2))
+        pair.until(lambda: pair.ends(2) == (2, 2))
+        assert listed(pair, 2, LATEST) == (ErrorCode.NONE, 2)
+        assert listed(pair, 2, LARGEST_TIMESTAMP, version=7) == (ErrorCode.NONE, 1)
