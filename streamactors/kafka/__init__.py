@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from streamactors.kafka.settings import ConsumerSettings as ConsumerSettings
     from streamactors.kafka.settings import ProducerSettings as ProducerSettings
     from streamactors.kafka.settings import ResetProtection as ResetProtection
+    from streamactors.kafka.sources.shared_consumer import SharedConsumer as SharedConsumer
     from streamactors.kafka.subscriptions import PartitionAssignmentHandler as PartitionAssignmentHandler
     from streamactors.kafka.subscriptions import PartitionOffset as PartitionOffset
     from streamactors.kafka.subscriptions import RestrictedConsumer as RestrictedConsumer
@@ -61,6 +62,7 @@ _HOMES = {
     "send_producer": ("SendProducer",),
     "serdes": ("Serde",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings", "ResetProtection"),
+    "sources.shared_consumer": ("SharedConsumer",),
     "subscriptions": (
         "PartitionAssignmentHandler",
         "PartitionOffset",

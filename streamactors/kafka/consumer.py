@@ -26,9 +26,11 @@ from streamactors.kafka.reading.delays import DelayedTopics
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.record import ConsumerRecord, KeptRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
+from streamactors.kafka.sources.consumer_link import ConsumerLink
 from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
 from streamactors.kafka.sources.partitioned_stage import PartitionedSourceStage
 from streamactors.kafka.sources.read_plan import ReadPlan
+from streamactors.kafka.sources.shared_consumer import SharedConsumer
 from streamactors.kafka.sources.source_stage import ConsumerSourceStage
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, Subscriptions, TopicPartition
 from streamactors.stages.checks import function, plain_function
@@ -278,6 +280,22 @@ class Consumer:
         needs_group(name, settings)
         return consumer_source(name, settings, subscription, until, commits=Commits.BEFORE)
 
+    @staticmethod
+    def shared(settings: ConsumerSettings) -> SharedConsumer:
+        """Return a consumer that many sources share, each with partitions of its own: one connection and one poll for all.
+
+        Its `source`, `plain_source` and `committable_source` take `Subscriptions.assignment(…)`; `stop()` ends them all."""
+        _checked_settings("Consumer.shared", settings)
+
+        def build(
+            name: str, of: Any, commits: Commits, convert: Convert | None, link: Callable[[], ConsumerLink]
+        ) -> Source[Any, Control]:
+            if commits is not Commits.NOBODY:
+                needs_group(name, settings)
+            return _whole(name, replace(_plan(name, settings, of, None, commits, convert), link=link))
+
+        return SharedConsumer(settings, build)
+
 
 def _pairs(
     values: Iterable[Any], messages: Iterable[Any], origin: Origin
@@ -309,7 +327,10 @@ def consumer_source(
     delayed: DelayedTopics | None = None,
 ) -> Source[Any, Control]:
     """Return a source for a checked subscription. Raises BuildError naming the argument that is wrong."""
-    plan = replace(_plan(name, settings, subscription, until, commits, convert), delayed=delayed)
+    return _whole(name, replace(_plan(name, settings, subscription, until, commits, convert), delayed=delayed))
+
+
+def _whole(name: str, plan: ReadPlan) -> Source[Any, Control]:
     return Source(StageModule(ConsumerSourceStage(name, plan)))
 
 
@@ -330,11 +351,16 @@ def partitioned_source(
     return Source(StageModule(PartitionedSourceStage(name, plan)))
 
 
+def _checked_settings(name: str, settings: Any) -> None:
+    """Raise BuildError unless these are settings of a consumer."""
+    if not isinstance(settings, ConsumerSettings):
+        raise BuildError(f"{name} expects ConsumerSettings, got {type(settings).__name__}")
+
+
 def _plan(
     name: str, settings: Any, subscription: Any, until: str | None, commits: Commits, convert: Convert | None
 ) -> ReadPlan:
-    if not isinstance(settings, ConsumerSettings):
-        raise BuildError(f"{name} expects ConsumerSettings, got {type(settings).__name__}")
+    _checked_settings(name, settings)
     if not isinstance(subscription, Subscription):
         raise BuildError(f"{name} expects a subscription (Subscriptions.topics(…)), got {type(subscription).__name__}")
     if until not in (None, "end"):

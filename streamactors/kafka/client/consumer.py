@@ -135,15 +135,20 @@ class StreamConsumer:
         """Read these partitions, each from its offset; None: from the committed one."""
         self._assigned = set(starts)
         self._assignments += 1
-        self._client.assign(
-            _partitions({key: ck.OFFSET_STORED if offset is None else offset for key, offset in starts.items()})
-        )
+        self._client.assign(_partitions(starts))
 
-    def assign_more(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions in addition."""
+    def assign_more(self, starts: Mapping[TopicPartition, int | None]) -> None:
+        """Read these partitions in addition; starts as in `assign`."""
         self._assigned.update(starts)
         self._assignments += 1
         self._client.incremental_assign(_partitions(starts))
+
+    def assign_less(self, keys: Iterable[TopicPartition]) -> None:
+        """Read these partitions no longer."""
+        gone = list(keys)
+        self._assigned.difference_update(gone)
+        self._assignments += 1
+        self._client.incremental_unassign([ck.TopicPartition(*key) for key in gone])
 
     # ── looking things up ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -337,5 +342,5 @@ class StreamConsumer:
         self._client.close()
 
 
-def _partitions(offsets: Mapping[TopicPartition, int]) -> list[Any]:
-    return [ck.TopicPartition(*key, offset) for key, offset in offsets.items()]
+def _partitions(offsets: Mapping[TopicPartition, int] | Mapping[TopicPartition, int | None]) -> list[Any]:
+    return [ck.TopicPartition(*key, ck.OFFSET_STORED if offset is None else offset) for key, offset in offsets.items()]

@@ -4,7 +4,8 @@ consumer_actor   its life: start, failure, close; which message goes to which pa
 polling          when to poll and where; delivers to the feeds      consumer_state   buffers and demand
 pausing          when a partition is paused and resumed             rebalances       assigned, revoked, lost
 commits          commits what is done                               offset_tracker   what is delivered, done, committed
-bounded_read     where a bounded read ends                          ending           waits for what is in flight, then closes"""
+bounded_read     where a bounded read ends                          ending           waits for what is in flight, then closes
+joining          partitions of sources that share the consumer"""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from streamactors.kafka.reading.commits import Answer, CommitDue, ConsumerCommit
 from streamactors.kafka.reading.consumer_state import ConsumerState
 from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.ending import Drained, Ending
+from streamactors.kafka.reading.joining import FeedEnded, Join, Joining, Leave
 from streamactors.kafka.reading.messages import (
     CommitNow,
     Commits,
@@ -108,6 +110,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._polling = polling = Polling(shared, at_once, rebalances, bounded, lambda: self._myRef, self._try_to_stop)
         self._ending = ending = Ending(shared, commits_of_this, control.is_shutdown, self._finish, polling.arm_tick)
         self._new = None if wanted is None else NewPartitions(shared, wanted, rebalances, polling.soon)
+        joining = Joining(shared, rebalances, commits_of_this, polling.soon)
         self._closing = False
         self._last_snapshot = snapshot_without_consumer()
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -127,6 +130,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             Drained: ending.on_drained,
             RunEnded: self._on_run_ended,
             TakeSnapshot: self._on_snapshot,
+            Join: joining.on_join,
+            FeedEnded: joining.on_feed_ended,
+            Leave: joining.on_leave,
             ActorExitRequest: self._on_exit,
         }
         if self._new is not None:
@@ -216,6 +222,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             message.reply.try_complete(self._last_snapshot)
         elif isinstance(message, CommitNow):
             self._commits.refuse(message.reply)
+        elif isinstance(message, Join):
+            message.reply.try_fail(ConsumerFailed("the shared consumer is closed"))
+        elif isinstance(message, Leave):
+            message.reply.try_complete(None)  # its end has committed what was done
         elif isinstance(message, RunEnded):
             self.send(self.myAddress, ActorExitRequest())
 

@@ -121,14 +121,15 @@ class Rebalances:
         self._bounded.assigned()
         shared.source.post(shared.source.on_assigned, [(key, epoch) for key in keys])
 
-    def on_revoked(self, keys: list[TopicPartition]) -> None:
+    def on_revoked(self, keys: list[TopicPartition], *, wait: bool = True) -> None:
+        """Partitions are taken away. `wait`: records in flight may still become done."""
         shared = self._shared
         self.membership.changed()
         gone = self._drop(keys)
         self.membership.look_up()  # transactions commit while this waits; a cooperative group has a new generation by now
         tracker = shared.tracker
         if tracker is not None:
-            closing = shared.client is None  # what is in flight has been waited for already, or never ends
+            closing = shared.client is None or not wait  # what is in flight has been waited for already, or never ends
             tracker.revoking(keys)
             shared.source.post(shared.source.on_revoking, keys)
             wait_ms: float = 0 if closing else shared.settings.revoke_timeout_ms

@@ -57,12 +57,15 @@ class ConsumerLink:
             **how,
         )
         self.tell = system.spawn(actor, f"consumer {settings.group_id or ''}".strip()).tell
+        self._begin(run, settings, stop)
+        self.tell(Start())
+
+    def _begin(self, run: Run, settings: ConsumerSettings, stop: Callable[[], None]) -> None:
         self.started = True
         self.control.group = settings.group_id or ""
         self.control.attach(self.tell, stop)
         RUNNING.add(self.control)
         self.keep_until_ended(run)
-        self.tell(Start())
 
     def keep_until_ended(self, run: Run) -> None:
         """Keep the consumer until this run has ended, too: the run may still finish and acknowledge records."""
@@ -77,7 +80,10 @@ class ConsumerLink:
             self._runs.discard(run)
             over = not self._runs
         if over:
-            self.tell(RunEnded())
+            self._over()
+
+    def _over(self) -> None:
+        self.tell(RunEnded())
 
     def commit(self, reply: StreamFuture[None]) -> None:
         """Have everything that is done committed; `reply` ends when the broker has it."""
@@ -95,10 +101,10 @@ class ConsumerLink:
 
 
 class ConsumerLogic(SourceLogic):
-    """What the logics of all sources with a consumer of their own share: the link, and how they end."""
+    """What the logics of all sources of whole topics or partitions share: the link, and how they end."""
 
-    def __init__(self, commits: Commits) -> None:
-        self.consumer = ConsumerLink(commits)
+    def __init__(self, link: ConsumerLink) -> None:
+        self.consumer = link
         self.control = self.consumer.control
         self._ending = False
         self._failure: BaseException | None = None

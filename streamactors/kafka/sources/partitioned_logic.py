@@ -22,7 +22,7 @@ from streamactors.engine.user_code import blame
 from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.reading.feed import PartitionFeed
 from streamactors.kafka.reading.messages import StageEnded, StartAt
-from streamactors.kafka.sources.consumer_link import ConsumerLogic
+from streamactors.kafka.sources.consumer_link import ConsumerLink, ConsumerLogic
 from streamactors.kafka.sources.manual_offsets import checked_offsets
 from streamactors.kafka.sources.read_plan import ReadPlan
 from streamactors.kafka.sources.sub_source import SubSource, SubSourceStage
@@ -42,7 +42,7 @@ class PartitionedSourceLogic(ConsumerLogic):
     source: Any = None
 
     def __init__(self, plan: ReadPlan) -> None:
-        super().__init__(plan.commits)
+        super().__init__(ConsumerLink(plan.commits))
         self._plan = plan
         self._fresh: dict[tuple[TopicPartition, int], PartitionFeed] = {}  # made on the consumer's thread
         self._assigned: dict[TopicPartition, PartitionFeed] = {}

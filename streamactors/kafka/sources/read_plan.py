@@ -65,6 +65,8 @@ class ReadPlan:
     on_revoke: OnRevoke | None = None
     delayed: DelayedTopics | None = None
     """Topics whose records are not delivered before their due times; not of partitioned sources."""
+    link: Callable[[], ConsumerLink] | None = None
+    """Makes the link to a consumer that several sources share; None: the source has a consumer of its own."""
     application: str | None = None
     """Names the state of the windows behind the source; None: the group."""
 

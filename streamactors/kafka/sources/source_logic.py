@@ -18,7 +18,7 @@ from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.messages import Commits, HoldBack, StageEnded
 from streamactors.kafka.reading.start_positions import Offsets, StartPositions, reading_settings
 from streamactors.kafka.settings import ConsumerSettings
-from streamactors.kafka.sources.consumer_link import ConsumerLogic
+from streamactors.kafka.sources.consumer_link import ConsumerLink, ConsumerLogic
 from streamactors.kafka.sources.lane import AHEAD, Lane
 from streamactors.kafka.sources.read_plan import ReadPlan
 from streamactors.kafka.sources.replayed_range import ReplayedRange
@@ -29,7 +29,7 @@ class ConsumerSourceLogic(ConsumerLogic):
     """See the module."""
 
     def __init__(self, plan: ReadPlan, loop: FusedLoop | None, max_chunk: int | None) -> None:
-        super().__init__(plan.commits)
+        super().__init__(ConsumerLink(plan.commits) if plan.link is None else plan.link())
         self._plan = plan
         self._feed = Feed(lambda delivery: self.post(self.on_records, delivery))
         self._lane = Lane(self, self.consumer, self._feed, plan.convert, loop, max_chunk)

@@ -223,6 +223,11 @@ def checked_source(node: Node) -> ReadPlan:
             f"{WHO}: source '{node.label}' commits in a way of its own, and here Spark's checkpoint says what is done; "
             "use Consumer.source, Consumer.records or Consumer.plain_source"
         )
+    if plan.link is not None:
+        raise BuildError(
+            f"{WHO}: source '{node.label}' shares a consumer of this process, and every task has one of its own; use Consumer.source, "
+            "Consumer.records or Consumer.plain_source"
+        )
     return plan
 
 

@@ -79,6 +79,10 @@ REFUSED = {
         r"source 'range' has no positions that executors can read from; write it to a topic",
     ),
     "committable": (lambda: Consumer.committable_source(SETTINGS, TOPIC), r"commits in a way of its own"),
+    "shared": (
+        lambda: Consumer.shared(SETTINGS).source(Subscriptions.assignment(("t", 0))),
+        r"shares a consumer of this process",
+    ),
     "once": (lambda: Consumer.at_most_once_source(SETTINGS, TOPIC), r"commits in a way of its own"),
     "partitioned": (lambda: Consumer.partitioned_source(SETTINGS, TOPIC), r"has no positions that executors can read"),
     "twice": (
