@@ -89,8 +89,12 @@ class Admin:
     def __init__(self, settings: ClientSettings) -> None:
         self._connection = Connection(settings)
         self._connection.check_names()
+        self._settings = settings
+        self._client = self._connected()
+
+    def _connected(self) -> Any:
         # librdkafka logs its end when the logger is gone, and then to the terminal: at level 4 it logs no end
-        self._client = self._connection.make(ck_admin.AdminClient, {**settings.address(), "log_level": 4})
+        return self._connection.make(ck_admin.AdminClient, {**self._settings.address(), "log_level": 4})
 
     def __enter__(self) -> Admin:
         return self
@@ -219,7 +223,8 @@ class Admin:
         asked = {key: _offset_spec(time) for key, time in at.items()}
         isolation = ck.IsolationLevel.READ_COMMITTED if committed else ck.IsolationLevel.READ_UNCOMMITTED
         found = {}
-        for key, listed in listed_offsets(self._client, asked, isolation, patient=not unknown_ok).items():
+        again = None if unknown_ok else self._connected
+        for key, listed in listed_offsets(self._client, asked, isolation, again=again).items():
             if not isinstance(listed, ck.KafkaException):
                 found[key] = listed
             elif not unknown_ok:

@@ -1,11 +1,12 @@
 """Offsets of partitions whose leaders may be gone: librdkafka asks the leader that it knows, and waits for it as long as it may.
 
-So each attempt is short, and the partitions without an answer are asked for again: by then another broker may lead them."""
+It asks the same broker for the new leader, too, when that is the one that it is connected to. So each attempt is short, and the next one is made
+by a new client, which connects to any of the brokers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ck
@@ -29,8 +30,11 @@ Listed = dict[TopicPartition, "int | ck.KafkaException"]
 """The offset of each partition, or why there is none."""
 
 
-def listed_offsets(client: Any, asked: Mapping[TopicPartition, Any], isolation: Any, *, patient: bool = True) -> Listed:
-    """Return what ListOffsets gives. `asked`: an OffsetSpec for each partition; `patient`: ask again while a leader does not answer."""
+def listed_offsets(
+    client: Any, asked: Mapping[TopicPartition, Any], isolation: Any, *, again: Callable[[], Any] | None
+) -> Listed:
+    """Return what ListOffsets gives. `asked`: an OffsetSpec for each partition; `again`: makes another client, to ask again while a leader does
+    not answer; None: ask once."""
     give_up = time.monotonic() + REQUEST_TIMEOUT_MS / 1_000
     found: Listed = {}
     left = dict(asked)
@@ -41,13 +45,14 @@ def listed_offsets(client: Any, asked: Mapping[TopicPartition, Any], isolation: 
         ).items():
             key = TopicPartition(partition.topic, partition.partition)
             try:
-                found[key] = answer(future, ATTEMPT_S).offset
+                found[key] = _named(answer(future, ATTEMPT_S).offset)
             except ck.KafkaException as error:
                 found[key] = error
         left = {key: spec for key, spec in left.items() if _passes(found[key])}
-        if not left or not patient or time.monotonic() + ATTEMPT_S > give_up:
+        if not left or again is None or time.monotonic() + ATTEMPT_S > give_up:
             return found
         time.sleep(_AGAIN_S)
+        client = again()
 
 
 def answer(future: Any, timeout_s: float) -> Any:
@@ -56,6 +61,13 @@ def answer(future: Any, timeout_s: float) -> Any:
         return future.result(timeout_s + 5)  # librdkafka's own report of the time that is over comes first
     except TimeoutError:
         raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT)) from None
+
+
+def _named(offset: int) -> int:
+    """Raise KafkaException for an offset that is none. librdkafka 2.16 gives -1001 without an error when the leader does not answer in time."""
+    if offset == ck.OFFSET_INVALID:
+        raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT))
+    return offset
 
 
 def _passes(found: Any) -> bool:
