@@ -5,13 +5,13 @@ Owner: the operator that writes it. The key may be a window of a key, as in the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping
-from typing import Any
+from typing import Any, Final
 
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment
 from streamactors.windows.operators.table_aggregate import Entry
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
-from streamactors.windows.state.stores import Stores
+from streamactors.windows.state.stores import Form, Stores
 
 
 class StoredTable:
@@ -20,7 +20,7 @@ class StoredTable:
     def __init__(self, store: str, node: str, env: TaskEnvironment, stores: Stores) -> None:
         self.store: str | None = store
         self._env = env
-        self._entries: MutableMapping[Ident, Entry] = stores.keyed(store)
+        self._entries: MutableMapping[Ident, Entry] = stores.keyed(store, STORED_FORM)
         self._log = StoreLog(store, node, "derived table", env.track_changes)
 
     def get(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
@@ -51,17 +51,28 @@ class StoredTable:
 
     def changes(self, identity: TaskIdentity) -> Iterable[Change]:
         """Return the changelog entries since the last call."""
-        touched = (
-            (key_bytes(where), [*entry.key, entry.value, entry.timestamp]) for where, entry in self._log.touched()
-        )
+        touched = ((key_bytes(where), _fields(entry)) for where, entry in self._log.touched())
         return self._log.changes(identity, {}, touched)
 
     def restore(self, reader: StoreReader) -> None:
         """Take back the entries of the changelog."""
         if reader.state(self._log) is not None:
-            for key, start, end, value, timestamp in reader.entries():
-                where = _where(self._env.identity.of(key), start, end)
-                self._entries[where] = as_restored(Entry((key, start, end), value, timestamp))
+            for fields in reader.entries():
+                key, start, end = fields[:3]
+                self._entries[_where(self._env.identity.of(key), start, end)] = _entry(fields)
+
+
+def _fields(entry: Entry) -> list[Any]:
+    return [*entry.key, entry.value, entry.timestamp]
+
+
+def _entry(fields: list[Any]) -> Entry:
+    """Return the entry of a changelog entry."""
+    key, start, end, value, timestamp = fields
+    return as_restored(Entry((key, start, end), value, timestamp))  # type: ignore[no-any-return]
+
+
+STORED_FORM: Final = Form(_fields, _entry, on_demand=True)
 
 
 def _where(ident: Ident, start: int | None, end: int | None) -> Ident:

@@ -20,7 +20,7 @@ from streamactors.windows.operators.operator import NO_TIME, Found, Ident, TaskE
 from streamactors.windows.state.changelog_settings import versioned
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import as_restored
-from streamactors.windows.state.stores import Stores
+from streamactors.windows.state.stores import Form, Stores
 
 _time_of: Final = itemgetter(0)
 
@@ -66,6 +66,19 @@ class Versions:
             del versions[: at - 1]
 
 
+def _fields(entry: Versions) -> list[Any]:
+    return [entry.key, [list(version) for version in entry.versions]]
+
+
+def _versions(fields: list[Any]) -> Versions:
+    """Return the versions of a changelog entry."""
+    key, versions = fields
+    return as_restored(Versions(key, [(at, value) for at, value in versions]))  # type: ignore[no-any-return]
+
+
+VERSIONS_FORM: Final = Form(_fields, _versions, on_demand=True)
+
+
 class VersionedTable(AggregateOperator):
     """The table of a topic or a stream, with its history."""
 
@@ -81,7 +94,7 @@ class VersionedTable(AggregateOperator):
         kafka: bool,
     ) -> None:
         super().__init__(node, store, f"versions of {history_ms} ms", env)
-        self._table: MutableMapping[Ident, Versions] = stores.keyed(store)
+        self._table: MutableMapping[Ident, Versions] = stores.keyed(store, VERSIONS_FORM)
         self._history = history_ms
         env.changelog_settings[store] = versioned(history_ms)
         self._sends_old = sends_old
@@ -141,11 +154,10 @@ class VersionedTable(AggregateOperator):
 
     def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:
         for ident, entry in self._log.touched():
-            yield key_bytes(ident), [entry.key, [list(version) for version in entry.versions]]
+            yield key_bytes(ident), _fields(entry)
 
     def _restore_entry(self, *fields: Any) -> None:
-        key, versions = fields
-        self._table[self.env.identity.of(key)] = as_restored(Versions(key, [(at, value) for at, value in versions]))
+        self._table[self.env.identity.of(fields[0])] = _versions(list(fields))
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         self.stream_time = max(NO_TIME, state["stream_time"])

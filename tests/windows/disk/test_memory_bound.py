@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamactors.windows import JoinWindows, Record, RecordContext, TaskIdentity
+from streamactors.windows import JoinWindows, Record, RecordContext, TaskIdentity, TimeWindows
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
@@ -41,10 +41,24 @@ def graced(topics: TopologyTopics) -> Any:
     return topics.stream("a").join_table(versions, both, grace=300, how="left", name="held")
 
 
+def views(topics: TopologyTopics) -> Any:
+    left = topics.table("a", name="left").map_values(lambda value: value % 7, name="small")
+    right = topics.table("b", name="right").filter(lambda value: value % 3 > 0, name="some")
+    return left.join(right, both, how="outer", name="known")
+
+
+def view_of_windows(topics: TopologyTopics) -> Any:
+    rows = topics.stream("a").merge(topics.stream("b")).group_by_key()
+    counts = rows.windowed_by(TimeWindows.of_size(40).with_grace(20)).count(name="counts")
+    return counts.filter(lambda value: value != 2, name="not-two")
+
+
 BUILDS: dict[str, tuple[Callable[[TopologyTopics], Any], set[str]]] = {
     "stream-stream": (stream_stream, {"pairs-left", "pairs-right", "pairs-waiting"}),
     "foreign key": (foreign_key, {"fk-subscription-store", "left", "right"}),
-    "stream-table with grace": (graced, {"held-buffer"}),
+    "stream-table with grace": (graced, {"held-buffer", "versions"}),
+    "views": (views, {"small", "some", "known"}),
+    "a view of windows": (view_of_windows, {"counts", "not-two"}),
 }
 
 

@@ -1,7 +1,7 @@
 """The stores of one task on its disk.
 
-Owner: the task. Tables, time windows, joins and stores of processors read an entry when they need it (`lazy`); the others are read as a whole when the
-task is restored. All of them are written by the same cuts."""
+Owner: the task. Tables and their views, time windows, joins and stores of processors read an entry when they need it (`lazy`); the others are
+read as a whole when the task is restored. All of them are written by the same cuts."""
 
 from __future__ import annotations
 
