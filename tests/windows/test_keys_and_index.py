@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import CodecError, Record, Serdes, TimeWindows, WindowedRecord
-from streamactors.windows.operators.calendar_queue import NEVER, CalendarQueue
+from streamactors.windows.state.calendar_queue import NEVER, CalendarQueue
 from streamactors.windows.state.serdes import KeyIdentity, default_bytes, key_bytes
 from tests.windows.words import CLOSED, W, pipe_all
 

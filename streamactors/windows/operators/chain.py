@@ -127,7 +127,7 @@ class Chain:
         windowing = WindowingStep() if table is None else table.windowing
         report = self._suppress_metrics(step)
         return suppress_buffer(
-            step.node, step.store, self._env, step.suppressed, [windowing], self.operators[-1], report
+            step.node, step.store, self._env, step.suppressed, [windowing], self.operators[-1], report, self._stores
         )
 
     def _suppress_metrics(self, step: SuppressStep) -> SuppressMetrics:
@@ -209,6 +209,7 @@ def suppress_buffer(
     above: Sequence[WindowingStep],
     parent: Operator,
     report: SuppressMetrics,
+    stores: Stores,
 ) -> SuppressBuffer:
     """Return the operator of a suppression. `above`: the windows of the tables that its table is made of; the first are its keys'."""
     wait, bucket = suppressed.limit_ms, 0
@@ -218,7 +219,7 @@ def suppress_buffer(
         if isinstance(windows, TimeWindows | UnlimitedWindows):
             bucket = windows.advance_ms if isinstance(windows, TimeWindows) else 1
     session = isinstance(windows, SessionWindows)
-    return SuppressBuffer(node, store, env, suppressed, wait, session, parent, report, bucket)
+    return SuppressBuffer(node, store, env, suppressed, wait, session, parent, report, stores, bucket)
 
 
 def _wait_ms(windowing: WindowingStep) -> int:

@@ -14,9 +14,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
 from streamactors.windows.operators.aggregate import Accepted, AggregateSpec, WindowedOperator
 from streamactors.windows.operators.buffered import Buffered, entry_bytes
-from streamactors.windows.operators.calendar_queue import NEVER, CalendarQueue
 from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironment, Update
 from streamactors.windows.record import Record, RecordContext
+from streamactors.windows.state.calendar_queue import NEVER, CalendarQueue
 from streamactors.windows.state.serdes import Serdes
 
 

@@ -15,7 +15,6 @@ from streamactors.windows.definitions.windows import FOREVER
 from streamactors.windows.errors import BufferFull
 from streamactors.windows.metrics import SuppressMetrics
 from streamactors.windows.operators.buffered import Buffered, entry_bytes
-from streamactors.windows.operators.calendar_queue import CalendarQueue
 from streamactors.windows.operators.operator import (
     NO_TIME,
     Found,
@@ -26,8 +25,10 @@ from streamactors.windows.operators.operator import (
     Update,
 )
 from streamactors.windows.record import RecordContext
+from streamactors.windows.state.calendar_queue import CalendarQueue
 from streamactors.windows.state.serdes import key_bytes
-from streamactors.windows.state.store_log import as_restored, pack_context, unpack_context
+from streamactors.windows.state.store_log import StoreReader, as_restored, pack_context, unpack_context
+from streamactors.windows.state.stores import Form, Stores
 
 Where: TypeAlias = Ident | tuple[Ident, int, int]
 """Identifies an entry: the ident of the key, with start and end where there is a window."""
@@ -74,6 +75,7 @@ class SuppressBuffer(TimedOperator):
         session: bool,
         parent: Operator,
         report: SuppressMetrics,
+        stores: Stores,
         bucket_ms: int = 0,
     ) -> None:
         super().__init__(node, store, f"suppressed {'final results' if suppressed.final else 'updates'}", env)
@@ -89,8 +91,9 @@ class SuppressBuffer(TimedOperator):
         self._byte_bound = suppressed.buffer.byte_bound
         self._bounded = self._record_bound is not None or self._byte_bound is not None
         self._weighs = self._byte_bound is not None or report.detailed
-        self._held: dict[Where, Held] = {}
-        self._queue: CalendarQueue[Held] = CalendarQueue(bucket_ms or wait_ms // BUCKETS)
+        in_memory: CalendarQueue[Held] = CalendarQueue(bucket_ms or wait_ms // BUCKETS)
+        form = Form(_fields, self._restored, on_demand=True)
+        self._held, self._queue = stores.queued(store, form, self._tie_of, in_memory)
         self._bytes = 0
         self.leaves_when_forwarded = False
         """Kafka mode: who reads an entry while it is being forwarded still sees the value before it (see `forwarded`)."""
@@ -138,6 +141,9 @@ class SuppressBuffer(TimedOperator):
             assert end is not None
             return key + end.to_bytes(8, "big") + start.to_bytes(8, "big")
         return key + start.to_bytes(8, "big")
+
+    def _tie_of(self, where: Where) -> bytes:
+        return self._serialised(*_parts(where))
 
     def _weigh_and_pass(self, entry: Held, update: Update, out: list[Any]) -> None:
         """What only some buffers do with an update: restart the timer, weigh the entry, emit an early result."""
@@ -226,23 +232,37 @@ class SuppressBuffer(TimedOperator):
 
     def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:
         for _, entry in self._log.touched():
-            window, context = _parts(entry.where)[1:], pack_context(entry.context)
-            values = [entry.new, entry.old, entry.prior, entry.timestamp, context, entry.time, entry.next_early]
-            yield entry.tie, [entry.key, *window, *values]
+            yield entry.tie, _fields(entry)
+
+    def restore(self, reader: StoreReader) -> None:
+        super().restore(reader)
+        for entry in self._held.values():
+            self._queue.push(entry.time, entry.tie, entry)
+            self._bytes += entry.size
+        if self._weighs:
+            self._measure()
 
     def _restore_entry(self, *fields: Any) -> None:
+        entry = self._restored(list(fields))
+        self._held[entry.where] = entry
+
+    def _restored(self, fields: list[Any]) -> Held:
+        """Return the entry of a changelog entry."""
         key, start, end, new, old, prior, timestamp, context, time, next_early = fields
         ident = self.env.identity.of(key)
-        tie = self._serialised(ident, start, end)
         where = ident if start is None else (ident, start, end)
-        entry = self._held[where] = as_restored(Held(where, key, prior, time, tie))
+        entry: Held = as_restored(Held(where, key, prior, time, self._serialised(ident, start, end)))
         entry.new, entry.old, entry.timestamp, entry.context = new, old, timestamp, unpack_context(context)
         entry.next_early = next_early
-        self._queue.push(time, tie, entry)
         if self._weighs:
             entry.size = self._size(entry)
-            self._bytes += entry.size
-            self._measure()
+        return entry
+
+
+def _fields(entry: Held) -> list[Any]:
+    window, context = _parts(entry.where)[1:], pack_context(entry.context)
+    values = [entry.new, entry.old, entry.prior, entry.timestamp, context, entry.time, entry.next_early]
+    return [entry.key, *window, *values]
 
 
 def _parts(where: Where) -> tuple[Ident, int | None, int | None]:

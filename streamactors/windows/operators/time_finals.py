@@ -20,10 +20,10 @@ from streamactors.windows.errors import BufferFull
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
 from streamactors.windows.operators.aggregate import Accepted, AggregateSpec
 from streamactors.windows.operators.buffered import Buffered, entry_bytes
-from streamactors.windows.operators.calendar_queue import NEVER
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment, Update
 from streamactors.windows.operators.time_windows import NO_SLOT, Slot, TimeWindowOperator
 from streamactors.windows.record import Record, RecordContext
+from streamactors.windows.state.calendar_queue import NEVER
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import StoreReader
 from streamactors.windows.state.stores import Cell, Stores, cell_key

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias
 
 from streamactors.windows.definitions.windows import FOREVER, TimeWindows, UnlimitedWindows, grace_of
 from streamactors.windows.operators.aggregate import AggregateSpec, WindowedOperator
-from streamactors.windows.operators.calendar_queue import NEVER
 from streamactors.windows.operators.late_rows import refuse
 from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironment
 from streamactors.windows.record import Record
+from streamactors.windows.state.calendar_queue import NEVER
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.store_log import as_restored, unpack_context
 from streamactors.windows.state.stores import Cell, Form, Stores, WindowStore, cell_key

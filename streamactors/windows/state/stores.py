@@ -6,7 +6,7 @@ its objects elsewhere returns objects with the same attributes and writes the di
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -78,6 +78,38 @@ class Form(Generic[T]):
     on_demand: bool = False
 
 
+class Waiting(Protocol[T]):
+    """Objects that wait for a time, by what identifies them."""
+
+    def get(self, where: Any, /) -> T | None:
+        """Return an object, or None."""
+
+    def __setitem__(self, where: Any, entry: T, /) -> None:
+        """Keep a new object."""
+
+    def __delitem__(self, where: Any, /) -> None:
+        """Remove an object."""
+
+    def values(self) -> Iterable[T]:
+        """Return all objects."""
+
+    def __len__(self) -> int:
+        """Return their number."""
+
+
+class DueQueue(Protocol[T]):
+    """Objects by time, then key."""
+
+    def push(self, time: int, tie: bytes, item: T) -> None:
+        """Put an object at a time; `tie`, its key in the changelog, orders objects of the same time."""
+
+    def first_time(self) -> int:
+        """Return the smallest time; NEVER if there is no object."""
+
+    def pop(self) -> tuple[int, bytes, T]:
+        """Remove and return the first object from the queue. Its caller removes it from the store."""
+
+
 class Stores(Protocol):
     """Makes the stores of one task. A store is asked for once by name; its operator keeps it."""
 
@@ -89,6 +121,12 @@ class Stores(Protocol):
 
     def ordered(self, name: str, form: Form[T]) -> OrderedStore[T]:
         """Return a store of objects ordered by key bytes."""
+
+    def queued(
+        self, name: str, form: Form[T], key_of: Callable[[Any], bytes], queue: DueQueue[T]
+    ) -> tuple[Waiting[T], DueQueue[T]]:
+        """Return a store of objects that wait for a time, and the queue of their times. `key_of`: returns the key in the changelog of what
+        identifies an object. `queue`: is used where the objects are in memory."""
 
     def rows(self, name: str) -> RowStore:
         """Return a store of the rows of one side of a join."""
@@ -135,6 +173,11 @@ class MemoryStores:
 
     def ordered(self, name: str, form: Form[T]) -> MemoryOrderedStore[T]:
         return MemoryOrderedStore()
+
+    def queued(
+        self, name: str, form: Form[T], key_of: Callable[[Any], bytes], queue: DueQueue[T]
+    ) -> tuple[Waiting[T], DueQueue[T]]:
+        return {}, queue
 
     def rows(self, name: str) -> MemoryRowStore:
         return MemoryRowStore()

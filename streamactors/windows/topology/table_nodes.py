@@ -201,6 +201,7 @@ class SuppressNode(TableNode):
             self.above or [self.windowing],
             build.of(self.parent),
             report,
+            build.stores,
         )
         operator.leaves_when_forwarded = build.topology.semantics == "kafka"
         build.buffers.append(operator.buffered)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamactors.windows import JoinWindows, Record, RecordContext, TaskIdentity, TimeWindows
+from streamactors.windows import BufferConfig, JoinWindows, Record, RecordContext, Suppressed, TaskIdentity, TimeWindows
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
@@ -53,11 +53,25 @@ def view_of_windows(topics: TopologyTopics) -> Any:
     return counts.filter(lambda value: value != 2, name="not-two")
 
 
+def final_results(topics: TopologyTopics) -> Any:
+    rows = topics.stream("a").merge(topics.stream("b")).group_by_key()
+    counts = rows.windowed_by(TimeWindows.of_size(200).with_grace(60)).count(name="counts")
+    return counts.map_values(str).suppress(Suppressed.until_window_closes().with_name("finals"))
+
+
+def rate_limited(topics: TopologyTopics) -> Any:
+    table = topics.table("a", name="left").join(topics.table("b", name="right"), both, how="outer", name="known")
+    bytes_bound = BufferConfig.max_bytes(7_000).emit_early_when_full()
+    return table.suppress(Suppressed.until_time_limit(300, bytes_bound).with_name("calm"))
+
+
 BUILDS: dict[str, tuple[Callable[[TopologyTopics], Any], set[str]]] = {
     "stream-stream": (stream_stream, {"pairs-left", "pairs-right", "pairs-waiting"}),
     "foreign key": (foreign_key, {"fk-subscription-store", "left", "right"}),
     "stream-table with grace": (graced, {"held-buffer", "versions"}),
     "views": (views, {"small", "some", "known"}),
+    "final results": (final_results, {"finals-store", "finals-store (times)"}),
+    "a limit of time": (rate_limited, {"calm-store", "calm-store (times)"}),
     "a view of windows": (view_of_windows, {"counts", "not-two"}),
 }
 

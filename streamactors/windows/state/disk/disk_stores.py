@@ -1,7 +1,7 @@
 """The stores of one task on its disk.
 
-Owner: the task. Tables and their views, time windows, joins and stores of processors read an entry when they need it (`lazy`); the others are
-read as a whole when the task is restored. All of them are written by the same cuts."""
+Owner: the task. Tables and their views, time windows, joins, suppress buffers and stores of processors read an entry when they need it (`lazy`);
+the others are read as a whole when the task is restored. All of them are written by the same cuts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any, Final, TypeVar
 
 from streamactors.windows.state.disk.disk_rows import DiskRowStore
+from streamactors.windows.state.disk.disk_waiting import DiskQueue, DiskWaiting, Times
 from streamactors.windows.state.disk.hot import BEHIND_ENTRIES, Hot
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.ordered_store import MemoryOrderedStore, OrderedStore
 from streamactors.windows.state.serdes import Ident, key_bytes
 from streamactors.windows.state.store_log import ENTRY, META_KEY, Change, StoreReader, TaskIdentity
-from streamactors.windows.state.stores import Form, MemoryWindowStore, WindowStore
+from streamactors.windows.state.stores import DueQueue, Form, MemoryWindowStore, Waiting, WindowStore
 
 T = TypeVar("T")
 
@@ -29,6 +30,7 @@ class DiskStores:
         self.disk = disk
         self._share = share
         self._hot: dict[str, Hot[Any] | DiskRowStore] = {}
+        self._times: dict[str, Times] = {}
 
     def keyed(self, name: str, form: Form[T] | None = None) -> MutableMapping[Ident, Any]:
         """Return a store of one object per key."""
@@ -41,6 +43,14 @@ class DiskStores:
     def windowed(self, name: str, form: Form[T] | None = None) -> WindowStore[Any]:
         """Return a store of cells by window and key."""
         return MemoryWindowStore() if form is None or not form.on_demand else DiskWindowStore(self._hot_of(name, form))
+
+    def queued(
+        self, name: str, form: Form[T], key_of: Callable[[Any], bytes], queue: DueQueue[T]
+    ) -> tuple[Waiting[T], DueQueue[T]]:
+        """Return a store of objects that wait for a time, and the queue of their times; `queue` is for stores in memory."""
+        hot = self._hot_of(name, form)
+        times = self._times[name] = Times(self.disk, name, self._share)
+        return DiskWaiting(hot, key_of), DiskQueue(hot, times)
 
     def rows(self, name: str) -> DiskRowStore:
         """Return a store of the rows of one side of a join."""
@@ -75,7 +85,8 @@ class DiskStores:
     @property
     def in_memory(self) -> dict[str, int]:
         """Number of objects in memory, of each store that reads from disk when it needs."""
-        return {store: hot.in_memory for store, hot in self._hot.items()}
+        objects = {store: hot.in_memory for store, hot in self._hot.items()}
+        return objects | {f"{store} (times)": times.in_memory for store, times in self._times.items()}
 
     @property
     def pressed(self) -> bool:

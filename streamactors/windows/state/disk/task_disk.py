@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from streamactors.codec import CodecError, dumps, loads
@@ -22,6 +23,7 @@ from streamactors.windows.state.store_log import ENTRY, Change
 FORMAT_VERSION: Final = 1
 _OWN: Final = b"\x00"
 _ENTRIES: Final = b"\x01"
+_SPILLED: Final = b"\x02"
 _ABOUT: Final = _OWN + b"about"
 _OFFSET: Final = _OWN + b"offset"
 _REPLAY_BATCH: Final = 20_000
@@ -164,13 +166,12 @@ class TaskDisk:
     def clear(self, store: str) -> None:
         """Remove all entries of a store and its offset: its changelog is read from the beginning."""
         prefix = self._prefixes[store]
-        batch: Layer = {_OFFSET + prefix: None}
-        for key, _ in self.rocks.scan(prefix, after(prefix)):
-            batch[key] = None
-            if len(batch) >= _REPLAY_BATCH:
-                self.rocks.write(batch)
-                batch = {}
-        self.rocks.write(batch)
+        self.rocks.write({_OFFSET + prefix: None})
+        _remove_all(self.rocks, prefix)
+
+    def spill(self, store: str) -> Spill:
+        """Return an empty place on disk for keys that a run writes beside the entries of a store."""
+        return Spill(self.rocks, _SPILLED + self._prefixes[store][len(_ENTRIES) :])
 
     @property
     def uncommitted(self) -> int:
@@ -180,6 +181,39 @@ class TaskDisk:
     def close(self) -> None:
         """Close the database. Entries that are not committed are forgotten. Idempotent."""
         self.rocks.close()
+
+
+class Spill:
+    """Keys on disk, of one run; the run before may have left some."""
+
+    def __init__(self, rocks: Rocks, prefix: bytes) -> None:
+        self._rocks = rocks
+        self._prefix = prefix
+        _remove_all(rocks, prefix)
+
+    def put(self, keys: Iterable[bytes]) -> None:
+        """Write keys. Raises StateDiskFull, StateDamaged."""
+        batch: Layer = {self._prefix + key: b"" for key in keys}
+        if batch:
+            self._rocks.write(batch)
+
+    def take(self, low: bytes, most: int) -> list[bytes]:
+        """Remove the first keys >= low, at most `most`; return them in order."""
+        found = [key for key, _ in islice(self._rocks.scan(self._prefix + low, after(self._prefix)), most)]
+        if found:
+            self._rocks.write(dict.fromkeys(found))
+        return [key[len(self._prefix) :] for key in found]
+
+
+def _remove_all(rocks: Rocks, prefix: bytes) -> None:
+    batch: Layer = {}
+    for key, _ in rocks.scan(prefix, after(prefix)):
+        batch[key] = None
+        if len(batch) >= _REPLAY_BATCH:
+            rocks.write(batch)
+            batch = {}
+    if batch:
+        rocks.write(batch)
 
 
 def with_time_first(key: bytes) -> bytes:
