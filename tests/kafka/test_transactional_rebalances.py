@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from confluent_kafka import Producer
 
@@ -14,6 +16,8 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
+from streamactors.kafka.client import bounded_call
+from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
 from tests.history import Outcome, Poll, Read, Send, Write, check
@@ -192,3 +196,53 @@ def test_the_error_of_a_run_is_what_failed_its_transaction(cluster, system):
     assert isinstance(error, RecordError), error
     assert "a record of 2000000 bytes was not delivered" in str(error)
     assert "MSG_SIZE_TOO_LARGE" in str(error)
+
+
+class Stuck:
+    """librdkafka's client, whose call for the read positions does not come back until it is let go."""
+
+    def __init__(self, genuine):
+        self._genuine = genuine
+        self.asked, self.let_go = threading.Event(), threading.Event()
+
+    def __getattr__(self, name):
+        return getattr(self._genuine, name)
+
+    def __len__(self):
+        return len(self._genuine)
+
+    def send_offsets_to_transaction(self, *_):
+        self.asked.set()
+        self.let_go.wait()
+
+
+def test_a_run_fails_when_librdkafka_does_not_come_back_and_the_next_one_goes_on(
+    cluster, settings, system, wait_for, committed, read_all, monkeypatch
+):
+    # The coordinator of the group had left the cluster: librdkafka waited for it for ever, and so did the stream.
+    cluster.create_topic("stuck", partitions=2)
+    cluster.create_topic("stuck-out", partitions=2)
+    genuine, stuck = StreamProducer.send_offsets, []
+
+    def send_offsets(producer, *told):
+        if not stuck:
+            producer._client = Stuck(producer._client)
+            stuck.append(producer._client)
+        genuine(producer, *told)
+
+    monkeypatch.setattr(StreamProducer, "send_offsets", send_offsets)
+    monkeypatch.setattr(bounded_call, "GRACE_S", -9.9)  # of the ten seconds that the call may take by itself
+    send(cluster, "stuck", range(100), 2)
+    control, done = copy(cluster, settings, "stuck", "stuck-out", "stuck").run(system)
+    error = done.exception(60)
+    assert isinstance(error, ProducerFailed), error
+    assert "librdkafka has not taken the read positions in 0.1 s" in str(error)
+    control.is_shutdown.exception(60)
+    monkeypatch.undo()
+    again, done = copy(cluster, settings, "stuck", "stuck-out", "stuck").run(system)
+    wait_for(lambda: set(committed("stuck", 2).values()) == {50})
+    again.stop()
+    done.result(60)
+    again.is_shutdown.result(60)
+    stuck[0].let_go.set()
+    assert judged("stuck", "stuck-out", read_all("stuck-out", 2), range(100), 2) == []

@@ -20,6 +20,7 @@ from operator import length_hint
 from typing import Any, TypeVar
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.kafka.client.bounded_call import bounded
 from streamactors.kafka.client.connection import NO_TOPIC, Connection, ck
 from streamactors.kafka.client.created_topics import CreatedTopics
 from streamactors.kafka.client.delivery_errors import (
@@ -376,7 +377,10 @@ class StreamProducer:
         """Add positions (topic partition -> position) of a consumer's group to the transaction. Raises ProducerFailed."""
         more = (metadata,) if metadata else ()
         told = [ck.TopicPartition(*key, offset, *more) for key, offset in offsets.items()]
-        self._transactional(lambda: self._client.send_offsets_to_transaction(told, group, timeout_s))
+        client, who = self._client, f"transactional id {self.settings.transactional_id}"
+        self._transactional(
+            lambda: bounded(lambda: client.send_offsets_to_transaction(told, group, timeout_s), timeout_s, who)
+        )
 
     def commit(self, timeout_s: float) -> None:
         """Send what is queued, and commit. Raises ProducerFailed."""

@@ -1,0 +1,38 @@
+"""A call of librdkafka that does not come back, though it was given a timeout.
+
+`send_offsets_to_transaction` waits for ever when the group's coordinator leaves the cluster meanwhile: https://github.com/confluentinc/librdkafka/issues/5511
+and 5456, seen with 2.16. So it runs on a thread of its own, which is left behind when its time is over."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final
+
+from streamactors.kafka.errors import ProducerFailed
+
+GRACE_S: Final = 5.0
+"""How much longer than its own timeout such a call may take."""
+
+
+def bounded(call: Callable[[], Any], timeout_s: float, who: str) -> Any:
+    """Return the result of a call, or raise what it raises; ProducerFailed if it does not come back."""
+    result: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:  # noqa: BLE001  # goes to the caller
+            result.set_exception(error)
+
+    threading.Thread(target=run, name=f"{who}: offsets", daemon=True).start()
+    try:
+        return result.result(timeout_s + GRACE_S)
+    except TimeoutError:
+        if result.done():
+            raise
+        raise ProducerFailed(
+            f"{who}: librdkafka has not taken the read positions in {timeout_s + GRACE_S:g} s: it waits for a coordinator of the group that has "
+            "left the cluster; the transaction is aborted. Start the run again, or put it into a RestartSource"
+        ) from None
