@@ -57,7 +57,7 @@ def door(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, 
         yield cluster.bootstrap_servers, login
 
 
-@pytest.mark.slow  # about 10 s for each door
+@pytest.mark.slow  # OAUTHBEARER takes about 20 s: with oauth_cb confluent-kafka waits 1 s for the first token of each client
 def test_one_settings_object_opens_every_connection(door: tuple[str, dict[str, Any]], system: Any) -> None:
     address, properties = door
     reading = ConsumerSettings(address, "readers", "earliest", properties=properties)
