@@ -442,3 +442,16 @@ def test_a_stream_that_ends_while_its_part_stands_is_reported_by_the_next_stop()
     assert part.committed()
     assert part.stand is Stand.OVER
     assert not part.committed(), "there is nothing more to commit"
+
+
+def test_a_part_knows_the_partitions_that_were_assigned_anew_before_what_it_wrote_was_committed():
+    key = (next(iter(SOURCE)), 0)
+    part = PartState(SOURCE)
+    part.mark({key: (1, 10)})
+    part.ask({})
+    part.stop()
+    part.mark({key: (2, 5)})  # the former assignment ends where the part stands
+    assert part.overtaken == set()
+    part.committed()
+    part.mark({key: (3, 5)})  # (2, 5) lies behind the stop
+    assert part.overtaken == {key}

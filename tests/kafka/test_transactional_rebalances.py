@@ -246,3 +246,34 @@ def test_a_run_fails_when_librdkafka_does_not_come_back_and_the_next_one_goes_on
     again.is_shutdown.result(60)
     stuck[0].let_go.set()
     assert judged("stuck", "stuck-out", read_all("stuck-out", 2), range(100), 2) == []
+
+
+def test_a_partition_that_is_lost_and_comes_back_within_a_transaction_aborts_it(
+    cluster, settings, system, wait_for, read_all, monkeypatch
+):
+    # The records of the former assignment were committed with the positions of the new one, which had read them again.
+    cluster.create_topic("back", partitions=1)
+    cluster.create_topic("back-out", partitions=1)
+    genuine, lose = ConsumerActor.receiveMessage, []
+
+    def receive(actor, message, sender):
+        if lose:
+            lose.clear()
+            (key,) = actor._shared.state.partitions
+            actor._rebalances.on_lost([key])
+            actor._rebalances.on_assigned([key])
+            assert actor._shared.client.seek(key, 0)  # nothing is committed
+        genuine(actor, message, sender)
+
+    monkeypatch.setattr(ConsumerActor, "receiveMessage", receive)
+    send(cluster, "back", range(100), 1)
+    control, done = copy(cluster, settings, "back", "back-out", "back", commit_interval_ms=600_000).run(system)
+    wait_for(lambda: len(read_all("back-out", 1, isolation="read_uncommitted")) == 100)
+    lose.append(True)
+    wait_for(lambda: len(read_all("back-out", 1, isolation="read_uncommitted")) == 200)
+    control.stop()
+    error = done.exception(60)
+    assert isinstance(error, ProducerFailed), error
+    assert "back-0 was taken away while records that stem from it were in an open transaction" in str(error)
+    control.is_shutdown.exception(60)
+    assert read_all("back-out", 1) == []

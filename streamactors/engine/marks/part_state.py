@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from streamactors.engine.marks.marks import PositionMark, is_behind, merge_newer
+from streamactors.engine.marks.marks import NOWHERE, Key, PositionMark, is_behind, merge_newer
 
 
 class Stand(enum.Enum):
@@ -37,6 +37,8 @@ class PartState:
         self.at: PositionMark = {}  # everything before it was taken, and nothing behind it while `_clean`
         self.stopped_at: PositionMark = {}
         self.ended = False
+        self.overtaken: set[Key] = set()
+        """Partitions that were assigned anew before a stop: what was written of the former assignment lies before no position of a commit."""
         self._target: PositionMark = {}
         self._clean = True
         self._last = False  # it stands at the end of its stream
@@ -53,6 +55,10 @@ class PartState:
 
     def mark(self, mark: PositionMark) -> None:
         """A position mark has come behind what was taken."""
+        for key, place in mark.items():
+            before = self.at.get(key, NOWHERE)
+            if before[0] < place[0] and before > self.stopped_at.get(key, NOWHERE):
+                self.overtaken.add(key)
         merge_newer(self.at, mark)
         self._clean = True
         if self.follows and self.stand is Stand.FLOWING:

@@ -285,10 +285,12 @@ class RunTransaction:
             for key, place in self._cut.target.items()
             if key[0] == source and place > known.get(key, NOWHERE)
         }
-        lost = [str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])]
+        lost = {str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])}
+        for part in self._cut.parts:
+            lost.update(str(key) for of, key in part.standing.overtaken if of == source)
         if lost:
             raise ProducerFailed(
-                f"{', '.join(lost)} was taken away while records that stem from it were in an open transaction, which is "
+                f"{', '.join(sorted(lost))} was taken away while records that stem from it were in an open transaction, which is "
                 "aborted: the next owner reads them again; raise revoke_timeout_ms, or commit more often"
             )
         return {key: place[1] for key, place in moved.items()}
