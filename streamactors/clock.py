@@ -62,6 +62,10 @@ def _parse_ms(text: str) -> float:
     return total
 
 
+_OUTSIDE_S: Final = 0.002
+"""How long to wait before parts outside are asked again."""
+
+
 class Clock(Protocol):
     """A source of time."""
 
@@ -108,6 +112,19 @@ class ClockMember(Protocol):
         ...
 
 
+class Outside(Protocol):
+    """A part whose work does not run by the clock, such as a client library with threads of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+    def at_rest(self) -> int | None:
+        """Return a number that changes with everything that is handed to members; None while something is on its way.
+
+        Called on the thread that moves the clock. The call may ask other processes, and may wait for their answers."""
+        ...
+
+
 class NotQuiescent(StreamActorsError, TimeoutError):
     """Virtual time could not move because work did not end."""
 
@@ -116,14 +133,18 @@ class VirtualClock:
     """A clock that moves only by `advance`.
 
     `advance` goes from one due timer to the next, in order, over all dispatchers and pools that run by this clock. After
-    each step it waits until none of them has work queued or running. So the work that a step started is complete before
-    the time moves on, and an hour of timers costs only the work done in it.
+    each step it waits until none of them has work queued or running, and until every part outside, such as a Kafka client,
+    is at rest. So the work that a step started is complete before the time moves on, and an hour of timers costs only the
+    work done in it.
     """
 
     def __init__(self, start_ms: float = 0.0, wall_start_ms: int = 1_600_000_000_000) -> None:
         self._now_ms = float(start_ms)
         self._wall_offset_ms = wall_start_ms - self._now_ms
         self._members: list[ClockMember] = []
+        self._carriers: list[ClockMember] = []
+        self._outside: list[Outside] = []
+        self._beginnings = 0
         self._lock = threading.Lock()
         self._advancing = threading.Lock()
         self._progress = threading.Event()
@@ -137,16 +158,34 @@ class VirtualClock:
     def __repr__(self) -> str:
         return f"VirtualClock({self._now_ms:g} ms)"
 
-    def attach(self, member: ClockMember) -> None:
-        """Add a member: `advance` moves its timers and waits for it."""
+    def attach(self, member: ClockMember, *, carries: bool = False) -> None:
+        """Add a member: `advance` moves its timers and waits for it. `carries`: it moves the elements of streams."""
         with self._lock:
             self._members.append(member)
+            if carries:
+                self._carriers.append(member)
 
     def detach(self, member: ClockMember) -> None:
         """Forget the member. Unknown ones are ignored."""
         with self._lock:
             self._members = [other for other in self._members if other is not member]
+            self._carriers = [other for other in self._carriers if other is not member]
         self._progress.set()
+
+    def attach_outside(self, part: Outside) -> None:
+        """Add a part that `advance` waits for, unless it is attached already."""
+        with self._lock:
+            if part not in self._outside:
+                self._outside.append(part)
+
+    def detach_outside(self, part: Outside) -> None:
+        """Forget the part. Unknown ones are ignored."""
+        with self._lock:
+            self._outside = [other for other in self._outside if other is not part]
+
+    def work_of_streams(self) -> tuple[int | None, ...]:
+        """Return what changes with every piece of work on elements, and at the beginning and the end of every `advance`."""
+        return self._beginnings, *(member.quiet_since() for member in self._carriers)
 
     def notify(self) -> None:
         """Called by a member that has run out of work. Wakes `advance` only when no member has work, which saves a thread switch."""
@@ -170,12 +209,14 @@ class VirtualClock:
                 )
         with self._advancing:
             target_ms = self._now_ms + length_ms
+            self._beginnings += 1
             self._settle(patience_s)
             while True:
                 due_ms = self._next_deadline_ms()
                 if due_ms is None or due_ms > target_ms:
                     break
                 self._move_to(due_ms, patience_s)
+            self._beginnings += 1
             self._move_to(target_ms, patience_s)
 
     def settle(self, *, patience_s: float = 30.0) -> None:
@@ -195,6 +236,24 @@ class VirtualClock:
     def _settle(self, patience_s: float) -> None:
         give_up = time.monotonic() + patience_s
         while True:
+            self._wait_until_quiet(patience_s, give_up)
+            before = self._rest_numbers()
+            if before is not None:
+                # A part that was asked early may have got work from one that was asked late. All members are quiet again and
+                # no part has handed over anything, so nothing is under way between them.
+                self._wait_until_quiet(patience_s, give_up)
+                if before == self._rest_numbers():
+                    return
+            if time.monotonic() > give_up:
+                busy = [part.name for part in self._outside if part.at_rest() is None]
+                raise NotQuiescent(
+                    f"virtual time {self._now_ms:g} ms: not at rest after {patience_s:g} s: {', '.join(busy) or 'parts outside'}; "
+                    "look at the broker that they talk to"
+                )
+            self._progress.wait(_OUTSIDE_S)
+
+    def _wait_until_quiet(self, patience_s: float, give_up: float) -> None:
+        while True:
             self._progress.clear()
             before = self._quiet_numbers()
             # All members were quiet at two looks, with equal numbers: none worked in between, so all were quiet at the
@@ -210,6 +269,15 @@ class VirtualClock:
                 )
             if before is None:
                 self._progress.wait(0.05)
+
+    def _rest_numbers(self) -> list[int] | None:
+        numbers = []
+        for part in self._outside:
+            number = part.at_rest()
+            if number is None:
+                return None
+            numbers.append(number)
+        return numbers
 
     def _quiet_numbers(self) -> list[int] | None:
         numbers = []

@@ -13,6 +13,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import get_ident
 from typing import Final
 
@@ -58,6 +60,7 @@ class Dispatcher:
         self.name = name
         self.clock: Clock = SystemClock() if clock is None else clock
         self._virtual = self.clock if isinstance(self.clock, VirtualClock) else None
+        self._outside: Cell | None = None  # its turn waits for something that does not run by the clock
         self._daemon = daemon
         self._thread: threading.Thread | None = None
         self._ident = 0
@@ -68,7 +71,7 @@ class Dispatcher:
         self._inbox: deque[Callback] = deque()
         # True while the loop may have to be woken: asleep, not yet started, or ended (then waking raises).
         self._asleep = True
-        self._rounds = 0
+        self._rounds = 0  # of the loop, and waits outside
         self._doing: Callback | None = None
         self._timer_lock = threading.RLock()  # re-entrant: a finalizer may cancel a timer at any moment
         self._wheel = TimingWheel(self.clock.now_ms)
@@ -331,9 +334,26 @@ class Dispatcher:
                     self._asleep = False
                     self._waker.wake()
 
+    @contextmanager
+    def waiting_outside(self, cell: Cell) -> Iterator[None]:
+        """For a turn of `cell` that waits for something outside, such as a network: meanwhile the dispatcher counts as quiet."""
+        if self._virtual is None:
+            yield
+            return
+        self._outside = cell
+        self._virtual.notify()
+        try:
+            yield
+        finally:
+            self._rounds += 1
+            self._outside = None
+
     def quiet_since(self) -> int | None:
         """Return the number of the round before this sleep; None while there is something to do."""
-        if not self._asleep or self._inbox or self._next_timer_ms <= self.clock.now_ms():
+        outside = self._outside
+        if outside is not None and outside.mailbox:
+            return None
+        if (not self._asleep and outside is None) or self._inbox or self._next_timer_ms <= self.clock.now_ms():
             return None
         return self._rounds
 

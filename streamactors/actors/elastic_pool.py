@@ -77,7 +77,7 @@ class ElasticPool:
         self._watch = PoolWatch(self, f"{name}-watch")
         self._warned_full = False
         if self._virtual is not None:
-            self._virtual.attach(self)
+            self._virtual.attach(self, carries=True)
 
     # ---- cells ----
 

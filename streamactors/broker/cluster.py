@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamactors.broker.config.broker_config import Plain
     from streamactors.broker.nodes.several import SeveralBrokers
     from streamactors.broker.security.client_login import Door
+    from streamactors.clock import Clock
 
 # settings for tests and demos, not for a long-lived broker
 PROFILE: Final[Mapping[str, Plain]] = {
@@ -30,6 +31,11 @@ PROFILE: Final[Mapping[str, Plain]] = {
     "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 4,
     "transaction.state.log.num.partitions": 4,
+}
+# clients live by real time: their timestamps may be far from the given clock, and an hour of the clock is a moment of silence
+_ANY_TIME: Final[Mapping[str, Plain]] = {
+    "log.message.timestamp.after.max.ms": 2**63 - 1,
+    "connections.max.idle.ms": 2**63 - 1,
 }
 _ANY_PORT: Final = "127.0.0.1:0"
 MOST_BROKERS: Final = 9
@@ -62,7 +68,8 @@ class Cluster(ClusterControl):
     (extra `tls`); `acls` turns the authoriser on, and what they do not allow is denied. `client_properties(user)` has what a client needs.
 
     `config` takes Apache Kafka's broker settings by name. `listen` is `host:port` or `NAME://host:port`, one or several; port 0
-    stands for a free port. Raises InvalidSetting or BrokerStartError if the broker cannot start.
+    stands for a free port. `clock` may be the `VirtualClock` of an actor system, for tests: the broker of this process runs by it, but for
+    what clients wait for by real time, such as sessions. Raises InvalidSetting or BrokerStartError if the broker cannot start.
 
         with Cluster() as cluster:
             producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
@@ -83,6 +90,7 @@ class Cluster(ClusterControl):
         users: Mapping[str, str] | None = None,
         tls: bool = False,
         acls: Iterable[Acl] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         if isinstance(acls, Iterable) and not isinstance(acls, str):
             acls = tuple(acls)
@@ -110,6 +118,11 @@ class Cluster(ClusterControl):
                     raise BrokerStartError(
                         f"Cluster(brokers={brokers}, {name}=…): {name} is for one broker; leave it out"
                     )
+        if clock is not None and (process or brokers > 1):
+            raise BrokerStartError(
+                "Cluster(clock=…): a clock is for one broker in this process; leave process and brokers out"
+            )
+        self._clock = clock
         self._brokers = brokers
         if acls is not None and not users:
             raise BrokerStartError("Cluster(acls=…) needs users: without logins every client is User:ANONYMOUS")
@@ -119,7 +132,12 @@ class Cluster(ClusterControl):
             "listen": [listen] if isinstance(listen, str) else list(listen),
             "advertise": [advertise] if isinstance(advertise, str) else list(advertise),
             "data": None if data is None else str(data),
-            "settings": {**PROFILE, "pipelining": pipelining, **(config or {})},
+            "settings": {
+                **PROFILE,
+                **({} if clock is None else _ANY_TIME),
+                "pipelining": pipelining,
+                **(config or {}),
+            },
             "metrics": None if metrics_port is None else str(metrics_port),
         }
         if self._doors is not None:
@@ -146,7 +164,7 @@ class Cluster(ClusterControl):
             else:
                 from streamactors.broker.embedded import EmbeddedBroker
 
-                self._running = EmbeddedBroker(self._arguments)
+                self._running = EmbeddedBroker(self._arguments, self._clock)
             # closes the broker at the latest when this process ends
             self._finalizer = weakref.finalize(self, _close_in, os.getpid(), self._running)
         return self

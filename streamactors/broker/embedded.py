@@ -11,6 +11,7 @@ from streamactors.broker.http_door import HttpDoor
 from streamactors.broker.network.listener import address
 from streamactors.broker.server import Broker
 from streamactors.broker.startup import Assembled, assemble
+from streamactors.clock import Clock
 
 
 def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, HttpDoor | None]:
@@ -44,9 +45,9 @@ def local_address(broker: Broker) -> str:
 class EmbeddedBroker:
     """Starts when it is made; `close` stops it."""
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, arguments: Mapping[str, Any], clock: Clock | None = None) -> None:
         self._assembled, metrics = assemble_arguments(arguments)
-        self._broker = Broker(self._assembled.config, self._assembled.folder, first=self._assembled.first)
+        self._broker = Broker(self._assembled.config, self._assembled.folder, clock, first=self._assembled.first)
         self._metrics: Any = None
         try:
             self._broker.start()

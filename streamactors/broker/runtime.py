@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.real_time import RealTime
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.helpers import Helpers
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.metadata.cache import MetadataCache
 from streamactors.broker.purgatory import Purgatory
-from streamactors.clock import Clock
+from streamactors.clock import Clock, VirtualClock
 
 
 class Replicating(Protocol):
@@ -40,6 +41,15 @@ class Runtime:
         self.helpers = Helpers(data_plane)
         self.metadata = MetadataCache()
         self.produce_purgatory = Purgatory("Produce", data_plane, config.producer_purgatory_purge_interval_requests)
-        self.fetch_purgatory = Purgatory("Fetch", data_plane, config.fetch_purgatory_purge_interval_requests)
+        self.client_timers: Dispatcher | RealTime = data_plane
+        """For what clients outside wait for by real time: answers to Fetch, sessions, rebalances."""
+        if isinstance(self.clock, VirtualClock):
+            self.client_timers = RealTime(data_plane)
+        self.fetch_purgatory = Purgatory("Fetch", self.client_timers, config.fetch_purgatory_purge_interval_requests)
         self.replication: Replicating | None = None  # set in a cluster of several brokers
         self.purgatories: Final = (self.fetch_purgatory, self.produce_purgatory)
+
+    def stop_client_timers(self) -> None:
+        """The broker stops: end the thread of the timers by real time, where there is one."""
+        if isinstance(self.client_timers, RealTime):
+            self.client_timers.stop()

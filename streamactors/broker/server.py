@@ -338,6 +338,7 @@ class Broker:
         self.node.helpers.stop()
         self.node.produce_purgatory.close()
         self.node.fetch_purgatory.close()
+        self.node.stop_client_timers()
         if not self._data_plane.stop(_STOP_SECONDS):
             _log.warning("the data plane of %s did not stop within %.0f s", self._data_plane.name, _STOP_SECONDS)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from streamactors.clock import Clock
+
 K = TypeVar("K")
 E = TypeVar("E")
 
@@ -20,6 +22,9 @@ class Armed(Protocol):
 
 class Timers(Protocol):
     """Sets timers: a dispatcher, or a test."""
+
+    @property
+    def clock(self) -> Clock: ...
 
     def call_at(self, deadline_ms: float, fn: Callable[[], object]) -> Armed: ...
 

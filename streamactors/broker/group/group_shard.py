@@ -75,7 +75,7 @@ class GroupShard:
         # offsets of deleted topics whose tombstones the log refused
         self.owed_tombstones: list[tuple[str, PartitionKey, CommittedOffset]] = []
         self._deadlines: Deadlines[tuple[str, str], Event] = Deadlines(
-            timers, clock.now_ms, lambda key, event: due(TimerDue(key[0], key[1], event))
+            timers, timers.clock.now_ms, lambda key, event: due(TimerDue(key[0], key[1], event))
         )
         self.serves: Final[Mapping[type, Callable[[Any], object]]] = {
             ToGroup: self.to_group,

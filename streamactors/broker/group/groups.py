@@ -65,7 +65,7 @@ class Groups:
 
     def _new_shard(self, name: str, _leader_epoch: int, log: CoordinatorLog, tell: Tell) -> GroupShard:
         runtime = self._runtime
-        return GroupShard(name, log, runtime.clock, runtime.data_plane, self._rules, self._offset_rules, tell)
+        return GroupShard(name, log, runtime.clock, runtime.client_timers, self._rules, self._offset_rules, tell)
 
     # -- life -------------------------------------------------------------------------------------------------------
 

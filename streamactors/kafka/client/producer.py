@@ -31,6 +31,7 @@ from streamactors.kafka.client.delivery_errors import (
     producer_failed,
     unsendable,
 )
+from streamactors.kafka.client.producer_rest import ProducerRest
 from streamactors.kafka.client.rights import DENIED, Right, of_producer
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord, checked_record
@@ -70,6 +71,7 @@ class StreamProducer:
         self._polls = threading.Lock()
         self._started: Future[None] | None = None
         self._closed = False
+        self.rest = ProducerRest(self._dispatcher.name, lambda: self._polling)
         properties = settings.client_properties()
         if errors_only:
             properties["delivery.report.only.error"] = True
@@ -107,7 +109,7 @@ class StreamProducer:
                 future.set_result(result)
 
         try:
-            self._dispatcher.execute(run)
+            self._dispatcher.execute(self.rest.counted(run))
         except DispatcherStopped:
             future.set_exception(ProducerFailed(f"the producer of {self.settings.bootstrap_servers} is closed"))
         return future
@@ -146,6 +148,7 @@ class StreamProducer:
             self._dispatcher.stop()
             # librdkafka's client ends with the last reference to it; the traceback of an error may keep this object for long
             self._client = self.produce = ClosedClient(self.settings.bootstrap_servers)
+            self.rest.end()
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -158,8 +161,7 @@ class StreamProducer:
         """Queue a record with its report. Raises BufferError while the queue is full, RecordError for a record that cannot be sent."""
         topic, value, key, partition, timestamp, headers = record
         self._created.sent(topic)
-        if partition is None:
-            partition = -1
+        partition = -1 if partition is None else partition
         try:
             if timestamp is None and headers is None:
                 self.produce(topic, value, key, partition, report)
@@ -298,10 +300,8 @@ class StreamProducer:
         """Have the producer's thread serve the reports of the records in flight."""
         if not self._polling:
             self._polling = True
-            try:
+            with contextlib.suppress(DispatcherStopped):  # closing has served what there was
                 self._dispatcher.execute(self._serve)
-            except DispatcherStopped:
-                pass  # closing has served what there was
 
     def serve(self, listener: Callable[[], None]) -> bool:
         """Serve the waiting reports on this thread, and call all other listeners: for a stage that has just sent a chunk.
@@ -330,17 +330,14 @@ class StreamProducer:
             self.poll(POLL_S)
         except ProducerFailed as error:
             _log.info("%s", error)  # the next record or commit fails of it; reports of earlier records may still come
-        client = self._client
-        if not len(client):
+        if not len(client := self._client):
             # sent -> seen polling -> this: what was sent is counted by now, so look once more after saying so
             self._polling = False
             if not len(client) or self._polling:
                 return
             self._polling = True
-        try:
+        with contextlib.suppress(DispatcherStopped):
             self._dispatcher.execute(self._serve)
-        except DispatcherStopped:
-            pass
 
     def _callbacks(self, serve: Callable[[float], int], timeout_s: float) -> int:
         """Have librdkafka's client call back. Raises ProducerFailed for a fatal error, which the client raises once, in any such call."""

@@ -15,11 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.actors.messages import Actor, ActorExitRequest
+from streamactors.clock import VirtualClock
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.statistics import Received
 from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed
 from streamactors.kafka.reading.assignment_calls import AssignmentCalls
+from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import Answer, CommitDue, ConsumerCommits
 from streamactors.kafka.reading.consumer_state import ConsumerState
@@ -59,7 +61,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     `apart`: every assignment has a feed of its own. `withhold`: the source says with StartAt where each assignment begins.
     `objects_each`: objects that live with a record until the next stage has it.
     `wanted`: a sink of the run owns the positions and has chosen `subscription`; new partitions of `wanted` are picked up from their
-    beginning, and the consumer stays until the run has ended, so that the group hears of the last position."""
+    beginning, and the consumer stays until the run has ended, so that the group hears of the last position.
+    `virtual`: the clock of the actor system, if it is a virtual one."""
 
     actor_dispatcher = "own"
 
@@ -81,6 +84,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         objects_each: int = 2,
         wanted: Subscription | None = None,
         delays: Delays | None = None,
+        virtual: VirtualClock | None = None,
     ) -> None:
         super().__init__()
         self._subscription = subscription
@@ -107,7 +111,12 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._rebalances = rebalances = Rebalances(
             shared, commits_of_this, bounded, feed_of, calls, withhold=withhold, in_group=in_group
         )
-        self._polling = polling = Polling(shared, at_once, rebalances, bounded, lambda: self._myRef, self._try_to_stop)
+        self._rest = rest = (
+            None if virtual is None else ConsumerRest(virtual, shared, lambda: rebalances.joined or not in_group)
+        )
+        self._polling = polling = Polling(
+            shared, at_once, rebalances, bounded, lambda: self._myRef, self._try_to_stop, rest
+        )
         self._ending = ending = Ending(shared, commits_of_this, control.is_shutdown, self._finish, polling.arm_tick)
         self._new = None if wanted is None else NewPartitions(shared, wanted, rebalances, polling.soon)
         joining = Joining(shared, rebalances, commits_of_this, polling.soon)
@@ -173,6 +182,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             if self._new is not None:
                 self._new.begin(dict(subscription.offsets))
         self._commits.begin()
+        if self._rest is not None:
+            self._rest.begin()
         self._polling.soon()
 
     def _die(self, error: BaseException) -> None:
@@ -198,6 +209,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._closing = True
         shared = self._shared
         client, shared.client = shared.client, None
+        if self._rest is not None:
+            self._rest.end()
         try:
             self._calls.stopping(client)
         except Exception as raised:  # noqa: BLE001 - the user's handler; the consumer is closed all the same

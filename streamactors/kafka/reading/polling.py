@@ -15,6 +15,7 @@ from typing import Any
 
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.runs import Batch
+from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.rebalances import Rebalances
 from streamactors.kafka.reading.shared import Shared
@@ -22,6 +23,10 @@ from streamactors.kafka.reading.shared import Shared
 IDLE_EVERY_MS = 500.0
 BUSY_POLL_MS = 5.0
 """How long a poll waits while other feeds have records waiting: their requests are served after it."""
+
+
+VIRTUAL_POLL_MS = 2.0
+"""How long a poll waits under a virtual clock, which moves no further before the next poll has begun and ended."""
 
 
 class Poll:
@@ -55,6 +60,7 @@ class Polling:
         bounded: BoundedRead,
         cell: Callable[[], Any],
         when_stopping: Callable[[], None],
+        rest: ConsumerRest | None = None,
     ) -> None:
         self._shared = shared
         self._at_once = at_once
@@ -62,6 +68,8 @@ class Polling:
         self._bounded = bounded
         self._cell = cell
         self._when_stopping = when_stopping
+        self._rest = rest  # under a virtual clock
+        self._later = shared.call_later if rest is None else rest.call_later
         self._at_home = True  # polls on its own thread, and may wait
         self._tick: Any = None
         self._soon = False  # a Poll is on its way
@@ -75,7 +83,7 @@ class Polling:
     def arm_tick(self, delay_ms: float) -> None:
         """Poll once more after a while."""
         self.cancel()
-        self._tick = self._shared.call_later(delay_ms, lambda: self._shared.tell(_TICK))
+        self._tick = self._later(delay_ms, lambda: self._shared.tell(_TICK))
 
     def cancel(self) -> None:
         """Forget the tick."""
@@ -85,7 +93,8 @@ class Polling:
 
     def on_tick(self, _: Tick) -> None:
         self._tick = None
-        self.on_poll(_POLL)
+        if not self._soon:  # else two Polls would be in the mailbox, each return for the other, and no poll would wait
+            self.on_poll(_POLL)
 
     def on_poll(self, _: Poll) -> None:
         """Poll as long as somebody waits for records; messages to the actor are served in between."""
@@ -126,7 +135,7 @@ class Polling:
     def _poll_once(self, client: StreamConsumer) -> bool:
         """Poll, deliver, pause and resume; return whether to poll again at once."""
         state = self._shared.state
-        starving = state.starving
+        starving, began_ms = state.starving, self._shared.now_ms()
         batch = self._read(client, starving)
         state.counts.polls += 1
         self._rebalances.membership.look_up()
@@ -142,6 +151,8 @@ class Polling:
         resumed = self._pause_and_resume(client)
         self._tell_idle()
         self._bounded.look()
+        if self._rest is not None:
+            self._rest.polled(began_ms, brought=bool(batch.runs or batch.ends))
         if not self._at_home:
             return state.starving or resumed  # reading ahead is for those who have a thread to do it on
         return starving or resumed or (bool(batch.runs) and state.hungry)
@@ -150,7 +161,13 @@ class Polling:
         state = self._shared.state
         if starving:
             wait_ms = BUSY_POLL_MS if state.feeding else self._shared.settings.poll_timeout_ms
-            return client.read(self._at_once, wait_ms / 1_000 if self._at_home else 0)
+            if not self._at_home:
+                return client.read(self._at_once, 0)
+            if self._rest is None:
+                return client.read(self._at_once, wait_ms / 1_000)
+            cell = self._cell()
+            with cell.home.waiting_outside(cell):
+                return client.read(self._at_once, min(wait_ms, VIRTUAL_POLL_MS) / 1_000)
         if state.hungry and self._at_home:
             return client.read(self._at_once, 0)
         return client.read(1, 0)  # serves rebalances; a record goes into its buffer

@@ -78,7 +78,8 @@ class Rebalances:
         protection = shared.settings.reset_protection
         self.guard = None if protection is None else ResetGuard(protection)
         self.membership = Membership(shared)
-        self._joined = False
+        self.joined = False
+        """The first assignment has come."""
         self._waiting: Any = None
 
     def begin(self) -> None:
@@ -92,7 +93,7 @@ class Rebalances:
 
     def _say_what_is_waited_for(self) -> None:  # any thread
         shared = self._shared
-        if self._joined or shared.client is None or shared.stopping:
+        if self.joined or shared.client is None or shared.stopping:
             return
         session_ms = int(shared.settings.client_properties().get("session.timeout.ms", SESSION_MS))
         _log.warning(
@@ -106,7 +107,7 @@ class Rebalances:
 
     def on_assigned(self, keys: list[TopicPartition]) -> None:
         shared = self._shared
-        self._joined = True
+        self.joined = True
         self.membership.changed()
         epoch = next_epoch()
         ends = self._bounded.ends_of(keys)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.clock import VirtualClock
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.run import Run
@@ -54,6 +55,7 @@ class ConsumerLink:
             self.control,
             call_later=system.timers.call_later,
             now_ms=system.clock.now_ms,
+            virtual=system.clock if isinstance(system.clock, VirtualClock) else None,
             **how,
         )
         self.tell = system.spawn(actor, f"consumer {settings.group_id or ''}".strip()).tell

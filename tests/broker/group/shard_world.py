@@ -49,6 +49,10 @@ class ShardWorld:
         self.start(load=True)
 
     # what the shard takes for clock and timers
+    @property
+    def clock(self) -> Any:
+        return self
+
     def now_ms(self) -> float:
         return self.now
 

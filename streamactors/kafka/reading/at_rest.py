@@ -1,0 +1,99 @@
+"""When virtual time may move for a consumer: nothing that its stream wants is on its way.
+
+librdkafka has threads and timers of its own, and runs by real time. `VirtualClock.advance` therefore asks the consumer, which is at rest when
+
+- it has its first assignment, and has polled since the time moved last,
+- every partition that its stream wants records of has been read to the end that the broker has now.
+
+The broker is asked for the ends when `advance` begins and ends, and whenever a stream has worked since the last answer, by a client with a connection of its own: on the consumer's connection the question would
+wait behind a Fetch. `at_rest` runs on the thread that moves the clock, everything else on the actor's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.clock import VirtualClock
+from streamactors.kafka.client.admin import LATEST, Admin
+from streamactors.kafka.errors import KafkaError
+from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.subscriptions import TopicPartition
+
+
+class ConsumerRest:
+    """See the module. It also keeps the timer of the polls, which are by real time: librdkafka expects them."""
+
+    def __init__(self, clock: VirtualClock, shared: Shared, joined: Callable[[], bool]) -> None:
+        self.name = f"consumer {shared.settings.group_id or ''}".strip()
+        self._clock = clock
+        self._shared = shared
+        self._joined = joined
+        self._reading = False
+        self._admin: Admin | None = None
+        self._timers = Dispatcher(f"polls of {self.name}")
+        self._polled_at_ms = float("-inf")
+        self._handed_over = 0
+        self._answered: tuple[Any, ...] | None = None
+
+    def begin(self) -> None:
+        """The consumer reads from now on."""
+        self._reading = True
+        self._clock.attach_outside(self)
+
+    def call_later(self, delay_ms: float, fn: Callable[[], None]) -> Any:
+        """Call `fn` in `delay_ms` of real time."""
+        return self._timers.call_later(delay_ms, fn)
+
+    def polled(self, began_ms: float, *, brought: bool) -> None:
+        """A poll that began at a virtual time is over, and what it brought is delivered."""
+        self._handed_over += brought
+        self._polled_at_ms = began_ms
+
+    def end(self) -> None:
+        """The client is about to close."""
+        self._reading = False
+        self._clock.detach_outside(self)
+        self._timers.stop()
+
+    def at_rest(self) -> int | None:
+        """See `streamactors.clock.Outside`."""
+        handed_over = self._handed_over
+        if not self._reading or self._shared.stopping:
+            return handed_over
+        if not self._joined():
+            return None
+        if not self._shared.state.starving:
+            return handed_over  # the buffers have what the stream asks for next
+        if self._polled_at_ms < self._clock.now_ms():
+            return None
+        work = (handed_over, *self._clock.work_of_streams())
+        if work != self._answered:
+            if not self._read_to_the_ends():
+                return None
+            self._answered = work
+        return handed_over
+
+    def _read_to_the_ends(self) -> bool:
+        wanted: dict[TopicPartition, int] = {}
+        state = self._shared.state
+        for key, partition in list(state.partitions.items()):
+            if (
+                partition.paused
+                or partition.chunks
+                or state.pausing.silences(key)
+                or not state.demand.get(partition.feed)
+            ):
+                continue  # it waits for its stream, or for the time
+            if partition.fetched is None:
+                return False
+            wanted[key] = partition.fetched
+        settings = self._shared.settings
+        if self._admin is None:
+            self._admin = Admin(settings)
+        committed = settings.client_properties().get("isolation.level") != "read_uncommitted"
+        try:
+            ends = self._admin.offsets(dict.fromkeys(wanted, LATEST), committed=committed)
+        except KafkaError:
+            return False
+        return all(fetched >= ends[key] for key, fetched in wanted.items())
