@@ -16,6 +16,7 @@ from streamactors.broker.security.client_login import UnknownMechanism
 from streamactors.broker.security.sasl.mechanism import AuthenticationFailed
 from streamactors.broker.wire_connection import NoKafka, NotConnected, TlsFailed, WireConnection
 from streamactors.kafka.client.doors import Doors, not_kafka
+from streamactors.kafka.client.listener_probe import fault_of
 from streamactors.kafka.client.refused_properties import check_files, check_token
 from streamactors.kafka.errors import KafkaError, NoBroker
 from streamactors.kafka.property_rules import Address, addresses_of
@@ -57,6 +58,7 @@ class ClusterRequests:
         check_token("command", properties)
         self._bootstrap = properties.get("bootstrap.servers", bootstrap_servers)
         self._door = door_of(properties)
+        self._properties = properties
         self._connections: dict[Address, WireConnection] = {}
         self._brokers: dict[int, Address] = {}
 
@@ -135,7 +137,7 @@ class ClusterRequests:
         except (OSError, Refusal, AuthenticationFailed) as error:
             if (broken := self._connections.pop(address, None)) is not None:
                 broken.close()
-            raise _told(address, error, known is not None) from None
+            raise self._told(address, error, known is not None) from None
         connection.wait_up_to(ANSWER_TIMEOUT_S)
         return answer
 
@@ -144,28 +146,27 @@ class ClusterRequests:
         self._connections[address] = made
         return made
 
-
-def _told(address: Address, error: Exception, answered: bool) -> KafkaError:
-    """Return the sentence for a connection that failed, the one that librdkafka's clients get. `answered`: it has worked before."""
-    signs = Doors()
-    if isinstance(error, UnknownMechanism):
-        signs.look(
-            f"SASL {error.mechanism} mechanism handshake failed: supported mechanisms: {','.join(error.offered)}"
-        )
-    elif isinstance(error, Refusal | AuthenticationFailed):
-        signs.look(f"SASL authentication error: {error}")
-    elif isinstance(error, NoKafka):
-        signs.look("Invalid response size")
-    elif isinstance(error, TlsFailed):
-        signs.look(str(error))
-        if signs.sentence() is None:
-            signs.look(f"SSL handshake failed: {error}")
-    elif isinstance(error, NotConnected):
-        return NoBroker(f"no broker at {error}; start one with: streamactors broker")
-    elif answered:
-        return NoBroker(f"the broker at {address} went away: {error}")
-    elif isinstance(error, TimeoutError):
-        return not_kafka(address, FIRST_ANSWER_TIMEOUT_S)
-    else:
-        signs.look("Disconnected: connection closed by peer")
-    return NoBroker(f"{address}: {signs.sentence()}")
+    def _told(self, address: Address, error: Exception, answered: bool) -> KafkaError:
+        """Return the sentence for a connection that failed, the one that librdkafka's clients get. `answered`: it has worked before."""
+        signs = Doors()
+        if isinstance(error, UnknownMechanism):
+            signs.look(
+                f"SASL {error.mechanism} mechanism handshake failed: supported mechanisms: {','.join(error.offered)}"
+            )
+        elif isinstance(error, Refusal | AuthenticationFailed):
+            signs.look(f"SASL authentication error: {error}")
+        elif isinstance(error, NoKafka):
+            signs.look("Invalid response size")
+        elif isinstance(error, TlsFailed):
+            signs.look(str(error))
+            if signs.sentence() is None:
+                signs.look(f"SSL handshake failed: {error}")
+        elif isinstance(error, NotConnected):
+            return NoBroker(f"no broker at {error}; start one with: streamactors broker")
+        elif answered:
+            return NoBroker(f"the broker at {address} went away: {error}")
+        elif isinstance(error, TimeoutError):
+            return not_kafka(address, FIRST_ANSWER_TIMEOUT_S)
+        else:
+            signs.look("Disconnected: connection closed by peer")
+        return NoBroker(f"{address}: {fault_of([address], self._properties) or signs.sentence()}")

@@ -79,8 +79,12 @@ def test_transactions_are_listed_behind_the_door(streamactors: Run, boss: str) -
             "the broker refuses the login; check sasl.username, sasl.password and sasl.mechanism",
         ),
         (("-X", "ssl.ca.location="), "the broker's certificate is not trusted; give its authority by ssl.ca.location"),
-        (("-X", "security.protocol=PLAINTEXT"), "its listener may want TLS or a login, see security.protocol"),
-        (("-X", "security.protocol=SSL"), "its listener may want TLS or a login, see security.protocol"),
+        (
+            ("-X", "security.protocol=PLAINTEXT"),
+            "the listener wants TLS and a login; set security.protocol to SASL_SSL and sasl.mechanism to one of PLAIN, SCRAM-SHA-256",
+        ),
+        (("-X", "security.protocol=SSL"), "the listener wants a login; set security.protocol to SASL_SSL and sasl"),
+        (("-X", "security.protocol=SASL_PLAINTEXT"), "the listener wants TLS; set security.protocol to SASL_SSL"),
     ],
 )
 def test_a_closed_door_is_one_sentence_with_the_way_out(

@@ -103,7 +103,7 @@ def test_a_broker_with_tls_and_scram_only(streamactors: Run, tmp_path: Path, mon
                 "sasl.mechanism=OAUTHBEARER": "the login by OAUTHBEARER has no token; give",
                 "ssl.ca.location=": "the broker's certificate is not trusted; give its authority by ssl.ca.location",
                 "ssl.ca.location=/no/file": "ssl.ca.location=/no/file cannot be read",
-                "security.protocol=PLAINTEXT": "its listener may want TLS or a login, see security.protocol",
+                "security.protocol=PLAINTEXT": "the listener wants TLS and a login; set security.protocol to SASL_SSL",
             }.items():
                 ran = streamactors(command, "list", "-b", address, *config, "-X", change)
                 assert (ran.code, said in ran.err, ran.err.count("\n")) == (1, True, 1), (command, change, ran)

@@ -15,7 +15,8 @@ import confluent_kafka
 import confluent_kafka.admin
 
 from streamactors.clock import told_as_seconds
-from streamactors.kafka.client.doors import Doors, listens, not_kafka, shortened
+from streamactors.kafka.client.doors import Doors, not_kafka, shortened
+from streamactors.kafka.client.listener_probe import fault_of, listens
 from streamactors.kafka.client.outage import Outage
 from streamactors.kafka.client.property_names import is_known
 from streamactors.kafka.client.refused_properties import check_files, check_token, told_refusal, warn_once
@@ -178,6 +179,8 @@ class Connection:
         servers, complaint = self.settings.bootstrap_servers, self.complaint
         self._doors.look(complaint)
         reason = self._doors.sentence()
+        if complaint or reason is not None:  # something answers or ends the connection; a silent port is told below
+            reason = fault_of(addresses_of(servers), self._properties) or reason
         if reason is not None:
             return NoBroker(f"{servers}: {reason}")
         silent = None if complaint else listens(addresses_of(servers))

@@ -5,13 +5,11 @@ Owner: `Connection`, which shows every line of the log to its `Doors`. A client 
 from __future__ import annotations
 
 import re
-import socket
 from typing import Final
 
 from streamactors.kafka.errors import NoBroker
 from streamactors.kafka.property_rules import Address
 
-PROBE_S: Final = 0.5
 _ENDED: Final = "the broker ends the connection; its listener may want TLS or a login, see security.protocol"
 _MECHANISM: Final = "mechanism handshake failed"
 _OFFERED: Final = re.compile(r"SASL (\S+) mechanism handshake failed.*supported mechanisms: ([\w,\-]+)")
@@ -71,17 +69,6 @@ class Doors:
             tried, offers = offered.groups()
             return f"the broker has no login by {tried}; it offers {offers.replace(',', ', ')}: set sasl.mechanism to one of them"
         return f"{_SIGNS[number][1]} ({shortened(line)})"
-
-
-def listens(addresses: list[Address]) -> Address | None:
-    """Return the first address at which something takes connections."""
-    for address in addresses:
-        try:
-            socket.create_connection(address, PROBE_S).close()
-        except OSError:
-            continue
-        return address
-    return None
 
 
 def not_kafka(address: Address, waited_s: float) -> NoBroker:
