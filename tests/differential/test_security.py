@@ -20,6 +20,8 @@ from confluent_kafka.admin import (
 )
 
 from streamactors.broker import Cluster
+from streamactors.kafka.client.listener_probe import fault_of
+from streamactors.kafka.property_rules import addresses_of
 from tests.broker.wire import WireClient
 from tests.differential.apache_kafka import broker as apache
 
@@ -30,6 +32,7 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
+WRONG = {"PLAINTEXT": "wants a login", "SSL": "wants a login and has no TLS", "SASL_SSL": "has no TLS"}
 LOGIN = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"}
 
 
@@ -284,6 +287,16 @@ def test_a_wrong_password_gets_the_same_answer_of_both(doors: tuple[str, str]) -
             answers.append((answer.error_code, answer.error_message))
             assert client.closed_by_peer()
     assert answers[0] == answers[1]
+
+
+def test_the_right_protocol_is_told_of_both(doors: tuple[str, str]) -> None:
+    for protocol in ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT"):
+        told = [fault_of(addresses_of(address), {"security.protocol": protocol}) for address in doors]
+        assert [None if each is None else each.partition(" and sasl.mechanism")[0] for each in told] == [
+            None
+            if protocol == "SASL_PLAINTEXT"
+            else f"the listener {WRONG[protocol]}; set security.protocol to SASL_PLAINTEXT"
+        ] * 2
 
 
 def test_the_file_of_a_java_key_store_is_exported_as_the_error_says(tmp_path: Path) -> None:
