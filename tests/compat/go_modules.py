@@ -42,7 +42,7 @@ def go_source(module: str, version: str, patch: Callable[[Path], None] | None = 
 
 def go_tests(folder: Path, package: str = ".", *, tags: str = "") -> Path:
     """Return a package's test program. Skips the test where what it needs cannot be downloaded."""
-    program = folder / "streamactors.test"
+    program = folder / package / "streamactors.test"
     if not program.exists():
         for command in (["go", "mod", "tidy"], ["go", "test", "-tags", tags, "-c", "-o", program, package]):
             ran = run(command, folder=folder, timeout_s=900, env=environment())
