@@ -29,7 +29,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from streamactors.broker import Cluster
 from tests.faults.cluster_nemesis import Trouble
 from tests.faults.connector_worker import WINDOW_MS, counted
-from tests.faults.workload import QUIET, TOPIC, Run
+from tests.faults.workload import QUIET, RESETS, TOPIC, Run
 from tests.history import Partition, check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -222,7 +222,7 @@ def main() -> int:
         seed = options.seed + number
         wrong, told = round_of(seed, options.seconds, at_work=not options.bug, controllers=options.controllers)
         print(f"{time.strftime('%H:%M:%S')} seed {seed}: {told}", flush=True)
-        for line in wrong[:10]:
+        for line in [*wrong[:10], *(RESETS if wrong else ())]:
             print(f"  {line}", flush=True)
         if wrong:
             print(f"{'found' if options.bug else 'WRONG'}: {len(wrong)} anomalies", flush=True)

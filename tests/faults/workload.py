@@ -6,6 +6,7 @@ on through errors for as long as the run lasts; a nemesis does what it likes to 
 from __future__ import annotations
 
 import itertools
+import logging
 import random
 import threading
 import time
@@ -18,7 +19,21 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.history import Event, Outcome, Partition, Poll, Read, Repositioned, Send, Transaction, Write
 
 TOPIC = "history"
-QUIET = {"log_level": 0, "error_cb": lambda error: None}
+RESETS: list[str] = []
+"""What librdkafka's consumers have said of positions that they gave up: a reset shows a log that went back."""
+
+
+class _Resets(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.getMessage()
+        if "offset reset" in line:
+            RESETS.append(f"{time.strftime('%H:%M:%S')} {line}")
+
+
+_log = logging.getLogger("tests.faults.clients")
+_log.propagate = False
+_log.addHandler(_Resets(logging.WARNING))
+QUIET = {"log_level": 4, "logger": _log, "error_cb": lambda error: None}
 
 
 @dataclass
