@@ -4,7 +4,9 @@ Same settings, same accessors and lambdas per record, same cadence of commits.""
 
 from __future__ import annotations
 
+import random
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +45,43 @@ def read(servers: str, topic: str, n: int, partitions: int = 1, *, commits: bool
         client.commit(offsets=[TopicPartition(topic, 0, n)], asynchronous=False)
     client.close()
     return count
+
+
+def gated(servers: str, topic: str, partitions: int, n: int, open_at_once: int, step: int, *, pauses: bool) -> float:
+    """Take n records while only so many partitions, drawn anew after every `step` records, have demand; return records a second of wall time.
+
+    With `pauses` the others are paused, and librdkafka drops what it has prefetched of them. Without, what comes from them is kept here
+    until they have demand: that costs memory for all that the topic has."""
+    client = consumer(servers, topic, partitions)
+    draw = random.Random(7)
+    kept: dict[int, deque[Any]] = {partition: deque() for partition in range(partitions)}
+    paused: set[int] = set()
+    started, taken = time.perf_counter(), 0
+    while taken < n:
+        wanted = dict.fromkeys(draw.sample(range(partitions), open_at_once), step // open_at_once)
+        if pauses:
+            shut = set(range(partitions)) - set(wanted)
+            client.resume([TopicPartition(topic, partition) for partition in paused - shut])
+            client.pause([TopicPartition(topic, partition) for partition in shut - paused])
+            paused = shut
+        for partition in list(wanted):
+            while kept[partition] and wanted[partition]:
+                kept[partition].popleft()
+                wanted[partition] -= 1
+                taken += 1
+        waits = time.perf_counter()
+        while any(wanted.values()) and time.perf_counter() - waits < 0.5:  # longer only where a partition has run out
+            for message in client.consume(500, 0.02):
+                if message.error() is None:
+                    partition = message.partition()
+                    if wanted.get(partition):
+                        wanted[partition] -= 1
+                        taken += 1
+                    else:
+                        kept[partition].append(message)
+    rate = taken / (time.perf_counter() - started)
+    client.close()
+    return rate
 
 
 def write(servers: str, topic: str, n: int) -> None:

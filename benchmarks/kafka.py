@@ -142,12 +142,15 @@ def writes(cluster: Cluster, system: ActorSystem, n: int) -> list[Row]:
 def partial_demand(
     cluster: Cluster, system: ActorSystem, n: int, partitions: int, size: int, at_once: int, step: int, targets: str
 ) -> Row:
-    """Demand for some of the partitions only, changing at random, beside demand for all of them."""
+    """Demand for some of the partitions only, changing at random, beside demand for all of them; and a bare client that pauses the others."""
     servers = cluster.bootstrap_servers
     topic = fill(cluster, f"demand-{partitions}-{size}", n, size, partitions)
     share = n * 2 // 3  # or one partition would run out while it alone has demand
-    rates, cpus, bytes_each, pauses, requests, held = [], [], [], [], [], []
+    rates, bare_rates, cpus, bytes_each, pauses, requests, held = [], [], [], [], [], [], []
     for _ in range(3):
+        bare_whole = bare.gated(servers, topic, partitions, share, partitions, step, pauses=False)
+        bare_some = bare.gated(servers, topic, partitions, share, at_once, step, pauses=True)
+        bare_rates.append(bare_some / bare_whole)
         whole = ours.gated(system, servers, topic, partitions, share, size, partitions, step)
         some = ours.gated(system, servers, topic, partitions, share, size, at_once, step)
         rates.append(some["rate"] / whole["rate"])
@@ -161,7 +164,7 @@ def partial_demand(
         "value": f"{statistics.median(bytes_each):.2f} bytes fetched per byte delivered, {max(held) / 2**20:.0f} MiB held, "
         f"{statistics.median(pauses):.0f} pauses, {statistics.median(requests):.0f} fetches",
         "unit": "",
-        "peer": "the same with demand for all",
+        "peer": f"the same with demand for all; a bare client in the same pattern: {statistics.median(bare_rates):.2f} wall",
         "ratio": f"{statistics.median(rates):.2f} wall, {statistics.median(cpus):.2f} CPU",
         "spread": f"{min(rates):.2f}-{max(rates):.2f}",
         "target": targets,

@@ -18,7 +18,7 @@ from streamactors.engine.user_code import blame
 from streamactors.errors import BuildError, StreamError
 from streamactors.kafka.client.runs import offsets_of
 from streamactors.kafka.reading.messages import CommitReply
-from streamactors.kafka.reading.offset_tracker import OffsetTracker
+from streamactors.kafka.reading.offset_tracker import Offsets, OffsetTracker, highest_of
 from streamactors.kafka.record import ConsumerRecord, KeptRecord
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -124,20 +124,35 @@ class CommittableOffsetBatch:
     __slots__ = ("_offsets", "size")
 
     def __init__(self) -> None:
-        self._offsets: dict[Origin, list[int]] = {}
+        self._offsets: dict[Origin, list[Offsets]] = {}
         self.size = 0
 
     def updated(self, offset: CommittableOffset | CommittableOffsetBatch) -> CommittableOffsetBatch:
         """Add an offset, or those of another batch; return this batch."""
         if isinstance(offset, CommittableOffsetBatch):
-            for origin, offsets in offset._offsets.items():
-                self._offsets.setdefault(origin, []).extend(offsets)
+            for origin, runs in offset._offsets.items():
+                for run in runs:
+                    self._append(origin, run)
             self.size += offset.size
         else:
             _, message, origin = offset
-            self._offsets.setdefault(origin, []).append(message.offset())
+            at = message.offset()
+            self._append(origin, range(at, at + 1))
             self.size += 1
         return self
+
+    def _append(self, origin: Origin, found: Offsets) -> None:
+        """Add offsets of one assignment; those that follow the ones before, as mostly, make a longer range."""
+        runs = self._offsets.setdefault(origin, [])
+        last = runs[-1] if runs else None
+        if isinstance(found, range):
+            if isinstance(last, range) and last.stop == found.start:
+                runs[-1] = range(last.start, found.stop)
+                return
+        elif isinstance(last, list):
+            last += found
+            return
+        runs.append(found.copy() if isinstance(found, list) else found)  # the list may be another batch's
 
     def add_all(self, found: list[Any]) -> None:
         """Call `add` for each element. Fast if all are offsets or messages of one chunk, which is the usual case."""
@@ -146,7 +161,9 @@ class CommittableOffsetBatch:
             origins = list(map(_ORIGIN, found))
             origin = origins[0]
             if origins.count(origin) == len(origins):
-                self._offsets.setdefault(origin, []).extend(offsets_of(map(_MESSAGE, found)))
+                offsets = offsets_of(map(_MESSAGE, found))
+                whole = range(offsets[0], offsets[0] + len(offsets))
+                self._append(origin, whole if offsets == list(whole) else offsets)
                 self.size += len(found)
                 return
         for each in found:
@@ -169,15 +186,15 @@ class CommittableOffsetBatch:
     def offsets(self) -> dict[TopicPartition, int]:
         """Return the highest position of each partition."""
         highest: dict[TopicPartition, int] = {}
-        for origin, offsets in self._offsets.items():
-            highest[origin.key] = max(highest.get(origin.key, 0), max(offsets) + 1)
+        for origin, runs in self._offsets.items():
+            highest[origin.key] = max(highest.get(origin.key, 0), *(highest_of(run) + 1 for run in runs))
         return highest
 
     def acknowledge(self) -> dict[OffsetTracker, Callable[[StreamFuture[None]], None]]:
         """Acknowledge the offsets at their trackers; return the commit function of each consumer, by tracker."""
         consumers = {}
-        for origin, offsets in self._offsets.items():
-            origin.tracker.acknowledge(origin.key, origin.epoch, offsets)
+        for origin, runs in self._offsets.items():
+            origin.tracker.acknowledge(origin.key, origin.epoch, *runs)
             consumers[origin.tracker] = origin.commit
         return consumers
 

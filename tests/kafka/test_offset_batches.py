@@ -23,8 +23,8 @@ class Acknowledged:
         self.offsets: list[tuple[TopicPartition, int, list[int]]] = []
         self.commits = 0
 
-    def acknowledge(self, key: TopicPartition, epoch: int, offsets: list[int]) -> None:
-        self.offsets.append((key, epoch, list(offsets)))
+    def acknowledge(self, key: TopicPartition, epoch: int, *runs: range | list[int]) -> None:
+        self.offsets.append((key, epoch, [offset for run in runs for offset in run]))
 
     def commit(self, reply: Any) -> None:
         self.commits += 1
@@ -104,6 +104,31 @@ def test_a_batch_acknowledges_every_offset_and_commits_each_consumer_once() -> N
     assert sorted(first.offsets) == [(zero.key, 1, [1, 2]), (one.key, 1, [7])]
     assert second.offsets == [(other.key, 1, [5])]
     assert (first.commits, second.commits) == (1, 1)
+
+
+def test_a_batch_holds_consecutive_offsets_as_one_range() -> None:
+    """A commit each second is a million offsets: as integers of their own they would fill 40 MB."""
+    seen: list[Any] = []
+    tracker = Acknowledged()
+    tracker.acknowledge = lambda key, epoch, *runs: seen.append(runs)  # type: ignore[method-assign]
+    at = origin(0, tracker)
+    batch = CommittableOffsetBatch()
+    for first in range(0, 2_000, 500):
+        batch.add_all([CommittableMessage(offset(at, first + i)) for i in range(500)])
+    batch.add(offset(at, 2_000))
+    batch.commit().result(10)
+    assert seen == [(range(2_001),)]
+
+
+def test_a_batch_that_was_added_to_another_stays_as_it_is() -> None:
+    tracker = Acknowledged()
+    at = origin(0, tracker)
+    gaps, whole = CommittableOffsetBatch(), CommittableOffsetBatch()
+    gaps.add_all([offset(at, 1), offset(at, 5)])
+    whole.add(gaps)
+    whole.add_all([offset(at, 9), offset(at, 7)])
+    gaps.commit().result(10)
+    assert tracker.offsets == [(at.key, 1, [1, 5])]
 
 
 @pytest.fixture(scope="module")

@@ -76,6 +76,12 @@ def test_draining_names_what_is_late():
     assert tracker().drain([KEY], 0) == {KEY}
 
 
+def test_without_marks_the_highest_of_all_runs_counts():
+    t = tracker(gap_aware=False)
+    t.acknowledge(KEY, 1, range(3), [7, 4], range(5, 6))
+    assert t.to_commit() == {KEY: 8}
+
+
 @given(st.permutations(range(30)), st.integers(1, 30), st.data())
 def test_nothing_is_committed_over_an_unacknowledged_record_and_all_is_at_the_end(order, size, data):
     t = tracker(end=30)
@@ -112,15 +118,21 @@ def test_taking_back_wakes_a_revocation_that_waits():
     assert late == [set()]
 
 
-@given(st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=12), max_size=12), st.lists(st.integers(0, 30)))
+RUN = st.one_of(
+    st.lists(st.integers(0, 30), min_size=1, max_size=12),
+    st.builds(lambda first, n: range(first, first + n), st.integers(0, 30), st.integers(1, 12)),
+)
+
+
+@given(st.lists(st.lists(RUN, min_size=1, max_size=3), max_size=12), st.lists(st.integers(0, 30)))
 def test_acknowledging_in_runs_commits_what_acknowledging_one_by_one_does(batches, marks):
     """Runs without a gap take a short cut; it must not show."""
-    runs, single = tracker(end=40), tracker(end=40)
+    runs, single = tracker(end=50), tracker(end=50)
     for i, batch in enumerate(batches):
-        run = list(range(batch[0], batch[0] + len(batch))) if i % 2 else batch
-        runs.acknowledge(KEY, 1, run)
-        for offset in run:
-            single.acknowledge(KEY, 1, [offset])
+        runs.acknowledge(KEY, 1, *batch)
+        for run in batch:
+            for offset in run:
+                single.acknowledge(KEY, 1, [offset])
         if i < len(marks):
             runs.done(KEY, 1, marks[i])
             single.done(KEY, 1, marks[i])

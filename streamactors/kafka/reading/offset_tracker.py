@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from streamactors.engine.marks.marks import PositionMark
 from streamactors.kafka.subscriptions import TopicPartition
@@ -42,6 +42,15 @@ class PartitionProgress:
             return 0
         done = self.done if self.done is not None else self.first if self.first is not None else self.delivered
         return max(0, self.delivered - done)
+
+
+Offsets: TypeAlias = range | list[int]
+"""Acknowledged offsets of one assignment, at least one: as a range where each follows the one before."""
+
+
+def highest_of(offsets: Offsets) -> int:
+    """Return the highest offset."""
+    return offsets[-1] if isinstance(offsets, range) else max(offsets)
 
 
 class DrainListener(Protocol):
@@ -139,24 +148,25 @@ class OffsetTracker:
         for (_, key), (epoch, position) in moved.items():
             self.done(key, epoch, position)
 
-    def acknowledge(self, key: TopicPartition, epoch: int, offsets: list[int]) -> None:
+    def acknowledge(self, key: TopicPartition, epoch: int, *runs: Offsets) -> None:
         """Note that the user has acknowledged these offsets. Those above an offset that is not acknowledged wait for it, or for a mark."""
         with self._changed:
             progress = self._of(key, epoch)
-            if progress is None or not offsets:
+            if progress is None or not runs:
                 return
             if self.gap_aware:
-                position = progress.first if progress.done is None else progress.done
-                if position == offsets[0] and offsets == list(range(position, position + len(offsets))):
-                    progress.done = position + len(offsets)  # nothing was left out, as mostly: no need to look at each
-                else:
-                    progress.acked.update(offsets)
+                for run in runs:
+                    position = progress.first if progress.done is None else progress.done
+                    if isinstance(run, range) and run.start == position:
+                        progress.done = run.stop  # nothing was left out, as mostly: no need to look at each
+                    else:
+                        progress.acked.update(run)
                 if progress.acked:
                     if progress.done is not None:
                         _forget_below(progress, progress.done)
                     _close_gap(progress)
             else:
-                progress.done = max(progress.done or 0, max(offsets) + 1)
+                progress.done = max(progress.done or 0, *(highest_of(run) + 1 for run in runs))
             self._changed.notify_all()
         self._look()
 
