@@ -28,7 +28,7 @@ def _bounded(records: int | None, size: int | None) -> Any:
     return config if size is None else config.with_max_bytes(size)
 
 
-def _suppressed(step: tuple[Any, ...]) -> Suppressed:
+def suppressed(step: tuple[Any, ...]) -> Suppressed:
     if step[0] == "final":
         return Suppressed.until_window_closes(_bounded(step[1], step[2]) or BufferConfig.unbounded())
     _, limit, records, size, policy = step
@@ -78,7 +78,7 @@ def build(case: Case, records: Any) -> Any:
         elif step[0] == "map":
             table = table.map_values(mapped)
         else:
-            table = table.suppress(_suppressed(step))
+            table = table.suppress(suppressed(step))
     return table.to_stream()
 
 
