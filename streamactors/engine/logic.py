@@ -71,6 +71,11 @@ class Logic:
         self.stage = stage
         """The stage, whose attributes are the parameters of the operator; a subclass says its type."""
 
+    @property
+    def paused(self) -> tuple[str, ...]:
+        """What of a source its user has paused, if that is all it could deliver: then the stream waits for the user. Any thread."""
+        return ()
+
     # ── handlers, to be overridden ────────────────────────────────────────────────────────────────────────────────
 
     def on_start(self) -> None:

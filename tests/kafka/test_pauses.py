@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamactors import Keep
+from streamactors import Keep, Watchdog
+from streamactors.engine.stalls.diagnosis import Cause
 from streamactors.kafka import Consumer, Subscriptions, TopicPartition
 from streamactors.testing import TestSink
 
@@ -44,5 +45,26 @@ def test_a_partition_that_was_paused_and_is_assigned_again_goes_on(
     probe.request(3 * RECORDS)
     while probe.expect_next() != RECORDS - 1:
         pass
+    control.shutdown()
+    probe.expect_complete()
+
+
+def test_a_stream_whose_partitions_are_all_paused_is_told_by_their_names(
+    settings: Any, system: Any, topic_with: Any, wait_for: Any
+) -> None:
+    topic_with("held", [b"%d" % n for n in range(4)], 2)
+    stalls: list[Any] = []
+    source = Consumer.source(settings, Subscriptions.topics("held"))
+    control, probe = source.to_mat(TestSink.probe("30s"), Keep.both).run(system)
+    probe.request(4)
+    for _ in range(4):
+        probe.expect_next()
+    with Watchdog(system, "400ms", stalls.append):
+        control.pause(("held", 0))
+        control.pause(("held", 1))
+        probe.request(1)
+        wait_for(lambda: any(stall.cause is Cause.PAUSED for stall in stalls))
+    found = next(stall for stall in stalls if stall.cause is Cause.PAUSED)
+    assert str(found) == "the stream waits for a resume: all that its source could deliver is paused: held-0, held-1"
     control.shutdown()
     probe.expect_complete()

@@ -26,6 +26,7 @@ class Cause(enum.Enum):
     POOL = "a thread: every thread of the pool is inside a turn"
     CYCLE = "itself: the stages of a cycle wait for each other"
     SOURCE = "a source that has no elements"
+    PAUSED = "a resume: all that its source could deliver is paused"
     SINK = "a sink that does not take elements"
     STAGE = "a stage that holds elements"
 
@@ -41,7 +42,7 @@ class Stall:
     silent_ms: float = 0.0
 
     def __str__(self) -> str:
-        names = " -> ".join(self.stages)
+        names = (", " if self.cause is Cause.PAUSED else " -> ").join(self.stages)
         text = f"the stream waits for {self.cause.value}: {names}"
         if self.cause is Cause.CYCLE:
             text += "; a buffer in the cycle, or a branch that drops or does not wait, would let it move"
@@ -65,6 +66,8 @@ def diagnose(run: Run, silent_ms: float = 0.0) -> Stall | None:
     if pool.cells_waiting and pool.threads >= pool.max_threads:
         return Stall(Cause.POOL, (f"{pool.threads} threads, {pool.cells_waiting} turns wait",), "", shot, silent_ms)
     cause, stages = end_of_waits(shot)
+    if cause is Cause.SOURCE and (paused := _paused(run)):
+        return Stall(Cause.PAUSED, paused, "", shot, silent_ms)
     return None if cause is None else Stall(cause, stages, "", shot, silent_ms)
 
 
@@ -85,6 +88,12 @@ def end_of_waits(shot: GraphSnapshot) -> tuple[Cause | None, tuple[str, ...]]:
             return cause, tuple(names[i] for i in sorted(found))
     cycle = _cycle(waits)
     return (Cause.CYCLE, tuple(names[i] for i in cycle)) if cycle else (None, ())
+
+
+def _paused(run: Run) -> tuple[str, ...]:
+    with run._lock:
+        logics = [logic for island in run.islands for logic in island.interpreter.logics]
+    return tuple(sorted({name for logic in logics for name in getattr(logic, "paused", ())}))
 
 
 def _cycle(waits: dict[int, set[int]]) -> list[int]:

@@ -295,6 +295,12 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             raise ConsumerFailed("the consumer is closed; its positions cannot be committed")
         return self._rebalances.membership.current
 
+    def paused(self) -> tuple[str, ...]:
+        """Return the names of the partitions if the user has paused all of them; any thread."""
+        state = self._shared.state
+        keys = tuple(state.partitions)
+        return tuple(map(str, keys)) if state.pausing.by_user.issuperset(keys) else ()
+
     def renew_membership(self) -> None:
         """The broker knows another membership: look it up again at the next poll; any thread."""
         self._rebalances.membership.changed()

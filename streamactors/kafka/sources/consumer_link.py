@@ -96,6 +96,10 @@ class ConsumerLink:
         assert self._actor is not None
         return self._actor.group_metadata()
 
+    def paused(self) -> tuple[str, ...]:
+        """The partitions of the consumer, if the user has paused all of them; any thread."""
+        return () if self._actor is None else self._actor.paused()
+
     def renew_membership(self) -> None:
         """Say that the membership is stale; the consumer looks it up again."""
         assert self._actor is not None
@@ -110,6 +114,10 @@ class ConsumerLogic(SourceLogic):
         self.control = self.consumer.control
         self._ending = False
         self._failure: BaseException | None = None
+
+    @property
+    def paused(self) -> tuple[str, ...]:
+        return self.consumer.paused()
 
     def post(self, handler: Callable[[Any], None], argument: Any) -> None:
         """Have a handler run on this stage's island; any thread."""

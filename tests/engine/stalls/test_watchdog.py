@@ -107,6 +107,36 @@ def test_a_user_function_that_does_not_return_is_shown_with_its_stack():
     assert "interpreter.py" not in stall.stack
 
 
+def test_a_stream_that_waits_for_a_thread_of_the_pool_is_told_apart_from_those_that_hold_them():
+    entered, leave = threading.Semaphore(0), threading.Event()
+
+    def holds(x):
+        entered.release()
+        leave.wait()
+        return x
+
+    found, reported = [], threading.Event()
+
+    def report(stall):
+        found.append(stall)
+        if len(found) == 3:
+            reported.set()
+
+    with ActorSystem("exhausted") as system:
+        system.pool.max_threads = 2
+        holding = [Source.range(3).map(holds).run_with(Sink.ignore(), system) for _ in range(2)]
+        for _ in holding:
+            assert entered.acquire(timeout=30)
+        with Watchdog(system, "50ms", report):
+            third = Source.range(3).run_with(Sink.ignore(), system)
+            assert reported.wait(30)
+            leave.set()
+            for done in (*holding, third):
+                done.result(30)
+    assert sorted(stall.cause.name for stall in found) == ["BLOCKED", "BLOCKED", "POOL"]
+    assert "2 threads" in str(next(stall for stall in found if stall.cause is Cause.POOL))
+
+
 def test_a_stream_that_moves_is_left_alone_and_one_that_moves_again_is_forgotten(system, clock):
     found = []
     with Watchdog(system, "10s", found.append) as dog:
