@@ -112,21 +112,24 @@ def all_done(admin, load, wait_for):
 
 
 def check_disks(folder, changelogs):
-    """Every store on disk is what its changelog gives up to the offset that the store names. Returns the number of entries."""
+    """Every store on disk becomes what its changelog is when the entries from the offset on that the store names are read again: an earlier
+    offset may stand beside later entries. Returns the number of entries."""
     compared, memory = 0, Memory(64 << 20)
     for _, partition, path in tasks_of(folder) if folder.exists() else ():
         rocks = Rocks(path, memory)
         try:
             disk = TaskDisk(rocks, ())
             for store in disk.stores:
-                entries, offset = {}, disk.offset(store)
+                offset, whole, found = disk.offset(store), {}, dict(disk.scan(store))
                 if not offset:
                     continue  # killed before the first offset was known: the next start empties the store
                 for message in changelogs[store]:
-                    if message.partition() == partition and message.offset() < offset:
-                        entries[message.key()] = message.value()
-                wanted = {key: value for key, value in entries.items() if value is not None}
-                assert dict(disk.scan(store)) == wanted, f"{path}: {store} at {offset}"
+                    if message.partition() == partition:
+                        whole[message.key()] = message.value()
+                        if message.offset() >= offset:
+                            found[message.key()] = message.value()
+                wanted, restored = ({k: v for k, v in each.items() if v is not None} for each in (whole, found))
+                assert restored == wanted, f"{path}: {store} at {offset}"
                 compared += len(wanted)
         finally:
             rocks.close()

@@ -270,6 +270,7 @@ def test_a_partition_that_is_lost_and_comes_back_within_a_transaction_aborts_it(
     control, done = copy(cluster, settings, "back", "back-out", "back", commit_interval_ms=600_000).run(system)
     wait_for(lambda: len(read_all("back-out", 1, isolation="read_uncommitted")) == 100)
     lose.append(True)
+    control.snapshot()  # a message, with which the partition is lost
     wait_for(lambda: len(read_all("back-out", 1, isolation="read_uncommitted")) == 200)
     control.stop()
     error = done.exception(60)
