@@ -32,7 +32,6 @@ DIFFERENCES: dict[str, str] = {
     "fetch an unknown topic": _NONE_ABORTED,
     "fetch an unknown partition": _NONE_ABORTED,
     "alter an unknown operation": "INVALID_REQUEST with the number, instead of UNKNOWN_SERVER_ERROR",
-    "alter a broker's unknown setting": "unknown settings are refused by name; Apache Kafka keeps them",
     "grow to 20000": "POLICY_VIOLATION as in CreateTopics, instead of UNKNOWN_SERVER_ERROR",
     "metadata of neither name nor id": "INVALID_REQUEST for that topic, instead of UNKNOWN_SERVER_ERROR for everything",
     "new producer the first": "Apache Kafka says COORDINATOR_LOAD_IN_PROGRESS while it gets its first block of producer ids",

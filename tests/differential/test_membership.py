@@ -52,14 +52,14 @@ def test_our_broker_is_an_observer_and_a_live_broker_and_leaves_in_order(quorum:
         (observer,) = [line.split() for line in told.splitlines() if "Observer" in line and line.startswith("2 ")]
         assert observer[0] == "2"
         assert int(observer[3]) <= 5  # the lag, in records
-        assert node.member.leave(30) == image.brokers[2].broker_epoch
+        assert node.member.life.leave(30) == image.brokers[2].broker_epoch
     assert not node.failures
 
 
 def test_the_copy_of_the_metadata_is_kept_and_read_again_after_a_restart(quorum: ApacheNode, tmp_path: Path) -> None:
     with MemberNode(tmp_path, 4, CLUSTER_ID, quorum.port, session_ms=3_000) as node:
         first = node.runtime.metadata.image.brokers[4]
-        node.member.leave(30)
+        node.member.life.leave(30)
     with MemberNode(
         tmp_path, 4, CLUSTER_ID, quorum.port, session_ms=3_000
     ) as node:  # waits for the session of the first process to end
@@ -98,7 +98,7 @@ def test_a_controller_that_dies_and_comes_back_finds_the_broker_again(tmp_path: 
     node.start()
     try:
         with MemberNode(tmp_path / "m", 2, CLUSTER_ID, node.port) as ours:
-            epoch = ours.member.broker_epoch
+            epoch = ours.member.life.broker_epoch
             offset = ours.runtime.metadata.image.offset
             node.kill()
             node.start()
@@ -110,7 +110,7 @@ def test_a_controller_that_dies_and_comes_back_finds_the_broker_again(tmp_path: 
                 "--status",
             )
             assert "LeaderEpoch:            2" in told
-            assert ours.member.leave(30) == epoch
+            assert ours.member.life.leave(30) == epoch
             assert ours.runtime.metadata.image.offset > offset
             assert not ours.failures
     finally:
@@ -121,7 +121,7 @@ def test_logs_that_the_cluster_does_not_know_are_removed_at_the_start(quorum: Ap
     with MemberNode(tmp_path, 6, CLUSTER_ID, quorum.port, session_ms=3_000) as node:
         log = node.runtime.logs.create("gone", 0, uuid.uuid4(), LogConfig())
         log.append_as_leader(memoryview(build_batch([NewRecord(None, b"v", 1)])), 0, 1)
-        node.member.leave(30)
+        node.member.life.leave(30)
     assert (tmp_path / "gone-0").exists()
     with MemberNode(tmp_path, 6, CLUSTER_ID, quorum.port, session_ms=3_000) as node:
         assert node.runtime.logs.get("gone", 0) is None

@@ -29,9 +29,7 @@ _COPIED_UP_TO: Final = 16 << 10  # below this size a copy is cheaper than a sepa
 _COPIED_IN_ALL: Final = 256 << 10
 
 
-_SAYS_LEADER: Final = frozenset(
-    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
-)
+_SAYS_LEADER: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 @dataclass(slots=True)
