@@ -141,7 +141,8 @@ def test_a_follower_of_another_epoch_or_registration_is_refused(tmp_path: Path) 
                 answer: Any = client.call(1, 17, body)
             (got,) = answer.responses[0].partitions
             assert got.error_code == expected, expected
-            assert (got.current_leader.leader_id == 1) == bool(expected) or expected is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if expected is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                assert (got.current_leader.leader_id == 1) == (expected is ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def test_a_log_outside_the_range_of_the_leader_begins_where_the_leader_does(tmp_path: Path) -> None:
