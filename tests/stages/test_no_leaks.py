@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import threading
 
 import pytest
@@ -80,6 +81,14 @@ def cancelled_in_the_middle(system):
 CASES = {name: runs_of_flow(make()) for name, make in FLOWS.items()} | {
     each.__name__: each for each in (merge_hub, broadcast_hub, partition_hub, pre_materialized, cancelled_in_the_middle)
 }
+
+
+@pytest.fixture(autouse=True)
+def silence():
+    """What clients of earlier tests still log would be counted: pytest keeps each line."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 def check(name, times):
