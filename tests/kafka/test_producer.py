@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 import confluent_kafka as ck
@@ -306,4 +307,32 @@ def test_reports_that_came_with_a_fatal_error_are_told(producer_settings):
     producer._client = Denied()
     producer.wake()
     assert told.wait(30)
+    producer.close(drop=True).result(30)
+
+
+class NamesTheTopicLate:
+    """A client whose commit fails of a topic that it must not write; the line of the log that names the topic waits for the next poll."""
+
+    def __init__(self, logger):
+        self._logger = logger
+
+    def __len__(self):
+        return 0
+
+    def commit_transaction(self, _):
+        raise ck.KafkaException(ck.KafkaError(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, "refused"))
+
+    def poll(self, _):
+        self._logger.log(logging.ERROR, 'Failed to add partition "orders" [0]: Broker: Topic authorization failed')
+        return 0
+
+    def purge(self, blocking):
+        pass
+
+
+def test_a_failed_commit_names_the_topic_that_librdkafka_names_later(producer_settings):
+    producer = StreamProducer(producer_settings)
+    producer._client = NamesTheTopicLate(producer._connection)
+    with pytest.raises(ProducerFailed, match="may not WRITE topic orders at"):
+        producer.call(producer.commit, 1.0).result(30)
     producer.close(drop=True).result(30)

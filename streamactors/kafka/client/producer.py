@@ -21,20 +21,13 @@ from typing import Any, TypeVar
 
 from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.kafka.client.bounded_call import bounded
-from streamactors.kafka.client.connection import NO_TOPIC, Connection, ck
+from streamactors.kafka.client.connection import Connection, ck
 from streamactors.kafka.client.created_topics import CreatedTopics
-from streamactors.kafka.client.delivery_errors import (
-    ClosedClient,
-    is_purged,
-    not_delivered,
-    not_sent,
-    producer_failed,
-    unsendable,
-)
+from streamactors.kafka.client.delivery_errors import ClosedClient
+from streamactors.kafka.client.producer_errors import REFUSALS, ProducerErrors
 from streamactors.kafka.client.producer_rest import ProducerRest
-from streamactors.kafka.client.rights import DENIED, Right, of_producer
 from streamactors.kafka.errors import ProducerFailed, RecordError
-from streamactors.kafka.producer_record import ProducerRecord, checked_record
+from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ProducerSettings
 
 _log = logging.getLogger("streamactors.kafka")
@@ -44,8 +37,6 @@ POLL_S = 0.1
 
 BUSY_S = 0.005
 """A stage that has served reports twice within this time is busy and will serve them again."""
-
-_REFUSALS = (ck.KafkaException, TypeError, ValueError, OverflowError)
 
 RETRIES = 5
 """How often a transactional call with a retriable error is made; each attempt has the whole timeout."""
@@ -63,9 +54,9 @@ class StreamProducer:
         self._dispatcher = Dispatcher(f"producer of {settings.bootstrap_servers}")
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._lock = threading.Lock()
-        self._created = CreatedTopics(
-            settings.bootstrap_servers, self.later, lambda: self._client.list_topics(timeout=1).topics
-        )
+        self._created = CreatedTopics(settings.bootstrap_servers, self.later, self._topics)
+        self._errors = ProducerErrors(self._connection, settings.transactional_id, self._hear, self._topics)
+        self.not_delivered = self._errors.not_delivered
         self._polling = False
         self._served_at = self._busy_until = 0.0
         self._polls = threading.Lock()
@@ -88,13 +79,16 @@ class StreamProducer:
                 self._started = self.call(self._connect)
             return self._started
 
+    def _topics(self) -> Any:
+        return self._client.list_topics(timeout=1).topics
+
     def _connect(self) -> None:
         self._created.start(self._connection.known_topics(self._client))
         if self.settings.transactional_id is not None:
             try:
                 self._client.init_transactions()
             except ck.KafkaException as error:
-                raise self._producer_failed(error) from None
+                raise self._errors.failed(error) from None
 
     def call(self, fn: Callable[..., T], *arguments: Any) -> Future[T]:
         """Run `fn` on the producer's thread, after earlier calls; return a future of its result."""
@@ -174,8 +168,8 @@ class StreamProducer:
                 self.produce(
                     topic, value, key, partition, report, timestamp=timestamp or 0, headers=list(headers or ())
                 )
-        except _REFUSALS as error:
-            raise self.refusal(record, error) from None
+        except REFUSALS as error:
+            raise self._errors.refusal(record, error) from None
 
     def produce_all(
         self, records: Sequence[Any], reports: Iterable[Report], refused: Callable[[int, BaseException], None]
@@ -198,68 +192,17 @@ class StreamProducer:
             except BufferError:
                 return len(records) - length_hint(rest) - 1
             except Exception as error:  # noqa: BLE001  # the report of this record
-                refused(len(records) - length_hint(rest) - 1, self.refusal(record, error))
+                refused(len(records) - length_hint(rest) - 1, self._errors.refusal(record, error))
         return len(records)
 
-    def refusal(self, record: Any, error: Exception) -> BaseException:
-        """Return the error of a record that librdkafka did not take: RecordError, or ProducerFailed when no record can be sent.
-
-        The error has no traceback: librdkafka keeps the report of a refused record, and the frames would keep the producer."""
-        try:
-            given = checked_record(record)
-        except Exception as better:  # noqa: BLE001  # no record at all
-            error = better
-        else:
-            if isinstance(error, ck.KafkaException):
-                error = self._refused(given, error.args[0])
-            elif isinstance(error, _REFUSALS):
-                error = unsendable(given, error)
-        error.__context__ = None
-        return error.with_traceback(None)
-
-    def _refused(self, record: ProducerRecord, cause: Any) -> RecordError | ProducerFailed:
-        if cause.code() != ck.KafkaError._FATAL:
-            return not_sent(record, cause)
-        if self._connection.fatal is None and self._polls.acquire(timeout=POLL_S):
+    def _hear(self) -> None:
+        """Serve what librdkafka has to say, unless another thread is at it."""
+        if self._polls.acquire(timeout=POLL_S):
             try:
                 with contextlib.suppress(ProducerFailed):
-                    self._callbacks(self._client.poll, 0)  # tells the fatal error
+                    self._callbacks(self._client.poll, 0)
             finally:
                 self._polls.release()
-        if self._writes_nothing:
-            return not_sent(record, cause, self._connection.not_allowed(Right("WRITE", "TOPIC", record.topic)))
-        # the complaint has the reason: mostly another producer took over
-        return ProducerFailed(f"{self._who}: {self._connection.complaint or cause.str()}")
-
-    def not_delivered(self, record: ProducerRecord, error: Any) -> BaseException:
-        """Return the error of a record that was not delivered. It names topics with similar names, or the missing right."""
-        topics: Iterable[str] = ()
-        if not isinstance(error, BaseException) and (why := self._reason(record, error)):
-            return not_delivered(record, error, why=why)
-        if not isinstance(error, BaseException) and error.code() in NO_TOPIC:
-            with contextlib.suppress(ck.KafkaException):
-                topics = self._client.list_topics(timeout=1).topics
-        return not_delivered(record, error, topics)
-
-    @property
-    def _writes_nothing(self) -> bool:
-        """True when the user may write no topic: the producer gets no id, and librdkafka ends it."""
-        fatal = self._connection.fatal
-        return self.settings.transactional_id is None and fatal is not None and fatal.code() in DENIED
-
-    def _reason(self, record: ProducerRecord, error: Any) -> str:
-        """Return why a record was not delivered, if librdkafka's error does not say it."""
-        fatal = self._connection.fatal
-        if error.code() in DENIED or (is_purged(error) and self._writes_nothing):
-            return self._connection.not_allowed(Right("WRITE", "TOPIC", record.topic))
-        return self._connection.shown(fatal) if is_purged(error) and fatal is not None else ""
-
-    def _producer_failed(self, error: Any) -> ProducerFailed:
-        code = error.args[0].code()
-        if code in DENIED:
-            right = of_producer(DENIED[code], self.settings.transactional_id or "", self._connection.refused_topic)
-            return ProducerFailed(f"{self._who}: {self._connection.not_allowed(right)}")
-        return producer_failed(error, self._who)
 
     def send_all(self, records: Iterable[ProducerRecord], report: Report) -> None:
         """Queue records that share a report; wait while the queue is full. On the producer's thread."""
@@ -281,10 +224,6 @@ class StreamProducer:
                 left = self._callbacks(self._client.flush, POLL_S)
                 self._connection.records_wait(left)
             self._tell()
-
-    @property
-    def _who(self) -> str:
-        return f"transactional id {self.settings.transactional_id or 'none'}"
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener` on the producer's thread after each batch of reports."""
@@ -347,9 +286,9 @@ class StreamProducer:
             self.call(self._tell)  # the call may have served reports before it raised
             if error.args[0].fatal():
                 self._connection.fatal = error.args[0]
-                if self._writes_nothing:  # the records are purged; their reports are next
+                if self._errors.writes_nothing:  # the records are purged; their reports are next
                     return serve(timeout_s)
-            raise self._producer_failed(error) from None
+            raise self._errors.failed(error) from None
 
     def poll(self, timeout_s: float) -> None:
         """Serve the reports that come until one has come, for at most `timeout_s`. Raises ProducerFailed for a fatal error."""
@@ -396,6 +335,6 @@ class StreamProducer:
                     call()
             except ck.KafkaException as error:
                 if not error.args[0].retriable() or attempt == RETRIES - 1:
-                    raise self._producer_failed(error) from None
+                    raise self._errors.failed(error, hear=True) from None
             else:
                 return
