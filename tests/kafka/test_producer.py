@@ -268,7 +268,7 @@ class Fenced:
         self.delivered.set()
         return 1
 
-    def purge(self, blocking):
+    def purge(self, **_):
         pass
 
 
@@ -296,7 +296,7 @@ class Denied:
             raise ck.KafkaException(ck.KafkaError(ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no id", fatal=True))
         return 0
 
-    def purge(self, blocking):
+    def purge(self, **_):
         pass
 
 
@@ -326,7 +326,7 @@ class NamesTheTopicLate:
         self._logger.log(logging.ERROR, 'Failed to add partition "orders" [0]: Broker: Topic authorization failed')
         return 0
 
-    def purge(self, blocking):
+    def purge(self, **_):
         pass
 
 
@@ -335,4 +335,31 @@ def test_a_failed_commit_names_the_topic_that_librdkafka_names_later(producer_se
     producer._client = NamesTheTopicLate(producer._connection)
     with pytest.raises(ProducerFailed, match="may not WRITE topic orders at"):
         producer.call(producer.commit, 1.0).result(30)
+    producer.close(drop=True).result(30)
+
+
+class KeepsTheRecord:
+    """A client with a fatal error and a record that was sent while the client failed: it keeps the record until the queue is purged."""
+
+    waiting = 1
+
+    def __len__(self):
+        return self.waiting
+
+    def poll(self, _):
+        return 0
+
+    def flush(self, _):
+        return self.waiting
+
+    def purge(self, *, in_flight=True, blocking=True):
+        self.waiting = 0
+
+
+def test_a_record_that_was_sent_while_the_client_failed_is_purged(producer_settings):
+    producer = StreamProducer(producer_settings)
+    producer._connection.fatal = ck.KafkaError(ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no id", fatal=True)
+    producer._client = KeepsTheRecord()
+    producer.wake()
+    producer.call(producer.flush).result(30)
     producer.close(drop=True).result(30)

@@ -281,14 +281,18 @@ class StreamProducer:
     def _callbacks(self, serve: Callable[[float], int], timeout_s: float) -> int:
         """Have librdkafka's client call back. Raises ProducerFailed for a fatal error, which the client raises once, in any such call."""
         try:
-            return serve(timeout_s)
+            served = serve(timeout_s)
         except ck.KafkaException as error:
             self.call(self._tell)  # the call may have served reports before it raised
             if error.args[0].fatal():
                 self._connection.fatal = error.args[0]
                 if self._errors.writes_nothing:  # the records are purged; their reports are next
-                    return serve(timeout_s)
+                    return self._callbacks(serve, timeout_s)
             raise self._errors.failed(error) from None
+        if self._connection.fatal is not None and len(self._client):
+            # librdkafka has purged its queue, but not a record that was sent at that moment: it would keep it until message.timeout.ms
+            self._client.purge(in_flight=False, blocking=False)
+        return served
 
     def poll(self, timeout_s: float) -> None:
         """Serve the reports that come until one has come, for at most `timeout_s`. Raises ProducerFailed for a fatal error."""
