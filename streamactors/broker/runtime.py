@@ -13,6 +13,7 @@ from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.helpers import Helpers
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.metadata.cache import MetadataCache
+from streamactors.broker.network.channel_maker import ChannelMaker
 from streamactors.broker.purgatory import Purgatory
 from streamactors.clock import Clock, VirtualClock
 
@@ -46,6 +47,8 @@ class Runtime:
         if isinstance(self.clock, VirtualClock):
             self.client_timers = RealTime(data_plane)
         self.fetch_purgatory = Purgatory("Fetch", self.client_timers, config.fetch_purgatory_purge_interval_requests)
+        self.to_brokers = ChannelMaker(config.inter_broker_listener_name or "PLAINTEXT")
+        self.to_controllers = ChannelMaker()
         self.replication: Replicating | None = None  # set in a cluster of several brokers
         self.purgatories: Final = (self.fetch_purgatory, self.produce_purgatory)
 

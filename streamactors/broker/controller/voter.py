@@ -37,7 +37,7 @@ class Voter:
             None if own is None else (name, *own),
         )
         timeout_ms = config.controller_quorum_request_timeout_ms
-        self._channels = RaftChannels(dispatcher, voters, sender, self._answered, timeout_ms)
+        self._channels = RaftChannels(dispatcher, voters, sender, self._answered, timeout_ms, node.to_controllers)
         if voters:
             metadata.finish_installing()
         self.quorum = Quorum(

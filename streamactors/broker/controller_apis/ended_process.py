@@ -12,7 +12,7 @@ from typing import Final
 
 from streamactors.broker.controller.cluster_command import ProcessEnded
 from streamactors.broker.helpers import Outcome
-from streamactors.broker.network.channel import Address
+from streamactors.broker.network.opening import Address
 from streamactors.broker.node import Node
 from streamactors.broker.request import Request
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.log.meta_properties import FILE_NAME
-from streamactors.broker.network.channel import Address
 from streamactors.broker.network.listener import address as address_text
+from streamactors.broker.network.opening import Address
 from streamactors.broker.wire_request import call
 
 _log = logging.getLogger("streamactors.broker.membership")

@@ -19,7 +19,8 @@ from streamactors.broker.membership import lifecycle_state as lifecycle
 from streamactors.broker.membership.lifecycle_state import Life, Phase, Times
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import Endpoint, Feature
-from streamactors.broker.network.channel import REQUEST_TIMEOUT_MS, Address, Answer, Buffers, Channel, ChannelBroken
+from streamactors.broker.network.channel import REQUEST_TIMEOUT_MS, Answer, Buffers, Channel, ChannelBroken
+from streamactors.broker.network.opening import Address
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Lifecycle:
 
     def _channel(self, address: Address, timeout_ms: float) -> Channel:
         name = f"broker-{self._node.node_id}"
-        return Channel(self._dispatcher, address, name, self._buffers, timeout_ms=timeout_ms)
+        return self._node.to_controllers.channel(self._dispatcher, address, name, self._buffers, timeout_ms=timeout_ms)
 
     def applied(self, image: MetadataImage) -> None:
         """The data plane follows this image."""

@@ -21,7 +21,8 @@ from streamactors.broker.membership.lifecycle_state import Times
 from streamactors.broker.membership.metadata_copy import MetadataCopy
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
-from streamactors.broker.network.channel import Address, Buffers
+from streamactors.broker.network.channel import Buffers
+from streamactors.broker.network.opening import Address
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.quorum.observer import Observer
 from streamactors.errors import StreamActorsError
@@ -87,6 +88,7 @@ class Member:
             cluster_id=self._node.cluster_id,
             directory_id=properties.directory_id,
             buffers=self._buffers,
+            to_controllers=self._node.to_controllers,
         )
         self._dispatcher.execute(self._observer.start)
         within_s = self.life.times.registration_timeout_ms / 1000

@@ -1,27 +1,26 @@
 """A connection to another node: requests go out in order, and each answer goes to its callback.
 
-Owner: the thread of one dispatcher. Nothing blocks it: the socket does not wait, and a host name is looked up on a thread of its
-own. The connection is opened by the first request. A failure of any kind, also one request without an answer in time, ends the
-connection and every request on it; the next request opens a new one. The owner decides whether and when to ask again."""
+Owner: the thread of one dispatcher. Nothing blocks it. The connection is opened by the first request, which waits until TLS and the login are
+done. A failure of any kind, also one request without an answer in time, ends the connection and every request on it; the next
+request opens a new one. The owner decides whether and when to ask again."""
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 import socket
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.timing_wheel import Timer
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.network.buffers import BufferPool
-from streamactors.broker.network.frame_reader import BadFrame, FrameReader
+from streamactors.broker.network.ends import ends_of
+from streamactors.broker.network.frame_reader import BadFrame, FrameReader, ReceiveInto
 from streamactors.broker.network.links import LINKS
 from streamactors.broker.network.listener import address as address_text
+from streamactors.broker.network.opening import OPEN, Address, Entrance, Login, Opening
 from streamactors.broker.network.output import Output
 from streamactors.broker.protocol.api_keys import API_VERSIONS, api_name
 from streamactors.broker.protocol.errors import MalformedMessage
@@ -37,9 +36,8 @@ SCRATCH_BYTES: Final = 128 << 10
 KEPT_BYTES: Final = 64 << 20
 REQUEST_TIMEOUT_MS: Final = 30_000
 _VERSIONS_VERSION: Final = 3
-_IN_PROGRESS: Final = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
-
-Address = tuple[str, int]
+_RENEW_AFTER: Final = 0.85
+"""A login is renewed after this part of its lifetime, as Apache Kafka's clients do."""
 
 
 class ChannelBroken(StreamActorsError):
@@ -96,6 +94,7 @@ class Channel:
         *,
         asks_versions: bool = True,
         timeout_ms: float = REQUEST_TIMEOUT_MS,
+        entrance: Entrance = OPEN,
     ) -> None:
         self.address: Final = address
         self.peer_versions: Mapping[int, tuple[int, int]] = {}
@@ -105,17 +104,20 @@ class Channel:
         self._buffers = buffers
         self._asks_versions = asks_versions
         self._timeout_ms = timeout_ms
+        self._entrance = entrance
         self._socket: socket.socket | None = None
         self._output: Output | None = None
         self._reader: FrameReader | None = None
+        self._receive_into: ReceiveInto | None = None
         self._life = 0  # counts the connections: a late event of an earlier one is ignored
-        self._connected = False
+        self._let_in = False  # requests may be sent
+        self._renew_at_ms = 0.0  # when the login is renewed, 0 if it does not end
         self._registered = (False, False)
         self._correlation = 0
         self._pending: dict[int, _Pending] = {}
         self._unsent: list[bytes] = []
         self._before_versions: list[_Waiting] = []
-        self._opening = False  # a look-up or a connect is under way, and there is no socket yet
+        self._opening: Opening | None = None
 
     # --- requests ---
 
@@ -151,10 +153,9 @@ class Channel:
 
     def send(self, key: int, version: int, body: bytes, on_frame: OnFrame, timeout_ms: float = 0) -> None:
         """Send an encoded request; `on_frame` gets the frame of the answer, valid during the call, or the error."""
-        self._correlation += 1
-        number = self._correlation
-        timer = self._dispatcher.call_later(timeout_ms or self._timeout_ms, partial(self._timed_out, number, key))
-        self._pending[number] = _Pending(on_frame, timer)
+        if self._renew_at_ms and not self._pending and self._dispatcher.clock.now_ms() >= self._renew_at_ms:
+            self._end(ChannelBroken(f"{self}: the login has to be renewed"))  # nobody waits for an answer
+        number = self._expect(key, on_frame, timeout_ms)
         if LINKS.is_cut(self.address):
             return  # a test has cut the link: the request times out
         frame = request_frame(key, version, number, self._client_id, body)
@@ -164,18 +165,29 @@ class Channel:
         else:
             self._send_frame(frame)
 
+    def _expect(self, key: int, on_frame: OnFrame, timeout_ms: float = 0) -> int:
+        """Wait for the answer to the next request. Return its number."""
+        self._correlation += 1
+        number = self._correlation
+        timer = self._dispatcher.call_later(timeout_ms or self._timeout_ms, partial(self._timed_out, number, key))
+        self._pending[number] = _Pending(on_frame, timer)
+        return number
+
     def _send_late(self, number: int, frame: bytes) -> None:
         if number in self._pending:
             self._send_frame(frame)
 
     def _send_frame(self, frame: bytes) -> None:
-        self._open()
-        if self._connected:
-            assert self._output is not None
-            self._output.extend([frame])
-            self._flush(self._life)
+        if self._let_in:
+            self._write([frame])
         else:
             self._unsent.append(frame)
+            self._open()
+
+    def _write(self, frames: list[bytes]) -> None:
+        assert self._output is not None
+        self._output.extend(frames)
+        self._flush(self._life)
 
     @property
     def in_flight(self) -> int:
@@ -216,71 +228,66 @@ class Channel:
     # --- the connection ---
 
     def _open(self) -> None:
-        if self._socket is not None or self._opening:
-            return
-        self._life += 1
-        self._opening = True
-        host, port = self.address
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-        except socket.gaierror:
-            life = self._life
-            threading.Thread(target=self._look_up, args=(life,), name=f"look up {host}", daemon=True).start()
-            return
-        self._dispatcher.execute(partial(self._connect, self._life, found, None))
+        if self._socket is None and self._opening is None:
+            self._life += 1
+            self._opening = Opening(
+                self._dispatcher, self.address, self._entrance.context, self._opened, self._not_opened
+            )
 
-    def _look_up(self, life: int) -> None:
-        """Look the name up; on a thread of its own."""
-        host, port = self.address
-        error: OSError | None = None
-        found: list[Any] = []
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as cause:
-            error = cause
-        try:
-            self._dispatcher.execute(partial(self._connect, life, found, error))
-        except DispatcherStopped:
-            pass  # the broker has stopped
+    def _not_opened(self, why: str, by_tls: bool) -> None:
+        self._opening = None
+        if by_tls:
+            self._entrance.outcome(self.address, why)
+        self._end(ChannelBroken(f"{self}: {why}"))
 
-    def _connect(self, life: int, found: list[Any], error: OSError | None) -> None:
-        if life != self._life or not self._opening:
-            return
-        self._opening = False
-        if error is not None or not found:
-            self._end(ChannelBroken(f"{self}: the host name cannot be resolved: {error}"))
-            return
-        family, kind, protocol, _, address = found[0]
-        try:
-            sock = socket.socket(family, kind, protocol)
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            code = sock.connect_ex(address)
-        except OSError as cause:
-            self._end(ChannelBroken(f"{self}: {cause}"))
-            return
+    def _opened(self, sock: socket.socket) -> None:
+        self._opening = None
         self._socket = sock
-        self._output = Output(sock)
+        self._output, self._receive_into = ends_of(sock, encrypted=self._entrance.context is not None)
         self._reader = FrameReader(self._buffers.scratch, self._buffers.pool, MAX_ANSWER_BYTES)
-        if code not in _IN_PROGRESS:
-            self._end(ChannelBroken(f"{self}: {os.strerror(code)}"))
-            return
-        self._registered = (False, True)
-        self._dispatcher.register(sock, None, partial(self._on_connected, life))
+        self._registered = (True, False)
+        self._dispatcher.register(sock, partial(self._on_readable, self._life), None)
+        if self._entrance.login is None:
+            self._enter()
+        else:
+            self._log_in(self._entrance.login(), None)
 
-    def _on_connected(self, life: int) -> None:
-        if life != self._life or self._socket is None:
+    def _enter(self, lifetime_ms: int = 0) -> None:
+        """Send the requests that have waited for the connection."""
+        self._let_in = True
+        self._renew_at_ms = self._dispatcher.clock.now_ms() + lifetime_ms * _RENEW_AFTER if lifetime_ms else 0.0
+        self._entrance.outcome(self.address, None)
+        unsent, self._unsent = self._unsent, []
+        self._write(unsent)
+
+    def _log_in(self, login: Login, answer: Any) -> None:
+        """Send the next request of the login."""
+        try:
+            (key, version), body = login.send(answer)
+        except StopIteration as done:
+            self._enter(done.value)
+        except (StreamActorsError, ValueError) as error:
+            self._refused(str(error))
+        else:
+            number = self._expect(key, partial(self._login_answered, login, key, version))
+            if not LINKS.is_cut(self.address):
+                body_bytes = encode_request(key, version, body)
+                self._write([request_frame(key, version, number, self._client_id, body_bytes)])
+
+    def _login_answered(self, login: Login, key: int, version: int, frame: memoryview | ChannelBroken) -> None:
+        if isinstance(frame, ChannelBroken):
+            return  # the connection has ended
+        try:
+            flexible = response_header_is_flexible(key, version)
+            answer = decode_response(key, version, frame, skip_tagged_fields(frame, 4) if flexible else 4)
+        except MalformedMessage as error:
+            self._refused(f"a malformed answer to {api_name(key)}: {error}")
             return
-        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            self._end(ChannelBroken(f"{self}: {os.strerror(code)}"))
-            return
-        self._connected = True
-        assert self._output is not None
-        self._output.extend(self._unsent)
-        self._unsent = []
-        self._flush(life)
+        self._log_in(login, answer)
+
+    def _refused(self, why: str) -> None:
+        self._entrance.outcome(self.address, f"the login fails: {why}")
+        self._end(ChannelBroken(f"{self}: the login fails: {why}"))
 
     def _flush(self, life: int) -> None:
         if life != self._life or self._output is None:
@@ -298,13 +305,13 @@ class Channel:
             self._dispatcher.modify(self._socket, partial(self._on_readable, life), writable)
 
     def _on_readable(self, life: int) -> None:
-        if life != self._life or self._socket is None or self._reader is None:
+        if life != self._life or self._socket is None or self._reader is None or self._receive_into is None:
             return
         reader = self._reader
         try:
-            received = reader.receive(self._socket.recv_into)
+            received = reader.receive(self._receive_into)
             if received == 0:
-                self._end(ChannelBroken(f"{self} closed the connection"))
+                self._lost(" closed the connection", at_the_door=not self._let_in)
                 return
             while life == self._life and (frame := reader.next_frame()) is not None:
                 self._answered(frame)
@@ -314,10 +321,19 @@ class Channel:
             self._end(ChannelBroken(f"{self}: an answer of {error.size} bytes; is it a Kafka node?"))
             return
         except OSError as error:
-            self._end(ChannelBroken(f"{self}: {error}"))
+            reason = getattr(error, "reason", None)  # an alert of TLS: the node refuses our certificate
+            self._lost(f": {reason or error}", at_the_door=reason is not None or not self._let_in)
             return
         if life == self._life:
             reader.park()
+            if self._entrance.context is not None and self._socket.pending():  # type: ignore[attr-defined]  # an SSLSocket
+                # OpenSSL holds bytes that it has taken from the socket: no event will tell of them
+                self._dispatcher.execute(partial(self._on_readable, life))
+
+    def _lost(self, why: str, at_the_door: bool) -> None:
+        if at_the_door:
+            self._entrance.outcome(self.address, why)
+        self._end(ChannelBroken(f"{self}{why}"))
 
     def _answered(self, frame: memoryview) -> None:
         if LINKS.is_cut(self.address):
@@ -340,12 +356,16 @@ class Channel:
     def _end(self, error: ChannelBroken) -> None:
         """End the connection; every request on it fails."""
         self._life += 1
-        self._connected = self._opening = False
+        self._let_in = False
+        self._renew_at_ms = 0.0
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
         self.peer_versions = {}
         sock, self._socket = self._socket, None
         if self._reader is not None:
             self._reader.close()
-            self._reader = self._output = None
+            self._reader = self._output = self._receive_into = None
         if sock is not None:
             try:
                 self._dispatcher.unregister(sock)

@@ -8,12 +8,12 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Final, Protocol
 
+from streamactors.broker.network.ends import ends_of
 from streamactors.broker.network.frame_reader import FrameReader
 from streamactors.broker.network.listener import Listener, address
-from streamactors.broker.network.output import Output, Part
+from streamactors.broker.network.output import Part
 from streamactors.broker.security.login import Login
 from streamactors.broker.security.rights import ANONYMOUS
 
@@ -115,16 +115,7 @@ class Connection:
         self.client_software = ""
         self.processor = processor
         self.reader = reader
-        self.output = Output(sock)
-        self.receive_into = sock.recv_into
-        if listener.protection.tls is not None:
-            from streamactors.broker.network.tls_connection import (
-                decrypt_into,  # a broker without TLS does not load OpenSSL
-            )
-            from streamactors.broker.network.tls_output import TlsOutput
-
-            self.output = TlsOutput(sock)
-            self.receive_into = partial(decrypt_into, sock)
+        self.output, self.receive_into = ends_of(sock, encrypted=listener.protection.tls is not None)
         self.in_flight: deque[InService] = deque()
         self.muted: int = Mute.NONE
         self.throttles = 0

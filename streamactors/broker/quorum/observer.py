@@ -14,7 +14,9 @@ from typing import Any, Final, Protocol
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.actors.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
-from streamactors.broker.network.channel import Address, Answer, Buffers, Channel
+from streamactors.broker.network.channel import Answer, Buffers, Channel
+from streamactors.broker.network.channel_maker import ChannelMaker
+from streamactors.broker.network.opening import Address
 from streamactors.broker.quorum import raft_messages
 from streamactors.broker.quorum.observer_state import (
     Append,
@@ -78,12 +80,14 @@ class Observer:
         cluster_id: str,
         directory_id: uuid.UUID | None,
         buffers: Buffers,
+        to_controllers: ChannelMaker,
     ) -> None:
         self._dispatcher = dispatcher
         self._copy = log
         self._handler = handler
         self._sender = Sender(node_id, cluster_id, directory_id)
         self._buffers = buffers
+        self._to_controllers = to_controllers
         self._state = ObserverState(bootstrap, max(log.end().last_epoch, 0))
         self._channel: Channel | None = None
         self._timer: Timer | None = None
@@ -200,7 +204,9 @@ class Observer:
             if self._channel is not None:
                 self._channel.close("another node leads")
             name = f"broker-{self._sender.node_id}-raft"
-            self._channel = Channel(self._dispatcher, address, name, self._buffers, timeout_ms=FETCH_TIMEOUT_MS)
+            self._channel = self._to_controllers.channel(
+                self._dispatcher, address, name, self._buffers, timeout_ms=FETCH_TIMEOUT_MS
+            )
         return self._channel
 
 

@@ -13,8 +13,10 @@ from typing import Final
 
 from streamactors.actors.dispatcher import Dispatcher
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.channel import Address, Buffers, Channel
 from streamactors.broker.network.channel import Answer as WireAnswer
+from streamactors.broker.network.channel import Buffers, Channel
+from streamactors.broker.network.channel_maker import ChannelMaker
+from streamactors.broker.network.opening import Address
 from streamactors.broker.quorum.raft_messages import Answer, Fetch, FetchSnapshot, Request, SnapshotPiece
 from streamactors.broker.quorum.raft_wire import Sender, decode, encode
 
@@ -34,6 +36,7 @@ class RaftChannels:
         sender: Sender,
         answered: Callable[[int, Answer], object],
         timeout_ms: float,
+        to_controllers: ChannelMaker,
     ) -> None:
         self.sender = sender
         self._answered = answered
@@ -43,7 +46,7 @@ class RaftChannels:
         def connections(purpose: str) -> dict[int, Channel]:
             name = f"controller-{sender.node_id}-{purpose}"
             return {
-                voter: Channel(dispatcher, address, name, buffers, timeout_ms=timeout_ms)
+                voter: to_controllers.channel(dispatcher, address, name, buffers, timeout_ms=timeout_ms)
                 for voter, address in voters.items()
                 if voter != sender.node_id
             }

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streamactors.actors.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
-from streamactors.broker.network.channel import Address, Answer, Buffers, Channel
+from streamactors.broker.network.channel import Answer, Buffers
+from streamactors.broker.network.opening import Address
 from streamactors.broker.replication.follower_state import (
     BACKOFF_MS,
     Asked,
@@ -61,7 +62,7 @@ class ReplicaFetcher:
         self._followed: dict[HostedPartition, Following] = {}
         config = node.config
         self._timeout_ms = config.replica_fetch_wait_max_ms + max(config.replica_lag_time_max_ms / 2, 1_000)
-        self._channel = Channel(
+        self._channel = node.to_brokers.channel(
             node.data_plane,
             address,
             f"broker-{node.node_id}-fetcher-0",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from streamactors.actors.timing_wheel import Timer
 from streamactors.broker.metadata.delta import ImageDelta
-from streamactors.broker.network.channel import Address, Buffers
+from streamactors.broker.network.channel import Buffers
+from streamactors.broker.network.opening import Address
 from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.isr_publisher import Controllers, IsrPublisher
 from streamactors.broker.replication.leader_state import Proposal
@@ -142,7 +143,7 @@ class Replicas:
         broker = self._node.metadata.image.brokers.get(broker_id)
         if broker is None:
             return None
-        name = self._node.config.inter_broker_listener_name or "PLAINTEXT"
+        name = self._node.to_brokers.listener
         endpoint = broker.endpoint(name)
         if endpoint is None:
             _log.error("broker %d has no listener %s: its partitions cannot be copied", broker_id, name)

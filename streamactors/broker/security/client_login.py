@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.errors import ErrorCode, Refusal
@@ -12,6 +12,8 @@ from streamactors.broker.security.sasl.scram import HASHES, ScramClient
 
 HANDSHAKE: Final = (17, 1)
 AUTHENTICATE: Final = (36, 2)
+Question = tuple[tuple[int, int], dict[str, Any]]
+"""A request: (key, version) and body."""
 Ask = Callable[[tuple[int, int], dict[str, Any]], Any]
 """Sends a request of (key, version) and returns its answer."""
 
@@ -54,17 +56,29 @@ class UnknownMechanism(Refusal):
 
 def log_in(door: Door, ask: Ask) -> None:
     """Log in, where the door has a mechanism. Raises Refusal with the broker's words, AuthenticationFailed about the broker's proof."""
+    steps = login_steps(door)
+    answer: Any = None
+    while True:
+        try:
+            api, body = steps.send(answer)
+        except StopIteration:
+            return
+        answer = ask(api, body)
+
+
+def login_steps(door: Door) -> Generator[Question, Any, int]:
+    """The same as a generator, for a caller who must not block: it yields requests, and takes their answers. Return how long the login
+    lasts (ms), 0 for ever."""
     if not door.mechanism:
-        return
-    chosen = ask(HANDSHAKE, {"mechanism": door.mechanism})
+        return 0
+    chosen = yield HANDSHAKE, {"mechanism": door.mechanism}
     if chosen.error_code != ErrorCode.NONE:
         raise UnknownMechanism(ErrorCode(chosen.error_code), door.mechanism, list(chosen.mechanisms))
     if door.mechanism == "PLAIN":
-        _send(ask, f"\0{door.user}\0{door.password}".encode())
-        return
+        last = yield from _send(f"\0{door.user}\0{door.password}".encode())
+        return int(last.session_lifetime_ms)
     if door.mechanism == "OAUTHBEARER" and door.token is not None:
-        _show(ask, door.token())
-        return
+        return (yield from _show(door.token()))
     kind = HASHES.get(door.mechanism)
     if kind is None:
         raise Refusal(
@@ -72,20 +86,25 @@ def log_in(door: Door, ask: Ask) -> None:
             f"this client logs in by PLAIN, SCRAM or OAUTHBEARER, not by {door.mechanism}",
         )
     exchange = ScramClient(kind, door.user, door.password)
-    exchange.check(_send(ask, exchange.last(_send(ask, exchange.first()))))
+    challenge = yield from _send(exchange.first())
+    last = yield from _send(exchange.last(bytes(challenge.auth_bytes)))
+    exchange.check(bytes(last.auth_bytes))
+    return int(last.session_lifetime_ms)
 
 
-def _show(ask: Ask, token: BearerToken) -> None:
+def _show(token: BearerToken) -> Generator[Question, Any, int]:
     """Log in by a token (RFC 7628). The broker tells a refusal in two steps: a text, and after the client's answer an error."""
     pairs = [f"auth=Bearer {token.text}", *(f"{name}={value}" for name, value in token.extensions.items())]
-    complaint = _send(ask, ("n,,\x01" + "".join(f"{pair}\x01" for pair in pairs) + "\x01").encode())
+    answer = yield from _send(("n,,\x01" + "".join(f"{pair}\x01" for pair in pairs) + "\x01").encode())
+    complaint = bytes(answer.auth_bytes)
     if complaint:
-        _send(ask, b"\x01")
+        yield from _send(b"\x01")
         raise AuthenticationFailed(f"the broker refuses the token: {complaint.decode(errors='replace')[:200]}")
+    return int(answer.session_lifetime_ms)
 
 
-def _send(ask: Ask, message: bytes) -> bytes:
-    answer = ask(AUTHENTICATE, {"auth_bytes": message})
+def _send(message: bytes) -> Generator[Question, Any, Any]:
+    answer = yield AUTHENTICATE, {"auth_bytes": message}
     if answer.error_code != ErrorCode.NONE:
         raise Refusal(ErrorCode(answer.error_code), answer.error_message)
-    return bytes(answer.auth_bytes)
+    return answer

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.channel import Address, Answer, Buffers, Channel
+from streamactors.broker.network.channel import Answer, Buffers, Channel
+from streamactors.broker.network.opening import Address
 from streamactors.broker.runtime import Runtime
 from streamactors.broker.transaction.markers import MarkerWriter
 from streamactors.broker.transaction.transaction import TopicPartition
@@ -80,7 +81,8 @@ class RemoteMarkers:
             channel = None
         if channel is None and address is not None:
             name = f"broker-{self._node.node_id}-markers"
-            channel = Channel(self._node.data_plane, address, name, self._buffers, asks_versions=False)
+            to_brokers = self._node.to_brokers
+            channel = to_brokers.channel(self._node.data_plane, address, name, self._buffers, asks_versions=False)
             self._channels[leader] = channel
         return channel
 
@@ -88,5 +90,5 @@ class RemoteMarkers:
         broker = self._node.metadata.image.brokers.get(leader)
         if broker is None or broker.fenced:
             return None
-        endpoint = broker.endpoint(self._node.config.inter_broker_listener_name or "PLAINTEXT")
+        endpoint = broker.endpoint(self._node.to_brokers.listener)
         return None if endpoint is None else (endpoint.host, endpoint.port)

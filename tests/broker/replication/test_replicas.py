@@ -16,11 +16,15 @@ PRODUCE = (0, 9)
 FETCH = (1, 12)
 
 
-def produce(pair: Pair, broker: int, *values: bytes, acks: int = -1, timeout_ms: int = 10_000) -> ErrorCode:
+def produce(
+    pair: Pair, broker: int, *values: bytes, acks: int = -1, timeout_ms: int = 10_000, timestamp: int | None = None
+) -> ErrorCode:
     body = {
         "acks": acks,
         "timeout_ms": timeout_ms,
-        "topic_data": [{"name": TOPIC, "partition_data": [{"index": 0, "records": batch(*values)}]}],
+        "topic_data": [
+            {"name": TOPIC, "partition_data": [{"index": 0, "records": batch(*values, timestamp=timestamp)}]}
+        ],
     }
     with pair.brokers[broker].client() as client:
         answer: Any = client.call(*PRODUCE, body)
@@ -180,8 +184,10 @@ def test_a_new_leader_names_no_end_before_it_knows_the_high_watermark(tmp_path: 
     # It named its own high watermark, which is behind that of the leader that died: who read to this end, such as a task that restored
     # its state, missed acknowledged records.
     with Pair(tmp_path, settings={"replica.fetch.wait.max.ms": 60_000, "replica.lag.time.max.ms": 120_000}) as pair:
-        assert produce(pair, 1, b"one") is ErrorCode.NONE
-        assert produce(pair, 1, b"two") is ErrorCode.NONE
+        assert produce(pair, 1, b"one", timestamp=1_000) is ErrorCode.NONE
+        assert (
+            produce(pair, 1, b"two", timestamp=2_000) is ErrorCode.NONE
+        )  # the largest: of two equal ones the first counts
         assert pair.ends(2) == (1, 2)  # the next answer would have told the follower
         pair.elect(2, (1, 2), only=2)
         for isolation in (0, 1):

@@ -78,7 +78,7 @@ def test_the_users_function_gives_the_token_and_its_extensions() -> None:
 
     def broker(_: tuple[int, int], body: dict[str, Any]) -> Any:
         sent.append(body.get("auth_bytes", b""))
-        return SimpleNamespace(error_code=0, mechanisms=[], auth_bytes=b"")
+        return SimpleNamespace(error_code=0, mechanisms=[], auth_bytes=b"", session_lifetime_ms=0)
 
     log_in(door, broker)
     assert asked == ["c"]

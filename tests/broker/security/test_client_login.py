@@ -33,7 +33,7 @@ class Listener:
             return SimpleNamespace(error_code=int(ErrorCode.SASL_AUTHENTICATION_FAILED), error_message=str(error))
         if self._proof is not None and self.server.principal is not None:
             answer = self._proof
-        return SimpleNamespace(error_code=0, auth_bytes=answer)
+        return SimpleNamespace(error_code=0, auth_bytes=answer, session_lifetime_ms=0)
 
 
 def door(mechanism: str = "SCRAM-SHA-256", password: str = "pw") -> Door:

@@ -27,6 +27,8 @@ _BY_TOKEN: Final = "tokenauth=true"  # noqa: S105  # an extension of the protoco
 """The extension by which a client says that its user is the id of a delegation token."""
 _NOT_A_USER_KEY: Final = secrets.token_bytes(32)
 _SALT_BYTES: Final = 24
+MAX_CLIENT_ITERATIONS: Final = 1 << 20
+"""A server that wants more would keep this process busy for seconds."""
 
 
 class ScramHash(NamedTuple):
@@ -199,11 +201,19 @@ class ScramClient:
 
     def last(self, challenge: bytes) -> bytes:
         """Return client-final for server-first. Raises AuthenticationFailed if that is none."""
-        text = challenge.decode()
+        text = challenge.decode(errors="replace")
         fields = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
         if not fields.keys() >= {"r", "s", "i"} or not fields["r"].startswith(self._nonce):
             raise AuthenticationFailed("the server's first message is no answer to ours")
-        salted = self._kind.salted(self._password, base64.b64decode(fields["s"]), int(fields["i"]))
+        try:
+            salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
+        except ValueError:
+            raise AuthenticationFailed("the server's first message has no salt or no number of iterations") from None
+        if not 1 <= iterations <= MAX_CLIENT_ITERATIONS:
+            raise AuthenticationFailed(
+                f"the server wants {iterations} iterations; this client makes 1 to {MAX_CLIENT_ITERATIONS}"
+            )
+        salted = self._kind.salted(self._password, salt, iterations)
         client_key = self._kind.hmac(salted, b"Client Key")
         bare = f"c={base64.b64encode(b'n,,').decode()},r={fields['r']}"
         signed = f"{self._first_bare},{text},{bare}".encode()

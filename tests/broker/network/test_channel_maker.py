@@ -1,0 +1,176 @@
+"""Connections to other nodes behind TLS and logins: they come in, say why they do not, and keep a login fresh."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamactors.actors.dispatcher import Dispatcher
+from streamactors.broker.cluster_doors import make_certificates
+from streamactors.broker.network.channel import Answer, Buffers, Channel
+from streamactors.broker.network.channel_maker import ChannelMaker
+from streamactors.broker.network.links import LINKS
+from streamactors.broker.security.client_login import Door
+from streamactors.clock import Clock, VirtualClock
+from tests.broker.live_broker import LiveBroker, batch
+from tests.broker.wire import wait_until
+
+WITHIN_S = 30
+METADATA, FETCH = (3, 12), (1, 12)
+MIB = 1 << 20
+USERS = 'PlainLoginModule required user_node="p w" user_other="x";'
+
+
+class Sender:
+    """A dispatcher with one channel. `ask` returns the answers to requests that are sent at once."""
+
+    def __init__(self, live: LiveBroker, door: Door | None, clock: Clock | None = None) -> None:
+        self.dispatcher = Dispatcher("maker-test") if clock is None else Dispatcher("maker-test", clock)
+        self.maker = ChannelMaker("INTERNAL", door)
+        self.channel = self.another(live.port)
+
+    def another(self, port: int) -> Channel:
+        return self.maker.channel(self.dispatcher, ("127.0.0.1", port), "node-1", Buffers())
+
+    def ask(self, api: tuple[int, int], body: dict[str, Any], times: int = 1) -> list[Answer]:
+        answers: queue.Queue[Answer] = queue.Queue()
+
+        def send() -> None:
+            for _ in range(times):
+                self.channel.request(*api, body, answers.put)
+
+        self.dispatcher.execute(send)
+        return [answers.get(timeout=WITHIN_S) for _ in range(times)]
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dispatcher.execute(self.channel.close)
+        self.dispatcher.stop()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def guarded(certificates: Path, protocol: str, **more: Any) -> dict[str, Any]:
+    """Settings of a broker with one listener of this protocol."""
+    return {
+        "listeners": f"{protocol}://127.0.0.1:0",
+        "ssl.keystore.location": str(certificates / "server.pem"),
+        "message.max.bytes": 4 * MIB,
+        "sasl.enabled.mechanisms": "PLAIN",
+        "plain.sasl.jaas.config": USERS,
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+
+
+def door(certificates: Path, protocol: str, password: str = "p w") -> Door:
+    authority = str(certificates / "ca.pem") if protocol.endswith("SSL") else None
+    return Door(authority, "PLAIN", "node", password) if protocol.startswith("SASL") else Door(authority)
+
+
+@pytest.fixture(params=["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
+def live(request: pytest.FixtureRequest, tmp_path: Path, certificates: Path) -> Iterator[LiveBroker]:
+    with LiveBroker(tmp_path, guarded(certificates, request.param)) as running:
+        yield running
+
+
+def test_requests_wait_for_tls_and_the_login_and_are_answered_in_order(live: LiveBroker, certificates: Path) -> None:
+    with Sender(live, door(certificates, live.node.listeners[0].name)) as sender:
+        answers = sender.ask(METADATA, {"topics": None}, times=20)
+        assert [answer.error for answer in answers] == [None] * 20
+        (connection,) = live.on_data_plane(lambda: list(live.node.processor.connections.values()))
+        assert connection.principal == ("User:node" if connection.login is not None else "User:ANONYMOUS")
+
+
+def test_an_answer_of_megabytes_comes_whole(live: LiveBroker, certificates: Path) -> None:
+    name = live.node.listeners[0].name
+    records = batch(bytes(3 * MIB + 17))
+    create = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+    asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 4 * MIB}
+    produced = {"name": "t", "partition_data": [{"index": 0, "records": records}]}
+    with Sender(live, door(certificates, name)) as sender:
+        sender.ask((19, 7), {"topics": [create], "timeout_ms": 30_000})
+        sender.ask((0, 9), {"acks": -1, "timeout_ms": 30_000, "topic_data": [produced]})
+        for answer in sender.ask(
+            FETCH, {"max_bytes": 8 * MIB, "topics": [{"topic": "t", "partitions": [asked]}]}, times=3
+        ):
+            assert answer.error is None, answer.error
+            assert len(answer.value.responses[0].partitions[0].records) == len(records)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "entering", "reason"),
+    [
+        ("SASL_SSL", "wrong password", "the login fails: .*Invalid username or password"),
+        ("SASL_SSL", "unknown authority", "its certificate is refused: .*issuer"),
+        ("SSL", "no TLS", "closed the connection|reset by peer"),
+        ("PLAINTEXT", "TLS", "no TLS handshake"),
+    ],
+)
+def test_a_node_that_is_not_let_in_is_told_why_and_logs_it_once(
+    tmp_path: Path, certificates: Path, caplog: pytest.LogCaptureFixture, protocol: str, entering: str, reason: str
+) -> None:
+    entrance = {
+        "wrong password": door(certificates, protocol, "no"),
+        "unknown authority": Door(str(make_certificates(tmp_path / "other") / "ca.pem")),
+        "no TLS": None,
+        "TLS": Door(str(certificates / "ca.pem")),
+    }[entering]
+    with LiveBroker(tmp_path / "data", guarded(certificates, protocol)) as live, Sender(live, entrance) as sender:
+        with caplog.at_level(logging.WARNING, "streamactors.broker.network"):
+            answers = [sender.ask(METADATA, {"topics": None})[0] for _ in range(3)]
+        for answer in answers:
+            assert answer.error is not None
+            assert re.search(reason, str(answer.error)), str(answer.error)
+    told = [each for each in caplog.messages if "does not let this node in" in each]
+    assert len(told) == (0 if entrance is None else 1), told
+
+
+def test_a_login_that_ends_is_renewed_between_two_requests(tmp_path: Path, certificates: Path) -> None:
+    """Apache Kafka's brokers end a connection whose login has lasted connections.max.reauth.ms when the next request comes."""
+    clock = VirtualClock()
+    settings = guarded(certificates, "SASL_PLAINTEXT", connections_max_reauth_ms=100_000)
+    with LiveBroker(tmp_path, settings) as live, Sender(live, door(certificates, "SASL_PLAINTEXT"), clock) as sender:
+        seen = []
+        for advanced_ms in (0, 84_000, 2_000):
+            clock.advance(advanced_ms)
+            (answer,) = sender.ask(METADATA, {"topics": None})
+            assert answer.error is None
+            seen.append(live.on_data_plane(lambda: max(live.node.processor.connections)))
+        assert seen[0] == seen[1]
+        assert seen[2] != seen[1]
+
+
+def test_a_login_over_a_cut_link_is_held_back(tmp_path: Path, certificates: Path) -> None:
+    clock = VirtualClock()
+    with (
+        LiveBroker(tmp_path, guarded(certificates, "SASL_PLAINTEXT")) as live,
+        Sender(live, door(certificates, "SASL_PLAINTEXT"), clock) as sender,
+    ):
+        answers: queue.Queue[Answer] = queue.Queue()
+
+        def send_and_cut() -> None:
+            sender.channel.request(*METADATA, {"topics": None}, answers.put)
+            LINKS.disturb([("127.0.0.1", live.port)], {})
+
+        try:
+            sender.dispatcher.execute(send_and_cut)
+            wait_until(lambda: bool(live.node.processor.connections))  # the network below the requests is whole
+            clock.advance(29_000)
+            assert answers.empty()
+            clock.advance(2_000)
+            assert "did not answer" in str(answers.get(timeout=WITHIN_S).error)
+            logins = live.on_data_plane(lambda: [each.principal for each in live.node.processor.connections.values()])
+            assert "User:node" not in logins
+        finally:
+            LINKS.disturb([], {})
