@@ -68,8 +68,8 @@ class Cluster(ClusterControl):
     (extra `tls`); `acls` turns the authoriser on, and what they do not allow is denied. `client_properties(user)` has what a client needs.
 
     `config` takes Apache Kafka's broker settings by name. `listen` is `host:port` or `NAME://host:port`, one or several; port 0
-    stands for a free port. `clock` may be the `VirtualClock` of an actor system, for tests: the broker of this process runs by it, but for
-    what clients wait for by real time, such as sessions. Raises InvalidSetting or BrokerStartError if the broker cannot start.
+    stands for a free port. `clock` may be the `VirtualClock` of an actor system, for tests: the broker of this process runs by it, except for
+    timeouts of its clients, such as sessions, which run by real time. Raises InvalidSetting or BrokerStartError if the broker cannot start.
 
         with Cluster() as cluster:
             producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})

@@ -23,7 +23,7 @@ class NoKafka(ConnectionError):
 
 
 class NotConnected(ConnectionError):
-    """Nobody listens, or the host is not reached; the text is the system's reason."""
+    """The connection was refused, or the host was not found; the text has the operating system's reason."""
 
 
 class TlsFailed(ConnectionError):

@@ -18,6 +18,7 @@ from streamactors.kafka import (
     ProducerRecord,
     ProducerSettings,
     Subscriptions,
+    TopicPartition,
 )
 from streamactors.testing import TestSink
 from streamactors.windows import BufferConfig, Suppressed, TimeWindows
@@ -97,6 +98,23 @@ def test_each_tick_has_passed_two_topics_before_the_time_moves_on(clock, cluster
     assert seen == [(at, at, at) for at in (1_000, 3_000, 5_000)]
     clock.advance("1m")
     assert seen == [(at, at, at) for at in (1_000, 3_000, 5_000, 7_000, 9_000)]
+
+
+def test_sources_of_a_shared_consumer_follow_the_clock(clock, cluster, system):
+    cluster.create_topic("shared", 2, config={"message.timestamp.type": "LogAppendTime"})
+    seen = {0: [], 1: []}
+    with Consumer.shared(reading(cluster, "shared")) as shared:
+        for partition, times in seen.items():
+            shared.plain_source(Subscriptions.assignment(TopicPartition("shared", partition))).to(
+                Sink.foreach(lambda record, times=times: times.append((record.timestamp, clock.wall_ms())))
+            ).run(system)
+        Source.tick("1s", "1s", None).zip_with_index().take(4).map(
+            lambda pair: ProducerRecord("shared", b"tick", partition=pair[1] % 2)
+        ).to(Producer.plain_sink(ProducerSettings(cluster.bootstrap_servers))).run(system)
+        clock.advance("3500ms")
+        assert seen == {0: [(1_000, 1_000), (3_000, 3_000)], 1: [(2_000, 2_000)]}
+        clock.advance("1s")
+        assert seen[1] == [(2_000, 2_000), (4_000, 4_000)]
 
 
 def test_a_member_keeps_its_partitions_when_the_time_passes_its_session(clock, cluster, system):

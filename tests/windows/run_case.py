@@ -70,6 +70,11 @@ def build(case: Case, records: Any) -> Any:
             table = grouped.aggregate(str, add, merge)
         else:
             table = grouped.aggregate(str, add)
+    return with_steps(table, case)
+
+
+def with_steps(table: Any, case: Case) -> Any:
+    """Return the stream of a table's rows behind the steps of a case."""
     if case.emits:
         table = table.emit_on_window_close()
     for step in case.steps:

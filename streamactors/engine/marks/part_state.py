@@ -38,7 +38,7 @@ class PartState:
         self.stopped_at: PositionMark = {}
         self.ended = False
         self.overtaken: set[Key] = set()
-        """Partitions that were assigned anew before a stop: what was written of the former assignment lies before no position of a commit."""
+        """Partitions that were lost and assigned again since the last stop. No commit may follow: it would commit the records of both assignments."""
         self._target: PositionMark = {}
         self._clean = True
         self._last = False  # it stands at the end of its stream

@@ -1,7 +1,7 @@
-"""A call of librdkafka that does not come back, though it was given a timeout.
+"""A time limit for a call of librdkafka that ignores its own.
 
-`send_offsets_to_transaction` waits for ever when the group's coordinator leaves the cluster meanwhile: https://github.com/confluentinc/librdkafka/issues/5511
-and 5456, seen with 2.16. So it runs on a thread of its own, which is left behind when its time is over."""
+`send_offsets_to_transaction` never returns if the group's coordinator leaves the cluster during the call (librdkafka 2.16; its issues 5511 and
+5456). The call runs on another thread. If that thread takes too long, nobody waits for it any more."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class Connection:
         servers, complaint = self.settings.bootstrap_servers, self.complaint
         self._doors.look(complaint)
         reason = self._doors.sentence()
-        if complaint or reason is not None:  # something answers or ends the connection; a silent port is told below
+        if complaint or reason is not None:  # a port that is silent has nothing to say to a probe
             reason = fault_of(addresses_of(servers), self._properties) or reason
         if reason is not None:
             return NoBroker(f"{servers}: {reason}")

@@ -1,6 +1,6 @@
 """Asks a listener itself which protocol it speaks, once a client has failed: does it take TLS, does it want a login, is its certificate good?
 
-Owner: whoever makes the error that no broker answers. The probe sends a TLS handshake and a SaslHandshake request, and no secret. Each
+`Connection.no_broker` and the commands call it when no broker answers a client. The probe sends a TLS handshake and a SaslHandshake request, and no secret. Each
 answer may take ANSWER_S. librdkafka's log cannot tell some of these faults apart: an expired certificate reads like an unknown authority."""
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def _certificate_fault(address: Address, properties: Mapping[str, Any]) -> str | None:
-    """Return what OpenSSL finds wrong with the certificate, beyond that nobody known has signed it."""
+    """Return a sentence for a certificate that has expired, was revoked or belongs to another host; None for any other fault."""
     if str(properties.get("enable.ssl.certificate.verification")).lower() in ("false", "f", "0"):
         return None
     authority = str(properties.get("ssl.ca.location") or "")

@@ -5,8 +5,9 @@ librdkafka has threads and timers of its own, and runs by real time. `VirtualClo
 - it has its first assignment, and has polled since the time moved last,
 - every partition that its stream wants records of has been read to the end that the broker has now.
 
-The broker is asked for the ends when `advance` begins and ends, and whenever a stream has worked since the last answer, by a client with a connection of its own: on the consumer's connection the question would
-wait behind a Fetch. `at_rest` runs on the thread that moves the clock, everything else on the actor's thread."""
+The broker is asked for the ends when `advance` begins and ends, and whenever a stream has worked since the last answer. The question has a client
+of its own, because on the consumer's connection it would wait behind a Fetch. `at_rest` runs on the thread that moves the clock, everything else
+on the actor's thread."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ class ConsumerLink:
         self.tracker = OffsetTracker() if commits is not Commits.NOBODY else None
         self.started = False
         self.tell: Callable[[Any], None] = lambda _: None
+        self.stop: Callable[[], None] = lambda: None
         self._actor: ConsumerActor | None = None
         self._runs: set[Run] = set()
         self._lock = threading.Lock()
@@ -45,7 +46,25 @@ class ConsumerLink:
         stop: Callable[[], None],
         **how: Any,
     ) -> None:
-        """Start the consumer in the actor system of `run`. `stop` is what `control.stop()` calls; `how`: see ConsumerActor."""
+        """Reach a consumer in the actor system of `run`. `stop` is what `control.stop()` calls; `how`: see ConsumerActor."""
+        self.stop = stop
+        self.tell = self.connected(run, settings, subscription, source, how)
+        self.started = True
+        self.control.group = settings.group_id or ""
+        self.control.attach(self.tell, stop)
+        RUNNING.add(self.control)
+        self.keep_until_ended(run)
+        self.tell(self.first_message())
+
+    def connected(
+        self,
+        run: Run,
+        settings: ConsumerSettings,
+        subscription: Subscription,
+        source: ReadingSource,
+        how: dict[str, Any],
+    ) -> Callable[[Any], None]:
+        """Spawn the consumer's actor; return where its messages go."""
         system = run.system
         actor = self._actor = ConsumerActor(
             settings,
@@ -58,16 +77,12 @@ class ConsumerLink:
             virtual=system.clock if isinstance(system.clock, VirtualClock) else None,
             **how,
         )
-        self.tell = system.spawn(actor, f"consumer {settings.group_id or ''}".strip()).tell
-        self._begin(run, settings, stop)
-        self.tell(Start())
+        tell: Callable[[Any], None] = system.spawn(actor, f"consumer {settings.group_id or ''}".strip()).tell
+        return tell
 
-    def _begin(self, run: Run, settings: ConsumerSettings, stop: Callable[[], None]) -> None:
-        self.started = True
-        self.control.group = settings.group_id or ""
-        self.control.attach(self.tell, stop)
-        RUNNING.add(self.control)
-        self.keep_until_ended(run)
+    def first_message(self) -> Any:
+        """Return the message with which the consumer begins."""
+        return Start()
 
     def keep_until_ended(self, run: Run) -> None:
         """Keep the consumer until this run has ended, too: the run may still finish and acknowledge records."""

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from streamactors import Directive
-from tests.models.window_case import Case, add, cases, keeps, mapped, merge
+from tests.models.window_case import Case, add, cases, merge
 from tests.spark.executors._plain import in_process, on_tasks, read_rows, spark_end, tasks_of, write_rows
 from tests.spark.executors.test_program import ends_of, new_topic
-from tests.windows.run_case import definition, suppressed
+from tests.windows.run_case import definition, with_steps
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -64,16 +64,7 @@ def build(case: Case, raises: set[str], decider: str, records: Any, late: Any) -
         table = windowed.reduce(added)
     else:
         table = windowed.aggregate(str, added, merge)
-    if case.emits:
-        table = table.emit_on_window_close()
-    for step in case.steps:
-        if step[0] == "filter":
-            table = table.filter(keeps)
-        elif step[0] == "map":
-            table = table.map_values(mapped)
-        else:
-            table = table.suppress(suppressed(step))
-    return table.to_stream().map(behind).with_attributes(decider=DECIDERS[decider])
+    return with_steps(table, case).map(behind).with_attributes(decider=DECIDERS[decider])
 
 
 def equal_on_tasks(
