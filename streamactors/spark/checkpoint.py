@@ -2,7 +2,8 @@
 
 Spark's logs say what was written: offsets/N holds the range of batch N before the batch runs, commits/N exists when it has been written. Our file,
 `streamactors.json`, holds the sources of the graph with their identities, the schema of the rows, and the positions where the first batch
-began, which must not change when that batch is repeated. On a local disk the folder is locked while a run uses it."""
+began, which must not change when that batch is repeated. A graph with windows on executors has a second file, `streamactors-graph.json`, which
+names the windows whose states lie in the checkpoint. On a local disk the folder is locked while a run uses it."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from streamactors.engine.marks.ownership import Positions
 from streamactors.spark.errors import CheckpointError
@@ -21,6 +22,7 @@ from streamactors.spark.source_identity import SourceIdentity, difference, merge
 
 OURS: Final = "streamactors.json"
 LOCK: Final = "streamactors.lock"
+GRAPH: Final = "streamactors-graph.json"
 FORMAT_VERSION: Final = 2
 LABELS_ONLY: Final = 1
 """The version that kept only the labels of the sources."""
@@ -49,11 +51,14 @@ class Checkpoint:
         self._schema = ""
         self._initial: Positions | None = None
 
-    def open(self, sources: Sequence[SourceIdentity], schema: str) -> None:
-        """Lock and check it for a graph with these sources, whose rows have this schema. Raises CheckpointError in one sentence."""
+    def open(self, sources: Sequence[SourceIdentity], schema: str, windows: Mapping[str, Any] | None = None) -> None:
+        """Lock and check it for a graph with these sources, whose rows have this schema. Raises CheckpointError in one sentence.
+
+        `windows`: the names of the "stores" and the "application" of the windows whose states the checkpoint keeps, if it keeps any."""
         self._lock()
         try:
             self._check(sources, schema)
+            self._check_windows(windows)
         except BaseException:
             self.close()
             raise
@@ -131,6 +136,25 @@ class Checkpoint:
                 " or ".join(unknown),
             )
 
+    def _check_windows(self, windows: Mapping[str, Any] | None) -> None:
+        """Compare the windows of this graph with those that the checkpoint's states belong to. Raises CheckpointError naming both."""
+        files = self._files
+        mine = None if windows is None else {"version": 1, **windows}
+        theirs = json.loads(files.read(GRAPH)) if files.has(GRAPH) else None
+        if theirs is not None and mine != theirs:
+            raise CheckpointError(
+                f"checkpoint {self._folder} has {_windows(theirs)}, and this graph has {_windows(mine)}; "
+                "give this graph a checkpoint of its own"
+            )
+        if mine is None or theirs is not None:
+            return
+        if files.names("commits"):
+            raise CheckpointError(
+                f"checkpoint {self._folder} was written by a graph without windows, or {GRAPH} was deleted from it; "
+                "give this graph a checkpoint of its own"
+            )
+        files.write(json.dumps(mine), GRAPH)
+
     def _check_logs(self, offsets: set[int], commits: set[int]) -> None:
         if commits and (not offsets or max(commits) not in offsets):
             raise self._damaged(f"offsets/{max(commits)} is gone, which commits/{max(commits)} needs")
@@ -205,6 +229,10 @@ class Checkpoint:
             f"checkpoint {self._folder} is not whole: {what}; restore it from a copy, or delete the whole folder to begin anew "
             "(what was written before is then written again)"
         )
+
+
+def _windows(kept: Mapping[str, Any] | None) -> str:
+    return "no windows" if kept is None else f"the windows {', '.join(kept['stores'])} of {kept['application']!r}"
 
 
 def _numbers(names: list[str]) -> set[int]:

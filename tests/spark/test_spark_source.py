@@ -11,6 +11,7 @@ import pytest
 
 from streamactors import BuildError, Keep, Sink
 from streamactors.spark import SparkSink, SparkSource
+from streamactors.spark.errors import SparkSetupError
 
 pytestmark = pytest.mark.timeout(300)
 END_S = 120.0
@@ -202,3 +203,11 @@ def test_leaving_the_stream_stops_the_query(spark: Any, tmp_path: Path, files: A
     query, done = source.take(3).to_mat(Sink.to_list(), Keep.both).run()
     assert done.result(END_S) == [(0,), (1,), (2,)]
     assert query.await_termination(END_S)
+
+
+def test_a_pyspark_without_the_way_of_record_batches_is_named(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("pyspark.util._local_iterator_from_socket")
+    with pytest.raises(
+        SparkSetupError, match=r"SparkSource.of cannot read record batches with PySpark \d.*_local_iterator_from_socket"
+    ):
+        SparkSource.of(spark.range(3)).run_with(Sink.to_list()).result(60)

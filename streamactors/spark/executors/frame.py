@@ -14,6 +14,7 @@ from streamactors.spark.schema import row_schema
 from streamactors.spark.session import check_session
 from streamactors.spark.shipping.parcel import pack
 from streamactors.spark.sink import TARGET_BATCH_S
+from streamactors.spark.source_identity import SourceIdentity
 from streamactors.stages.checks import at_least
 
 WHO: Final = "SparkSource.frame"
@@ -36,6 +37,7 @@ def frame_of(spark: Any, source: Any, schema: Any, max_rows: int, fail_on_data_l
         max_rows=max_rows,
         target_ms=TARGET_BATCH_S * 1_000,
         skip_lost=not fail_on_data_loss,
+        source=SourceIdentity(positions.label, positions.identity()),
     )
     parcel = pack(ShippedQuery(plans, program, rows.arrow), WHO, links)
     return spark.readStream.format(registered(spark, parcel)).schema(rows.spark).load()

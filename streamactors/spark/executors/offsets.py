@@ -3,8 +3,8 @@
     {"0/t-0": 120, "0/t-1": 80, "_end": 1, "_idle": {"0/t-0": 5000}, "_event": {"0/t-0": "95e"}}
 
 The names of partitions are those of SparkSink's checkpoint, so that a graph without windows moves between this process and a cluster with
-its checkpoint. The names with an underscore are there only with windows. Windows over several topics have "_done", too: the partitions
-whose input has no more records behind the batch. Pure: the caller brings ends, times and sizes."""
+its checkpoint. "_end", "_idle" and "_event" are there only with windows. Windows over several topics have "_done", too: the partitions
+whose input has no more records behind the batch. "_source" names what is read, for queries of Spark's own, whose checkpoint has no file of ours. Pure: the caller brings ends, times and sizes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import Any, Final
 
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark.executors.ranges import At, Beside, Range, at_of
+from streamactors.spark.source_identity import SourceIdentity
 
 Offsets = dict[str, Any]
 END: Final = "_end"
 IDLE: Final = "_idle"
 EVENT: Final = "_event"
 DONE: Final = "_done"
+IDENTITY: Final = "_source"
 SOURCE: Final = "0/"
 
 
@@ -38,13 +40,21 @@ def positions(offsets: Mapping[str, Any]) -> dict[str, int]:
     return {name: place for name, place in offsets.items() if not name.startswith("_")}
 
 
-def initial(first: Mapping[str, int], *, windows: bool) -> Offsets:
-    """Return the offsets of a query that begins."""
+def initial(first: Mapping[str, int], *, windows: bool, source: SourceIdentity | None = None) -> Offsets:
+    """Return the offsets of a query that begins. `source`: what is read, to be kept in the offsets."""
     found: Offsets = dict(sorted(first.items()))
+    if source is not None:
+        found[IDENTITY] = source.as_json()
     if not windows:
         return found
     several = len({key_of(name).topic for name in found}) > 1
     return {**found, END: 0, IDLE: {}, EVENT: {}, **({DONE: []} if several else {})}
+
+
+def source_of(offsets: Mapping[str, Any]) -> SourceIdentity | None:
+    """Return what the offsets say is read; None if they do not say it."""
+    kept = offsets.get(IDENTITY)
+    return None if kept is None else SourceIdentity.of_json(kept)
 
 
 def tasks(offsets: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -83,6 +93,8 @@ def following(start: Offsets, ends: Mapping[str, int], rows: int, *, is_end: boo
     for name, n in waiting.items():
         places[name] = places.get(name, 0) + (n if total <= rows else -(-n * rows // total))
     found: Offsets = dict(sorted(places.items()))
+    if IDENTITY in start:
+        found[IDENTITY] = start[IDENTITY]
     if not windows:
         return found
     found = _with_events(found, start, ended=last)

@@ -21,6 +21,7 @@ from streamactors.spark.executors.folders import folder_at
 from streamactors.spark.executors.offsets import Offsets
 from streamactors.spark.executors.ranges import Range
 from streamactors.spark.executors.states import States
+from streamactors.spark.source_identity import SourceIdentity, difference
 
 _log = logging.getLogger("streamactors.spark")
 
@@ -48,6 +49,8 @@ class Plans:
     target_ms: float
     skip_lost: bool
     topics: tuple[str, ...] = field(default=())
+    source: SourceIdentity | None = None
+    """What is read, where Spark's offsets must say it because the query has no checkpoint of ours."""
 
 
 class Planner:
@@ -71,14 +74,16 @@ class Planner:
 
     def initial(self) -> Offsets:
         """Return where the first batch begins."""
-        return places.initial(self._plans.first, windows=self._plans.windows)
+        return places.initial(self._plans.first, windows=self._plans.windows, source=self._plans.source)
 
     def prepare_available_now(self) -> None:
-        """The query ends with the records that are there now."""
+        """The query ends with the records that are there now, those of new partitions included."""
+        self._looked_at = float("-inf")
         self._stop_at = self._plans.ends or self._ends(self.initial())
 
     def latest(self, start: Offsets) -> Offsets:
         """Return the end of the next batch; `start` itself when there is nothing to do."""
+        self._check_source(start)
         self._acknowledge(start)
         if not self._checked:
             self._check(start)
@@ -95,6 +100,7 @@ class Planner:
 
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Return the tasks of a batch."""
+        self._check_source(end)  # Spark repeats a batch before it asks for the next one
         if self._plans.windows:
             self._check_partitions(end)
         return places.ranges(start, end, self._plans.first)
@@ -156,6 +162,19 @@ class Planner:
             raise RecordsGone(
                 f"retention has passed the checkpoint: {', '.join(gone)} {'is' if len(gone) == 1 else 'are'} not there any more; "
                 "fail_on_data_loss=False goes on behind them"
+            )
+
+    def _check_source(self, offsets: Offsets) -> None:
+        """Check that offsets of Spark's checkpoint are those of this source, where they say it. Raises CheckpointError naming both."""
+        read = self._plans.source
+        if read is None:
+            return
+        kept = places.source_of(offsets)
+        differs = ("another kind of source", read.label) if kept is None else difference([kept], [read])
+        if differs is not None:
+            raise CheckpointError(
+                f"the query's checkpoint was written for {differs[0]}, and this frame reads {differs[1]}; "
+                "give the query a checkpointLocation of its own"
             )
 
     def _ends(self, start: Offsets) -> dict[str, int]:

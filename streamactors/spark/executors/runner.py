@@ -20,7 +20,7 @@ from streamactors.kafka.reading.start_positions import StartPositions
 from streamactors.kafka.sources.read_plan import ReadPlan
 from streamactors.kafka.subscriptions import ManualSubscription
 from streamactors.spark.checkpoint import Checkpoint
-from streamactors.spark.errors import CheckpointError, SparkError, SparkQueryFailed
+from streamactors.spark.errors import SparkError, SparkQueryFailed
 from streamactors.spark.executors import entry, offsets
 from streamactors.spark.executors.planner import Plans
 from streamactors.spark.executors.program import Windows
@@ -37,7 +37,6 @@ from streamactors.spark.sink_logic import SinkSettings
 from streamactors.spark.source_identity import SourceIdentity
 
 STATES: Final = "streamactors-state"
-GRAPH: Final = "streamactors-graph.json"
 _OURS: Final = re.compile(r"^(streamactors(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)
 _USERS: Final = re.compile(
     r"^([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Iteration|Warning|Full)): (.*)$", re.MULTILINE
@@ -133,17 +132,19 @@ class GraphRun:
         settings, graph = self._settings, self._graph
         plan = graph.plan
         positions = self._start_positions
-        files = Files(settings.spark, settings.checkpoint)
-        checkpoint = Checkpoint(files)
-        checkpoint.open([SourceIdentity(positions.label, positions.identity())], settings.schema.spark.simpleString())
+        windows = graph.program.windows
+        stores = None
+        if windows is not None:
+            stores = {"stores": list(windows.factory.blueprint.stores), "application": windows.application}
+        checkpoint = Checkpoint(Files(settings.spark, settings.checkpoint))
+        identity = SourceIdentity(positions.label, positions.identity())
+        checkpoint.open([identity], settings.schema.spark.simpleString(), stores)
         self._checkpoint = checkpoint
         positions.check_group()
         first = checkpoint.initial(lambda: named(positions.initial()))
         partitions = {offsets.key_of(name).partition for name in first}
-        windows = graph.program.windows
         if windows is not None:
             windows.partitions = len(partitions)
-            self._check_graph(files)
         plans = plans_of(
             plan,
             positions,
@@ -156,26 +157,6 @@ class GraphRun:
         )
         parcel = pack(ShippedQuery(plans, graph.program, self._schema.arrow, self._topic), WHO, graph.links)
         return {"format": registered(settings.spark, parcel)}
-
-    def _check_graph(self, files: Files) -> None:
-        """Compare the windows of this graph with those that the checkpoint's states belong to. Raises CheckpointError naming both."""
-        windows = self._graph.program.windows
-        assert windows is not None
-        mine = {"version": 1, "stores": list(windows.factory.blueprint.stores), "application": windows.application}
-        if files.has(GRAPH):
-            theirs = json.loads(files.read(GRAPH))
-            if theirs != mine:
-                raise CheckpointError(
-                    f"checkpoint {self._settings.checkpoint} has the windows {', '.join(theirs['stores'])} of {theirs['application']!r}, and "
-                    f"this graph has {', '.join(mine['stores'])} of {mine['application']!r}; give this graph a checkpoint of its own"  # type: ignore[arg-type]
-                )
-        elif files.names("commits"):
-            raise CheckpointError(
-                f"checkpoint {self._settings.checkpoint} was written by a graph without windows, or {GRAPH} was deleted from it; "
-                "give this graph a checkpoint of its own"
-            )
-        else:
-            files.write(json.dumps(mine), GRAPH)
 
     def _ended(self, error: BaseException | None) -> None:
         if self._checkpoint is not None:
@@ -248,6 +229,7 @@ def plans_of(
     max_rows: int,
     target_ms: float,
     skip_lost: bool,
+    source: SourceIdentity | None = None,
 ) -> Plans:
     """Return what the planner of a query needs to know. Asks the broker for the ends of a bounded read."""
     is_assigned = isinstance(plan.subscription, ManualSubscription)
@@ -263,6 +245,7 @@ def plans_of(
         max_rows=max_rows,
         target_ms=target_ms,
         skip_lost=skip_lost,
+        source=source,
         topics=() if is_assigned else tuple(sorted({offsets.key_of(name).topic for name in first})),
     )
 

@@ -9,23 +9,33 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyspark
+
+from streamactors.spark.errors import SparkSetupError
 
 
 def record_batches(frame: Any) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of a batch DataFrame, partition by partition; the next partition is computed meanwhile.
 
-    Timestamps have the session's time zone. Raises PySparkTypeError for a column that Arrow does not know, and the error of a job that fails."""
-    from pyspark.serializers import NoOpSerializer
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.util import _local_iterator_from_socket
+    Timestamps have the session's time zone. Raises PySparkTypeError for a column that Arrow does not know, the error of a job that fails, and
+    SparkSetupError for a version of PySpark that has no such way."""
+    try:
+        from pyspark.serializers import NoOpSerializer
+        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.util import _local_iterator_from_socket
 
+        blobs = frame._jdf.toArrowBatchRdd
+        serve = frame.sparkSession.sparkContext._jvm.PythonRDD.toLocalIteratorAndServe
+    except (ImportError, AttributeError) as missing:  # names of PySpark that are not public
+        raise SparkSetupError(
+            f"SparkSource.of cannot read record batches with PySpark {pyspark.__version__} ({missing}); with a version that streamactors was "
+            "tested with it can, and Source.from_iterable(df.toArrow().to_batches()) needs memory for all rows"
+        ) from None
     session = frame.sparkSession
     schema = to_arrow_schema(
         frame.schema,
         timezone=session.conf.get("spark.sql.session.timeZone"),
         prefers_large_types=session.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true",
     )
-    blobs = frame._jdf.toArrowBatchRdd()
-    served = session.sparkContext._jvm.PythonRDD.toLocalIteratorAndServe(blobs, True)
-    for blob in _local_iterator_from_socket(served, NoOpSerializer()):
+    for blob in _local_iterator_from_socket(serve(blobs(), True), NoOpSerializer()):
         yield pa.ipc.read_record_batch(pa.py_buffer(blob), schema)

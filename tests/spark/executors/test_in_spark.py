@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from streamactors import BuildError, Flow, Keep
 from streamactors.kafka import (
@@ -271,6 +272,13 @@ def test_a_source_with_its_steps_is_a_streaming_frame_for_queries_of_sparks_own(
     assert found == dict(Counter(key for _, key, _, _ in rows_of(11, 60)))
     ends = {f"0/{topic}-{p}": sum(row[0] == p for row in rows_of(11, 60)) for p in (0, 1)}
     assert json.loads(query.lastProgress["sources"][0]["latestOffset"]) == ends
+    elsewhere = new_topic()
+    write_rows(cluster, elsewhere, [])
+    other = records_of(cluster, elsewhere, until=None).map(lambda record: (record.key, record.value))
+    writing = SparkSource.frame(spark, other, "k string, n long").writeStream.format("noop")
+    query = writing.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException, match=f"was written for topic {topic}, and this frame reads topic"):
+        query.awaitTermination(END_S)
     with pytest.raises(
         BuildError, match=r"SparkSource.frame: the state of 'windows' would need a checkpoint of its own"
     ):
@@ -309,6 +317,10 @@ def test_errors_of_tasks_topics_and_checkpoints_name_their_cause(spark: Any, clu
     assert isinstance(error, CheckpointError)
     assert "count-store-0000000001" in str(error)
     assert "others-store" in str(error)
+    error = failing(spark, records_of(cluster, topic).map(lambda record: (1,)), tmp_path / "windows")
+    assert isinstance(error, CheckpointError)
+    assert "has the windows count-store-0000000001" in str(error)
+    assert "this graph has no windows" in str(error)
     elsewhere = new_topic()
     write_rows(cluster, elsewhere, [])
     error = failing(spark, records_of(cluster, elsewhere).map(lambda record: (1,)), tmp_path / "ck")

@@ -1,0 +1,89 @@
+"""The planner of a query, without Spark: it plans batches of a real topic, and refuses a checkpoint of something else."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+
+from streamactors.broker import Cluster
+from streamactors.kafka import Admin, ConsumerSettings, Subscriptions
+from streamactors.kafka.reading.start_positions import StartPositions
+from streamactors.spark.errors import CheckpointError
+from streamactors.spark.executors.offsets import positions
+from streamactors.spark.executors.planner import Planner, Plans
+from streamactors.spark.executors.runner import named
+from streamactors.spark.source_identity import SourceIdentity
+from tests.kafka.test_shared_consumer import fill
+
+
+def planner_of(cluster: Cluster, topic: str) -> Planner:
+    settings = ConsumerSettings(cluster.bootstrap_servers, group_id=topic, auto_offset_reset="earliest")
+    where = StartPositions(settings, Subscriptions.topics(topic), False, lambda _: None)
+    plans = Plans(
+        settings=settings,
+        subscription=Subscriptions.topics(topic),
+        first=named(where.initial()),
+        ends=None,
+        commits=False,
+        windows=False,
+        idle_after_ms=None,
+        state_folder="",
+        max_rows=1_000,
+        target_ms=10_000,
+        skip_lost=False,
+        topics=(topic,),
+        source=SourceIdentity(where.label, where.identity()),
+    )
+    return Planner(plans)
+
+
+def grow(cluster: Cluster, topic: str, each: int) -> None:
+    """Give a topic a second partition with records of its own."""
+    with Admin(ConsumerSettings(cluster.bootstrap_servers)) as admin:
+        admin.grow(topic, 2)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for number in range(each):
+        producer.produce(topic, b"%d" % number, partition=1)
+    assert producer.flush(60) == 0
+
+
+def test_a_query_of_what_is_there_now_reads_partitions_that_were_added(cluster: Cluster) -> None:
+    fill(cluster, "grown", 1, 10)
+    begun = planner_of(cluster, "grown")
+    begun.prepare_available_now()
+    first = begun.latest(begun.initial())
+    grow(cluster, "grown", 7)
+
+    begun.prepare_available_now()
+    second = begun.latest(first)
+    assert positions(second) == {"0/grown-0": 10, "0/grown-1": 7}
+    assert [(each.key.partition, each.start.position, each.end.position) for each in begun.ranges(first, second)] == [
+        (1, 0, 7)
+    ]
+    assert begun.latest(second) == second
+
+
+def test_a_checkpoint_of_another_topic_or_of_a_topic_made_again_is_refused(cluster: Cluster) -> None:
+    for topic in ("mine", "other"):
+        fill(cluster, topic, 1, 5)
+    kept = planner_of(cluster, "mine").initial()
+    another = planner_of(cluster, "other")
+    with pytest.raises(
+        CheckpointError, match="was written for topic mine, and this frame reads topic other; give the query"
+    ):
+        another.latest(kept)
+    with pytest.raises(CheckpointError, match="was written for topic mine, and this frame reads topic other"):
+        another.ranges(kept, kept)
+    with pytest.raises(CheckpointError, match="was written for another kind of source"):
+        another.latest(positions(kept))
+
+    cluster.delete_topic("mine")
+    fill(cluster, "mine", 1, 5)
+    with pytest.raises(CheckpointError, match="was written for topic mine with id of topic mine"):
+        planner_of(cluster, "mine").latest(kept)
+
+
+def test_the_source_stays_in_the_offsets(cluster: Cluster) -> None:
+    fill(cluster, "stays", 1, 5)
+    planner = planner_of(cluster, "stays")
+    assert planner.latest(planner.initial())["_source"] == planner.initial()["_source"]
