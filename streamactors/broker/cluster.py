@@ -65,7 +65,7 @@ class Cluster(ClusterControl):
     `min.insync.replicas` 2 unless `config` says otherwise. `kill`, `pause`, `partition` and others disturb the nodes.
 
     `users` are passwords by name, for logins by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN; `tls` encrypts with a certificate made for the run
-    (extra `tls`); `acls` turns the authoriser on, and what they do not allow is denied. `client_properties(user)` has what a client needs.
+    (extra `tls`), also between several brokers, which log in to each other; `acls` turns the authoriser on, and what they do not allow is denied. `client_properties(user)` has what a client needs.
 
     `config` takes Apache Kafka's broker settings by name. `listen` is `host:port` or `NAME://host:port`, one or several; port 0
     stands for a free port. `clock` may be the `VirtualClock` of an actor system, for tests: the broker of this process runs by it, except for
@@ -106,13 +106,7 @@ class Cluster(ClusterControl):
             )
         self._controllers = controllers
         if brokers > 1:
-            alone = {
-                "listen": listen != _ANY_PORT,
-                "advertise": advertise != (),
-                "users": users,
-                "tls": tls,
-                "acls": acls,
-            }
+            alone = {"listen": listen != _ANY_PORT, "advertise": advertise != ()}
             for name, wanted in {**alone, "metrics_port": metrics_port is not None}.items():
                 if wanted:
                     raise BrokerStartError(
@@ -142,7 +136,8 @@ class Cluster(ClusterControl):
         }
         if self._doors is not None:
             self._arguments["listen"] = self._doors.listen(self._arguments["listen"])
-            self._arguments["settings"] = {**PROFILE, **self._doors.settings(), **self._arguments["settings"]}
+            made = self._doors.settings() if brokers == 1 else self._doors.between_nodes()
+            self._arguments["settings"] = {**PROFILE, **made, **self._arguments["settings"]}
             self._arguments["add_scram"] = self._doors.add_scram()
             self._arguments["acls"] = self._doors.acls or []
         self._running: Running | None = None
@@ -156,7 +151,7 @@ class Cluster(ClusterControl):
             if self._brokers > 1:
                 from streamactors.broker.nodes.several import SeveralBrokers
 
-                self._running = SeveralBrokers(self._brokers, self._arguments, self._controllers)
+                self._running = SeveralBrokers(self._brokers, self._arguments, self._controllers, self._doors)
             elif self._in_own_process:
                 from streamactors.broker.child_process import ChildBroker
 

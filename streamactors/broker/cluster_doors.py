@@ -54,6 +54,23 @@ class Doors:
             made["super.users"] = f"User:{OWNER}"
         return made
 
+    def between_nodes(self) -> dict[str, str]:
+        """Return the settings by which several brokers and controllers enter each other: as the owner, over TLS if there is TLS."""
+        made = {
+            **self.settings(),
+            "inter.broker.listener.name": self.protocol,
+            "listener.security.protocol.map": f"CONTROLLER:{self.protocol}",
+        }
+        if self.authority is not None:
+            made["ssl.truststore.location"] = str(self.authority)
+        if self.users:
+            made |= dict.fromkeys(
+                ("sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"), "PLAIN"
+            )
+            own = f'username="{OWNER}" password="{self._owner_password}"'
+            made["plain.sasl.jaas.config"] = made["plain.sasl.jaas.config"].replace("required", f"required {own}", 1)
+        return made
+
     def add_scram(self) -> list[str]:
         """Return the first credentials, in the form of `--add-scram`."""
         return [

@@ -19,7 +19,13 @@ from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker import apis
 from streamactors.broker.api import Routes
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.config.listeners import ListenerSpec, controller_spec, listener_specs
+from streamactors.broker.config.listeners import (
+    ListenerSpec,
+    controller_listener,
+    controller_spec,
+    inter_broker_listener,
+    listener_specs,
+)
 from streamactors.broker.controller.command import Command
 from streamactors.broker.controller.command import Outcome as CommandOutcome
 from streamactors.broker.controller.controller import Controller
@@ -38,6 +44,7 @@ from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.metadata_publisher import MetadataPublisher
 from streamactors.broker.network.acceptor import Acceptor
+from streamactors.broker.network.channel_maker import ChannelMaker
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.network_actors import (
     AcceptorActor,
@@ -53,7 +60,7 @@ from streamactors.broker.producer_ids import ProducerIds
 from streamactors.broker.quotas.charging import Charging
 from streamactors.broker.quotas.client_quotas import ClientQuotas
 from streamactors.broker.replication.partition_table import PartitionTable
-from streamactors.broker.security.protection import OPEN, SecurityProtocol, idle_settings, protection_of
+from streamactors.broker.security.protection import OPEN, Protection, SecurityProtocol, idle_settings, protection_of
 from streamactors.broker.transaction.transactions import Transactions
 from streamactors.clock import Clock, SystemClock
 
@@ -125,6 +132,9 @@ class Broker:
 
     def _start(self) -> None:
         node = self.node
+        spec = controller_spec(self.config)
+        if self.config.is_one_of_several or spec is not None:
+            self._enter_others()
         self._undo.append(self._end_data_plane)
         self._data_plane.start()
         node.logs = self._open_logs()
@@ -132,7 +142,6 @@ class Broker:
         node.cluster_id = node.logs.properties.cluster_id
         node.partitions = PartitionTable(node)
         node.leader_id = node.node_id
-        spec = controller_spec(self.config)
         joined = self._join(spec)
         if joined is None:
             publisher = MetadataPublisher(node, node.partitions)
@@ -175,6 +184,12 @@ class Broker:
             joined.ready()
         elif spec is not None:
             self._undo.append(own.leave)
+
+    def _enter_others(self) -> None:
+        """Make what opens the connections to other nodes. Raises InvalidSetting."""
+        if self.config.is_broker:
+            self.node.to_brokers = ChannelMaker.of(self.config, inter_broker_listener(self.config))
+        self.node.to_controllers = ChannelMaker.of(self.config, controller_listener(self.config))
 
     def _serve_controllers(self) -> None:
         """Serve the requests of a listener for controllers."""
@@ -224,7 +239,7 @@ class Broker:
         from streamactors.broker.membership.discovery import cluster_of
 
         within_s = self.config.initial_broker_registration_timeout_ms / 1000
-        return cluster_of(self.config.controllers, self._folder, within_s)
+        return cluster_of(self.config.controllers, self._folder, within_s, self.node.to_controllers.door)
 
     def _carry_out(self, command: Command) -> None:
         """Carry out a command of the start. Raises BrokerStartError if it is refused."""
@@ -296,17 +311,17 @@ class Broker:
             node.acls.use(node.metadata.image.acls.values())
             node.metadata.subscribe(self._use_acls)
         for spec in listener_specs(self.config):
-            protocol = SecurityProtocol[spec.protocol]
-            protection = OPEN
-            if protocol is not SecurityProtocol.PLAINTEXT:
-                protection = protection_of(
-                    spec.name, protocol, self.config, node.metadata, node.tokens, self._clock.wall_ms
-                )
-            node.listeners.append(acceptors[0].bind(spec, protection))
+            node.listeners.append(acceptors[0].bind(spec, self._protection(spec)))
         if for_controllers is not None:
-            node.controller_listener = acceptors[-1].bind(for_controllers)
+            node.controller_listener = acceptors[-1].bind(for_controllers, self._protection(for_controllers))
             node.controller_listener.for_controllers = True
         return accepting, processor
+
+    def _protection(self, spec: ListenerSpec) -> Protection:
+        node, protocol = self.node, SecurityProtocol[spec.protocol]
+        if protocol is SecurityProtocol.PLAINTEXT:
+            return OPEN
+        return protection_of(spec.name, protocol, self.config, node.metadata, node.tokens, self._clock.wall_ms)
 
     def _limit(self, delta: ImageDelta) -> None:
         if delta.brokers_configured:  # open connections keep their limits

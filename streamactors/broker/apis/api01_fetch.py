@@ -32,7 +32,7 @@ from streamactors.broker.replication.follower_reads import note_follower
 from streamactors.broker.replication.reading import Reading, ReadLimits, Wanted, WantedTopic, read_all
 from streamactors.broker.replication.warming import is_cold, warm
 from streamactors.broker.request import Request
-from streamactors.broker.security.rights import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, cluster_action, each
 
 _log = logging.getLogger("streamactors.broker.fetch")
 
@@ -78,9 +78,12 @@ def _wait(request: Request, topics: list[WantedTopic], limits: ReadLimits, max_w
 
 def _wanted(request: Request, message: FetchRequest) -> list[WantedTopic]:
     topics = []
+    is_broker = message.replica_id >= 0 and cluster_action(request) is ErrorCode.NONE
     for topic in message.topics:
         name, hosted, error = request.node.partitions.find(topic.name, topic.topic_id)
-        if name and not request.allowed(Operation.READ, ResourceType.TOPIC, name):
+        # the offset of a follower moves the high watermark: who may only read must not pass for one
+        reads = message.replica_id < 0 and name and request.allowed(Operation.READ, ResourceType.TOPIC, name)
+        if name and not is_broker and not reads:
             hosted, error = {}, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         wanted = WantedTopic(topic.name, topic.topic_id)
         for asked in topic.partitions:

@@ -123,6 +123,11 @@ class BrokerConfig(
         return not self.is_member and len(self.voters) > 1
 
     @property
+    def is_one_of_several(self) -> bool:
+        """Whether other nodes have the controllers of this one, or some of them."""
+        return self.is_member or self.votes_with_others
+
+    @property
     def is_broker(self) -> bool:
         """Whether this node serves clients."""
         return "broker" in self.process_roles
@@ -212,11 +217,5 @@ def _check_identity(config: BrokerConfig) -> None:
                 "one controller alone is a broker too: process.roles=broker,controller; or name several with "
                 "controller.quorum.voters=1@host:port,2@host:port,3@host:port",
             )
-    if config.authorizer_class_name and (config.is_member or config.votes_with_others):
-        raise refuse(
-            "authorizer.class.name",
-            config.authorizer_class_name,
-            "a member of a cluster does not check rights yet; remove it, and listen on an interface you trust",
-        )
     if "," in (config.data_folder or ""):
         raise refuse("log.dirs", str(config.data_folder), "give one folder; several are not supported yet")

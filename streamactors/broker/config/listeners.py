@@ -47,7 +47,7 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
     Raises InvalidSetting for an invalid address, a duplicate name, or an advertised name that is not a listener.
     """
     protocols = _protocols(config)
-    controllers = {name.strip().upper() for name in (config.controller_listener_names or "").split(",")} - {""}
+    controllers = set(_controller_names(config))
     listening = [a for a in _addresses("listeners", config.listeners) if a.name not in controllers]
     advertised = {a.name: a for a in _addresses("advertised.listeners", config.advertised_listeners or "")}
     if not listening and not config.is_broker:
@@ -79,29 +79,90 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
     inter_broker = config.inter_broker_listener_name
     if inter_broker is not None and inter_broker.upper() not in {a.name for a in listening}:
         raise _refuse("inter.broker.listener.name", inter_broker, "it is not among the listeners")
+    if config.is_one_of_several and config.is_broker:
+        entered = inter_broker_listener(config).name
+        if entered not in {a.name for a in listening}:
+            raise _refuse(
+                "listeners",
+                config.listeners,
+                f"the other brokers look for a listener {entered}; name one of the listeners with inter.broker.listener.name",
+            )
     return tuple(
         _spec(address, advertised.get(address.name))._replace(protocol=protocols[address.name]) for address in listening
     )
 
 
 def controller_spec(config: BrokerConfig) -> ListenerSpec | None:
-    """Return the listener for other brokers of the cluster, which this node's controller serves; None if there is none.
+    """Return the listener for other nodes of the cluster, which this node's controller serves; None if there is none.
 
-    It has no logins yet, so it is opened only on a loopback address without encryption. A line of the log names one that stays closed."""
-    controllers = {name.strip().upper() for name in (config.controller_listener_names or "").split(",")} - {""}
+    A request of a stranger can depose the leader of the controllers, so beyond loopback the listener must authenticate. A lone controller goes
+    on without one that does not, and names it in the log. Raises InvalidSetting at one of several controllers."""
     if config.is_member:
         return None
     for address in _addresses("listeners", config.listeners):
-        if address.name not in controllers:
+        if address.name not in _controller_names(config):
             continue
+        protocol = _controller_protocol(config, address.name)
         loopback = address.host.lower() in ("localhost", "::1") or address.host.startswith("127.")
-        if loopback and _protocols(config).get(address.name) in (None, "PLAINTEXT"):
-            return _spec(address, None)._replace(protocol="PLAINTEXT")
-        _log.warning(
-            "listener %s://%s:%d stays closed: listeners of controllers have no logins yet, so they are opened on loopback and as PLAINTEXT only",
-            *address,
+        if loopback or _authenticates(config, address.name, protocol):
+            return _spec(address, None)._replace(protocol=protocol)
+        why = (
+            f"it is for controllers, is not on loopback, and lets strangers in as {protocol}; give it SASL_SSL in "
+            "listener.security.protocol.map, or SSL with ssl.client.auth=required"
         )
+        if config.votes_with_others:
+            raise _refuse("listeners", f"{address.name}://{address.host}:{address.port}", why)
+        _log.warning("listener %s://%s:%d stays closed: %s", *address, why)
     return None
+
+
+class Entered(NamedTuple):
+    """A listener of other nodes, as this node enters it: its name, its protocol, and the setting that names the mechanism of logins."""
+
+    name: str
+    protocol: str
+    mechanism_setting: str
+
+
+def inter_broker_listener(config: BrokerConfig) -> Entered:
+    """Return the listener by which brokers reach each other. Raises InvalidSetting."""
+    setting = "sasl.mechanism.inter.broker.protocol"
+    name = config.inter_broker_listener_name
+    if name is None:
+        protocol = config.security_inter_broker_protocol
+        return Entered(protocol, protocol, setting)
+    if "security.inter.broker.protocol" in config.static:
+        raise _refuse(
+            "security.inter.broker.protocol",
+            config.security_inter_broker_protocol,
+            "inter.broker.listener.name is given too; remove one of the two",
+        )
+    protocols = _protocols(config)
+    if name.upper() not in protocols:
+        raise _refuse("inter.broker.listener.name", name, "add it to listener.security.protocol.map with its protocol")
+    return Entered(name.upper(), protocols[name.upper()], setting)
+
+
+def controller_listener(config: BrokerConfig) -> Entered:
+    """Return the listener by which nodes reach the controllers."""
+    name = next(iter(_controller_names(config)), "CONTROLLER")
+    return Entered(name, _controller_protocol(config, name), "sasl.mechanism.controller.protocol")
+
+
+def _controller_names(config: BrokerConfig) -> list[str]:
+    """Return the names of the controllers' listeners; nodes enter by the first."""
+    return [name for each in (config.controller_listener_names or "").split(",") if (name := each.strip().upper())]
+
+
+def _controller_protocol(config: BrokerConfig, name: str) -> str:
+    return _protocols(config).get(name, "PLAINTEXT")
+
+
+def _authenticates(config: BrokerConfig, name: str, protocol: str) -> bool:
+    """Whether a listener tells its nodes from strangers."""
+    if protocol.startswith("SASL_"):
+        return True
+    return protocol == "SSL" and (config.of_listener(name, "ssl.client.auth") or "none") == "required"
 
 
 def parse_address(setting: str, text: str) -> tuple[str, str, int]:

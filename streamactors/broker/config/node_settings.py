@@ -6,11 +6,9 @@ only a single node that is its own controller.
 
 from __future__ import annotations
 
-from streamactors.broker.config.checks import at_least, each_of, only
+from streamactors.broker.config.checks import at_least, each_of, one_of, only
 from streamactors.broker.config.declare import boolean, integer, long, optional_text, short, text, words
 from streamactors.broker.config.setting import Settings
-
-ONE_NODE = "there is one broker; it opens no connection to another"
 
 
 class NodeSettings(Settings):
@@ -28,8 +26,8 @@ class NodeSettings(Settings):
     broker_id = integer(-1, "Old name of node.id; -1 means unset.", at_least(-1))
     broker_rack = optional_text("Rack (availability zone) of this broker, sent to clients.")
     controller_listener_names = optional_text(
-        "Names of listeners that are the controller's. One on a loopback address is opened, and brokers of this machine can join there; "
-        "any other is not opened, because such a listener has no logins yet."
+        "Names of listeners that are the controllers'. Nodes reach the controllers by the first. One on a loopback address is opened; any other "
+        "only if it authenticates: by logins, or by SSL with ssl.client.auth=required."
     )
     controller_quorum_bootstrap_servers = words(
         (),
@@ -41,7 +39,9 @@ class NodeSettings(Settings):
     )
     default_replication_factor = integer(1, "Replicas of a topic that is created without saying how many.")
     delete_topic_enable = boolean(True, "Allow topics to be deleted.")
-    inter_broker_listener_name = optional_text("Name of the listener that brokers use among themselves.")
+    inter_broker_listener_name = optional_text(
+        "Name of the listener that brokers use among themselves; unset: the one named like security.inter.broker.protocol."
+    )
     listener_security_protocol_map = text(
         "PLAINTEXT:PLAINTEXT",
         "Security protocol of each listener name, as NAME:PROTOCOL by comma: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. "
@@ -73,7 +73,11 @@ class NodeSettings(Settings):
     process_roles = words(
         ("broker", "controller"), "Roles of this node. Apache Kafka has no default.", each_of("broker", "controller")
     )
-    security_inter_broker_protocol = text("PLAINTEXT", "Protocol between brokers.", only("PLAINTEXT", ONE_NODE))
+    security_inter_broker_protocol = text(
+        "PLAINTEXT",
+        "Protocol between brokers, and the name of their listener; give this setting or inter.broker.listener.name.",
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    )
     transaction_state_log_min_isr = integer(
         2, "min.insync.replicas of __transaction_state; never more than its replicas.", at_least(1)
     )

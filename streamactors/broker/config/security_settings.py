@@ -59,6 +59,12 @@ class SecuritySettings(Settings):
         (),
         "Mechanisms of SASL listeners: SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER. Apache Kafka's default is GSSAPI.",
     )
+    sasl_mechanism_controller_protocol = text(
+        "", "Mechanism of the login at the controllers' listener: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+    )
+    sasl_mechanism_inter_broker_protocol = text(
+        "", "Mechanism of the login at the listener of other brokers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+    )
     sasl_oauthbearer_clock_skew_seconds = integer(
         30, "Difference of clocks that a token's times may have.", at_least(0)
     )
@@ -72,6 +78,11 @@ class SecuritySettings(Settings):
         "none", "Certificates of clients: none, requested or required.", one_of("none", "requested", "required")
     )
     ssl_enabled_protocols = words(("TLSv1.2", "TLSv1.3"), "Versions of TLS: TLSv1.2, TLSv1.3.")
+    ssl_endpoint_identification_algorithm = text(
+        "https",
+        "For connections to other nodes: https checks that the certificate has the node's host name; empty does not.",
+        one_of("https", ""),
+    )
     ssl_key_password = secret("Password of the private key.")
     ssl_keystore_certificate_chain = secret("The certificate chain itself, as PEM; instead of ssl.keystore.location.")
     ssl_keystore_key = secret("The private key itself, as PEM; with ssl.keystore.certificate.chain.")
@@ -81,6 +92,8 @@ class SecuritySettings(Settings):
         "DEFAULT", "Rules that turn a certificate's subject into a user's name (KIP-371)."
     )
     ssl_truststore_certificates = secret("Certificates that sign those of clients, as PEM; instead of a file.")
-    ssl_truststore_location = optional_text("File with the certificates that sign those of clients, as PEM.")
+    ssl_truststore_location = optional_text(
+        "File with the certificates that sign those of clients and of other nodes, as PEM."
+    )
     ssl_truststore_type = text("PEM", "Form of the trust store: PEM.")
     super_users = text("", "Principals who may do everything, as `User:admin;User:other`.")

@@ -60,10 +60,9 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             share.coordinator.state.topic.segment.bytes share.coordinator.threads
             share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
             transaction.two.phase.commit.enable""",
-        "clients check the broker's name; the broker's own choice of ciphers and providers is OpenSSL's": """
-            ssl.cipher.suites ssl.endpoint.identification.algorithm ssl.keymanager.algorithm ssl.protocol ssl.provider
-            ssl.secure.random.implementation ssl.trustmanager.algorithm sasl.server.max.receive.size
-            sasl.mechanism.inter.broker.protocol sasl.mechanism.controller.protocol""",
+        "the broker's own choice of ciphers and providers is OpenSSL's": """
+            ssl.cipher.suites ssl.keymanager.algorithm ssl.protocol ssl.provider
+            ssl.secure.random.implementation ssl.trustmanager.algorithm sasl.server.max.receive.size""",
         "metrics are served by --metrics-port": """
             kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters metrics.num.samples
             metrics.recording.level metrics.sample.window.ms telemetry.max.bytes""",

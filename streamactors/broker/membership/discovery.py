@@ -14,7 +14,9 @@ from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.log.meta_properties import FILE_NAME
 from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.network.opening import Address
+from streamactors.broker.security.client_login import Door
 from streamactors.broker.wire_request import call
+from streamactors.errors import StreamActorsError
 
 _log = logging.getLogger("streamactors.broker.membership")
 
@@ -24,7 +26,7 @@ PAUSE_S: Final = 0.1
 QUIET_S: Final = 3.0  # controllers that start at the same time are no news
 
 
-def cluster_of(controllers: Sequence[Address], folder: Path, within_s: float) -> str | None:
+def cluster_of(controllers: Sequence[Address], folder: Path, within_s: float, door: Door | None = None) -> str | None:
     """Return the id of the controllers' cluster for a new data folder; None for a folder that knows its cluster already.
 
     Raises BrokerStartError if no controller answers in time."""
@@ -36,11 +38,11 @@ def cluster_of(controllers: Sequence[Address], folder: Path, within_s: float) ->
         why: object = None
         for each in controllers:
             try:
-                answer = call(address_text(*each), DESCRIBE_CLUSTER, {"endpoint_type": CONTROLLERS})
+                answer = call(address_text(*each), DESCRIBE_CLUSTER, {"endpoint_type": CONTROLLERS}, door=door)
                 if not answer.error_code and answer.cluster_id:
                     return str(answer.cluster_id)
                 why = answer.error_message or answer.error_code
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, StreamActorsError) as error:  # the last: the login is refused
                 why = error
         if time.monotonic() > deadline:
             at = ",".join(address_text(*each) for each in controllers)

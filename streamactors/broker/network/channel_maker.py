@@ -14,6 +14,8 @@ from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.network.opening import OPEN, Address, Entrance
 
 if TYPE_CHECKING:
+    from streamactors.broker.config.broker_config import BrokerConfig
+    from streamactors.broker.config.listeners import Entered
     from streamactors.broker.security.client_login import Door
 
 _log = logging.getLogger("streamactors.broker.network")
@@ -28,6 +30,15 @@ class ChannelMaker:
         self.door = door
         self._entrance = OPEN if door is None else self._entrance_of(door)
         self._told: dict[Address, str] = {}
+
+    @classmethod
+    def of(cls, config: BrokerConfig, entered: Entered) -> ChannelMaker:
+        """Return the maker for a listener of other nodes. Raises InvalidSetting."""
+        if entered.protocol == "PLAINTEXT":
+            return cls(entered.name)
+        from streamactors.broker.security.node_doors import door_of_nodes  # loads OpenSSL
+
+        return cls(entered.name, door_of_nodes(config, entered))
 
     def channel(
         self,

@@ -11,7 +11,6 @@ from typing import Final
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.nodes.view import View
 from streamactors.broker.records.batch import iter_batches
-from streamactors.broker.wire_request import call
 from streamactors.errors import StreamActorsError
 
 FETCH: Final = (1, 12)
@@ -50,10 +49,10 @@ def values_of(view: View, topic: str) -> Iterator[bytes]:
         address = brokers.get(partition.leader_id)
         if address is None:
             raise BrokerError(f"{topic}-{partition.partition_index} has no leader, so it cannot be read")
-        yield from _values(address, topic, partition.partition_index)
+        yield from _values(view, address, topic, partition.partition_index)
 
 
-def _values(address: str, topic: str, index: int) -> Iterator[bytes]:
+def _values(view: View, address: str, topic: str, index: int) -> Iterator[bytes]:
     offset = 0
     while True:
         partition = {
@@ -72,7 +71,7 @@ def _values(address: str, topic: str, index: int) -> Iterator[bytes]:
             "isolation_level": 0,
             "topics": [{"topic": topic, "partitions": [partition]}],
         }
-        answer = call(address, FETCH, body).responses[0].partitions[0]
+        answer = view.ask(address, FETCH, body).responses[0].partitions[0]
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > offset:
             offset = answer.log_start_offset
             continue

@@ -24,12 +24,20 @@ _TRIES: Final = 200
 class NodeProcess:
     """One node. `arguments` are those of a broker process, without its folder and its listeners."""
 
-    def __init__(self, node_id: int, folder: Path, arguments: Mapping[str, Any], controller_port: int | None) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        folder: Path,
+        arguments: Mapping[str, Any],
+        controller_port: int | None,
+        protocol: str = "PLAINTEXT",
+    ) -> None:
         self.node_id = node_id
         self.folder = folder
         self.port = free_port()
         self.controller_port = controller_port  # None for a node that is no controller
         self._arguments = arguments
+        self._protocol = protocol  # of the listener for clients and brokers, and its name
         self._child: ChildBroker | None = None
         self._paused = False
 
@@ -65,7 +73,7 @@ class NodeProcess:
         """Start the process; return when it serves clients. Raises BrokerStartError."""
         if self._child is not None:
             raise BrokerStartError(f"node {self.node_id} is running already")
-        listen = [self.address]
+        listen = [f"{self._protocol}://{self.address}"]
         if self.controller_port is not None:
             listen.append(f"CONTROLLER://{HOST}:{self.controller_port}")
         self._child = ChildBroker({**self._arguments, "listen": listen, "data": str(self.folder)})

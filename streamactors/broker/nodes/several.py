@@ -9,16 +9,20 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.broker.errors import BrokerError, BrokerStartError
 from streamactors.broker.nodes.acked import check_acked
 from streamactors.broker.nodes.node_process import HOST, NodeProcess, free_port
 from streamactors.broker.nodes.view import PartitionView, View
 from streamactors.broker.storage_format import format_folder, new_cluster_id, read_folder
+
+if TYPE_CHECKING:
+    from streamactors.broker.cluster_doors import Doors
 
 POLL_S: Final = 0.01
 READY_S: Final = 30.0
@@ -38,7 +42,9 @@ QUORUM_PROFILE: Final[Mapping[str, Any]] = {
 class SeveralBrokers:
     """Starts when it is made; `close` stops it. `arguments` are those of one broker process."""
 
-    def __init__(self, count: int, arguments: Mapping[str, Any], controllers: int = 1) -> None:
+    def __init__(
+        self, count: int, arguments: Mapping[str, Any], controllers: int = 1, doors: Doors | None = None
+    ) -> None:
         given = arguments["data"]
         self.data_folder = Path(tempfile.mkdtemp(prefix="streamactors-cluster-") if given is None else given).absolute()
         self._temporary = given is None
@@ -53,6 +59,8 @@ class SeveralBrokers:
             "transaction.state.log.min.isr": in_sync,
             **arguments["settings"],
         }
+        self._door = None if doors is None else doors.owner()
+        protocol = "PLAINTEXT" if doors is None else doors.protocol
         self.nodes: dict[int, NodeProcess] = {}
         for node_id in range(1, count + 1):
             role: dict[str, Any] = {"process.roles": "broker"}
@@ -60,18 +68,36 @@ class SeveralBrokers:
                 role = {**quorum, "process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
             else:
                 role["controller.quorum.bootstrap.servers"] = ",".join(f"{HOST}:{port}" for port in ports.values())
-            own = {**arguments, "settings": {**settings, **role, "node.id": node_id}}
-            self.nodes[node_id] = NodeProcess(node_id, self.data_folder / str(node_id), own, ports.get(node_id))
-        self._view = View(lambda: [each.address for each in self.nodes.values() if each.running])
+            own = {**arguments, "add_scram": [], "acls": [], "settings": {**settings, **role, "node.id": node_id}}
+            self.nodes[node_id] = NodeProcess(
+                node_id, self.data_folder / str(node_id), own, ports.get(node_id), protocol
+            )
+        self._view = View(lambda: [each.address for each in self.nodes.values() if each.running], self._door)
         self._cut: set[tuple[int, int]] = set()  # (sender, receiver)
         self._slow_ms: dict[int, float] = {}
         try:
             self._start_all()
+            if doors is not None:
+                self._let_in(doors.users, doors.acls or [])
         except BaseException:
             self.close()
             raise
         self.bootstrap_servers = ",".join(each.address for each in self.nodes.values())
         self.cluster_id: str = self.nodes[CONTROLLER].child.cluster_id
+
+    def _let_in(self, users: Mapping[str, str], acls: Sequence[Mapping[str, str]]) -> None:
+        """Have every node know the users and the entries. Raises BrokerError."""
+        from streamactors.broker.nodes.first_users import add_acls, add_users, knows  # loads cryptography
+
+        if not users:
+            return
+        ask = partial(self._view.ask, self.local_address)
+        add_users(ask, users)
+        if acls:
+            add_acls(ask, acls)
+        for node in self.nodes.values():
+            one = partial(self._view.ask, node.address)
+            self._await(lambda one=one: knows(one, users, acls), lambda: "a broker does not know the users", READY_S)  # type: ignore[misc]
 
     def _quorum(self, ports: Mapping[int, int]) -> dict[str, Any]:
         """Return the settings of several controllers, and format their new folders with the id of one cluster."""
@@ -201,7 +227,7 @@ class SeveralBrokers:
         """Wait until every live broker knows a topic."""
         for node in self.nodes.values():
             if node.running:
-                one = View(lambda node=node: [node.address])  # type: ignore[misc]
+                one = View(lambda node=node: [node.address], self._door)  # type: ignore[misc]
                 self._await(lambda one=one: topic in one.topics(), lambda: f"a broker does not know {topic}", READY_S)  # type: ignore[misc]
 
     def acked_check(self, acked: Iterable[tuple[str, bytes]]) -> int:
@@ -223,7 +249,7 @@ class SeveralBrokers:
         )
         for topic in self._view.topics():
             if not topic.startswith("__"):
-                delete_topic(self.local_address, topic)
+                delete_topic(self.local_address, topic, self._door)
 
     def _await(self, there: Callable[[], bool], seen: Callable[[], str], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

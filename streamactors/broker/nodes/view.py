@@ -4,11 +4,12 @@ Owner: `SeveralBrokers`. Each question is one Metadata request over a socket of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
+from streamactors.broker.security.client_login import Door
 from streamactors.broker.wire_request import call
 
 METADATA: Final = (3, 12)
@@ -24,10 +25,15 @@ class PartitionView(NamedTuple):
 
 
 class View:
-    """Asks any of the addresses that `live` returns."""
+    """Asks any of the addresses that `live` returns, and enters through `door`."""
 
-    def __init__(self, live: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, live: Callable[[], Sequence[str]], door: Door | None = None) -> None:
         self._live = live
+        self._door = door
+
+    def ask(self, address: str, api: tuple[int, int], body: Mapping[str, Any]) -> Any:
+        """Return one broker's answer to a request of (key, version). Raises OSError."""
+        return call(address, api, body, self._door)
 
     def metadata(self, topics: Sequence[str] | None) -> Any:
         """Return the answer of the first broker that gives one. Raises BrokerError if none does."""
@@ -35,7 +41,7 @@ class View:
         why: object = "none is running"
         for address in self._live():
             try:
-                return call(address, METADATA, {"topics": asked, "allow_auto_topic_creation": False})
+                return self.ask(address, METADATA, {"topics": asked, "allow_auto_topic_creation": False})
             except OSError as error:
                 why = error
         raise BrokerError(f"no broker of the cluster answers: {why}")
@@ -59,7 +65,7 @@ class View:
         why: object = "none is running"
         for address in self._live():
             try:
-                partition = call(address, DESCRIBE_QUORUM, asked).topics[0].partitions[0]
+                partition = self.ask(address, DESCRIBE_QUORUM, asked).topics[0].partitions[0]
             except OSError as error:
                 why = error
                 continue

@@ -37,7 +37,7 @@ def first_commands(add_scram: Sequence[str], acls: Sequence[Mapping[str, str]]) 
     if add_scram:
         commands.append(AlterScram(upserts=tuple(_upsert(text) for text in add_scram)))
     if acls:
-        commands.append(CreateAcls(tuple(_entry(words) for words in acls)))
+        commands.append(CreateAcls(tuple(entry_of(words) for words in acls)))
     return tuple(commands)
 
 
@@ -68,7 +68,8 @@ def _refuse(why: str) -> InvalidSetting:
     return InvalidSetting(f"--add-scram: {why}", name="add-scram")  # the text itself holds a password
 
 
-def _entry(words: Mapping[str, str]) -> AccessControlEntry:
+def entry_of(words: Mapping[str, str]) -> AccessControlEntry:
+    """Return the entry that `Acl.as_words` names."""
     principal = words["principal"]
     return AccessControlEntry(
         uuid.uuid4(),

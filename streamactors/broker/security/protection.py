@@ -7,7 +7,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from streamactors.broker.config.listeners import listener_specs
+from streamactors.broker.config.listeners import controller_listener, inter_broker_listener, listener_specs
 from streamactors.broker.config.security_settings import LISTENER_PREFIX
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.security.login import Login, Mechanisms
@@ -80,7 +80,7 @@ def protection_of(
     from streamactors.broker.security.tls import Tls  # loads OpenSSL, which an open broker does not need
 
     own = partial(config.of_listener, listener)
-    tls = Tls(_tls_settings(own)) if protocol.has_tls else None
+    tls = Tls(tls_settings(own)) if protocol.has_tls else None
     mechanisms = _mechanisms(listener, own, metadata, tokens) if protocol.has_login else None
     mapping = PrincipalMapping(own("ssl.principal.mapping.rules") or "DEFAULT")
     max_session_ms = int(own("connections.max.reauth.ms") or 0)
@@ -89,7 +89,10 @@ def protection_of(
 
 def idle_settings(config: BrokerConfig) -> dict[str, str]:
     """Return the settings of TLS and logins that no listener uses, with the reason: the broker must not look protected by them."""
-    protocols = [SecurityProtocol[spec.protocol] for spec in listener_specs(config)]
+    used = [spec.protocol for spec in listener_specs(config)]
+    if config.is_one_of_several or config.controller_listener_names:
+        used += [inter_broker_listener(config).protocol, controller_listener(config).protocol]
+    protocols = [SecurityProtocol[each] for each in used]
     idle: dict[str, str] = {}
     for name in config.static:
         plain = name.removeprefix(LISTENER_PREFIX).partition(".")[2] if name.startswith(LISTENER_PREFIX) else name
@@ -103,7 +106,8 @@ def idle_settings(config: BrokerConfig) -> dict[str, str]:
 _Own = Callable[[str], str | None]
 
 
-def _tls_settings(own: _Own) -> TlsSettings:
+def tls_settings(own: _Own) -> TlsSettings:
+    """Return the `ssl.*` settings of a listener. Raises InvalidSetting for a store in Java's own form."""
     from streamactors.broker.security.tls import TlsSettings
 
     for store in ("keystore", "truststore"):

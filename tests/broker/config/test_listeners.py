@@ -7,7 +7,13 @@ import socket
 import pytest
 
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.config.listeners import ListenerSpec, controller_spec, listener_specs
+from streamactors.broker.config.listeners import (
+    ListenerSpec,
+    controller_listener,
+    controller_spec,
+    inter_broker_listener,
+    listener_specs,
+)
 from streamactors.broker.config.setting import InvalidSetting
 
 
@@ -96,7 +102,87 @@ def test_a_listener_of_controllers_that_others_reach_stays_closed_and_is_named(
     config = BrokerConfig.of({"listeners": f"PLAINTEXT://:9092,{address}", "controller.listener.names": "CONTROLLER"})
     assert controller_spec(config) is None
     (line,) = caplog.messages
-    assert line.startswith(f"listener {address} stays closed: listeners of controllers have no logins yet")
+    assert line.startswith(
+        f"listener {address} stays closed: it is for controllers, is not on loopback, and lets strangers in"
+    )
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_one_of_several_controllers_refuses_to_let_strangers_in(protocol: str) -> None:
+    given = {
+        "listeners": "PLAINTEXT://:9092,C://10.0.0.1:9093",
+        "controller.listener.names": "C",
+        "listener.security.protocol.map": f"C:{protocol}",
+        "controller.quorum.voters": "1@10.0.0.1:9093,2@10.0.0.2:9093",
+    }
+    with pytest.raises(
+        InvalidSetting, match=f"listeners=C://10.0.0.1:9093: .*lets strangers in as {protocol}; give it"
+    ):
+        controller_spec(BrokerConfig.of(given))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"listener.security.protocol.map": "C:SASL_SSL"},
+        {"listener.security.protocol.map": "C:SASL_PLAINTEXT"},
+        {"listener.security.protocol.map": "C:SSL", "ssl.client.auth": "required"},
+        {"listener.security.protocol.map": "C:SSL", "listener.name.c.ssl.client.auth": "required"},
+    ],
+)
+def test_a_listener_of_controllers_that_authenticates_is_opened_on_every_interface(more: dict[str, str]) -> None:
+    given = {"listeners": "PLAINTEXT://:9092,C://0.0.0.0:9093", "controller.listener.names": "C", **more}
+    spec = controller_spec(BrokerConfig.of(given))
+    assert spec is not None
+    assert (spec.host, spec.protocol) == ("0.0.0.0", more["listener.security.protocol.map"][2:])
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ("PLAINTEXT", "PLAINTEXT")),
+        ({"security.inter.broker.protocol": "SSL"}, ("SSL", "SSL")),
+        (
+            {"inter.broker.listener.name": "inside", "listener.security.protocol.map": "INSIDE:SASL_SSL"},
+            ("INSIDE", "SASL_SSL"),
+        ),
+    ],
+)
+def test_brokers_reach_each_other_by_the_listener_that_is_named_or_has_the_protocol(
+    given: dict[str, str], expected: tuple[str, str]
+) -> None:
+    assert inter_broker_listener(BrokerConfig.of(given))[:2] == expected
+
+
+def test_a_broker_without_the_listener_that_the_others_look_for_is_refused() -> None:
+    member = {"process.roles": "broker", "controller.quorum.bootstrap.servers": "h:1", "listeners": "SSL://h:9092"}
+    with pytest.raises(
+        InvalidSetting, match=r"the other brokers look for a listener PLAINTEXT; name one .* inter\.broker"
+    ):
+        listener_specs(BrokerConfig.of(member))
+    specs = listener_specs(BrokerConfig.of({**member, "security.inter.broker.protocol": "SSL"}))
+    assert specs[0].protocol == "SSL"
+
+
+def test_the_listener_between_brokers_is_named_in_one_way_only() -> None:
+    both = {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"}
+    with pytest.raises(InvalidSetting, match="remove one of the two"):
+        inter_broker_listener(BrokerConfig.of(both))
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, ("CONTROLLER", "PLAINTEXT")),
+        ({"controller.listener.names": "C2,C"}, ("C2", "PLAINTEXT")),
+        ({"controller.listener.names": "SASL_SSL"}, ("SASL_SSL", "SASL_SSL")),
+        ({"controller.listener.names": "C", "listener.security.protocol.map": "C:SSL"}, ("C", "SSL")),
+    ],
+)
+def test_nodes_reach_the_controllers_by_the_first_of_their_listeners(
+    more: dict[str, str], expected: tuple[str, str]
+) -> None:
+    assert controller_listener(BrokerConfig.of(more))[:2] == expected
 
 
 def test_a_listener_of_controllers_on_loopback_is_opened(caplog: pytest.LogCaptureFixture) -> None:

@@ -286,8 +286,8 @@ def test_one_broker_has_no_nodes_and_a_wrong_node_is_named() -> None:
         one.kill(1)
     with pytest.raises(BrokerStartError, match="1 to 9"):
         Cluster(brokers=10)
-    with pytest.raises(BrokerStartError, match="tls is for one broker"):
-        Cluster(brokers=3, tls=True)
+    with pytest.raises(BrokerStartError, match="listen is for one broker"):
+        Cluster(brokers=3, listen="127.0.0.1:9092")
 
 
 def test_an_unknown_node_is_named(three: Cluster) -> None:

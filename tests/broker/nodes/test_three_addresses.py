@@ -6,30 +6,30 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
+from streamactors.broker.cluster_doors import make_certificates
+from streamactors.broker.errors import BrokerError
 from streamactors.broker.nodes.node_process import free_port
 from streamactors.broker.nodes.view import View
+from streamactors.broker.security.client_login import Door
+from streamactors.broker.storage_format import format_folder, new_cluster_id
 
 
 @contextmanager
 def broker(folder: Path, address: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    command = [
-        sys.executable,
-        "-m",
-        "streamactors.cli.main",
-        "broker",
-        "--listen",
-        address,
-        "--data",
-        str(folder),
-        *arguments,
-    ]
+    with started("--listen", address, "--data", str(folder), *arguments) as process:
+        yield process
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "streamactors.cli.main", "broker", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         yield process
@@ -86,3 +86,52 @@ def test_the_command_cluster_starts_three_brokers_and_ends_them(tmp_path: Path) 
     assert process.stdout is not None
     process.stdout.close()
     assert {each.name for each in tmp_path.iterdir()} == {"1", "2", "3"}
+
+
+@pytest.mark.slow
+def test_three_nodes_enter_each_other_by_their_certificates(tmp_path: Path) -> None:
+    authority = str(make_certificates(tmp_path, ("127.0.0.2", "127.0.0.3", "127.0.0.4")) / "ca.pem")
+    hosts = [f"127.0.0.{host}" for host in (2, 3, 4)]
+    port, at_controller = free_port(), free_port()
+    voters = ",".join(f"{node}@{host}:{at_controller}" for node, host in enumerate(hosts, 1))
+    cluster_id = new_cluster_id()
+    with ExitStack() as stack:
+        processes = []
+        for node, host in enumerate(hosts, 1):
+            format_folder(tmp_path / str(node), node, cluster_id)
+            properties = tmp_path / f"{node}.properties"
+            properties.write_text(f"""
+process.roles=broker,controller
+node.id={node}
+controller.quorum.voters={voters}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:SSL,NODES:SSL
+inter.broker.listener.name=NODES
+listeners=NODES://{host}:{port},CONTROLLER://{host}:{at_controller}
+ssl.client.auth=required
+ssl.keystore.location={tmp_path / "server.pem"}
+ssl.truststore.location={authority}
+default.replication.factor=3
+min.insync.replicas=3
+log.dirs={tmp_path / str(node)}
+""")
+            processes.append(stack.enter_context(started("--config", str(properties))))
+        for process in processes:
+            assert "ready" in ready(process)
+        certificate = str(tmp_path / "server.pem")
+        client = {
+            "bootstrap.servers": f"{hosts[1]}:{port}",
+            "security.protocol": "SSL",
+            "ssl.ca.location": authority,
+            "ssl.certificate.location": certificate,
+            "ssl.key.location": certificate,
+        }
+        failed: list[object] = []
+        producer = confluent_kafka.Producer({**client, "acks": "all"})
+        producer.produce("t", b"on three nodes", on_delivery=lambda error, _: error and failed.append(error))
+        assert producer.flush(60) == 0
+        assert failed == []
+        view = View(lambda: [f"{hosts[0]}:{port}"], Door(authority, certificate=certificate))
+        assert view.partition("t", 0).isr == view.partition("t", 0).replicas
+        with pytest.raises(BrokerError):  # the same without a certificate
+            View(lambda: [f"{hosts[0]}:{port}"], Door(authority)).partition("t", 0)

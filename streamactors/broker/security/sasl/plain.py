@@ -52,8 +52,12 @@ class Plain:
 
 def passwords_of(jaas: str) -> dict[str, str]:
     """Return the users of a `plain.sasl.jaas.config`: its options `user_NAME="PASSWORD"`."""
-    options = {name: _unescaped(*texts) for name, *texts in _OPTION.findall(jaas)}
-    return {name.removeprefix("user_"): text for name, text in options.items() if name.startswith("user_")}
+    return {name.removeprefix("user_"): text for name, text in options_of(jaas).items() if name.startswith("user_")}
+
+
+def options_of(jaas: str) -> dict[str, str]:
+    """Return all options of a `sasl.jaas.config`."""
+    return {name: _unescaped(*texts) for name, *texts in _OPTION.findall(jaas)}
 
 
 def _unescaped(quoted: str, single: str, bare: str) -> str:
