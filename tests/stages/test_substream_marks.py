@@ -41,6 +41,10 @@ CASES = {
     "boundary": case(by_three, Flow.map(lambda x: x).async_boundary().map(lambda x: x)),
     "many keys": case(lambda: GroupBy(lambda x: x, 1_000), Flow.fold([], lambda xs, x: [*xs, x])),
     "evicting": case(lambda: GroupBy(lambda x: x % 4, 2, "evict_idle"), Flow.fold([], lambda xs, x: [*xs, x])),
+    "opening again": case(lambda: GroupBy(lambda x: x % 3, 3, recreate=True), Flow.take(2)),
+    "waiting for room": case(
+        lambda: GroupBy(lambda x: x % 3, 1, "evict_idle", True), Flow.take(2).fold([], lambda xs, x: [*xs, x])
+    ),
     "split when": case(lambda: SplitWhen(lambda x: x % 4 == 0), Flow.grouped(3)),
     "split after": case(lambda: SplitAfter(lambda x: x % 4 == 0), Flow.fold([], lambda xs, x: [*xs, x]), 1),
     "nested": case(

@@ -137,6 +137,42 @@ def test_a_closed_substream_opens_again_when_that_is_allowed(system):
     sink.expect_complete()
 
 
+@given(
+    elements=ELEMENTS,
+    size=CHUNKS,
+    inside=st.sampled_from([None, 1, 3]),
+    n=st.integers(1, 4),
+    when_full=st.sampled_from(["fail", "backpressure"]),
+)
+@LAW
+def test_a_key_that_opens_again_gets_each_element_that_its_last_substream_left(
+    system, elements, size, inside, n, when_full
+):
+    # a chunk of one key comes -> its substream takes n and cancels -> the rest of the chunk was dropped: the result depended on the chunks
+    stream = chunked(elements, size).group_by(
+        lambda x: x % 5, 5, when_full=when_full, allow_closed_substream_recreation=True
+    )
+    if inside is not None:
+        stream = stream.max_chunk(inside)
+    found = run(collected(stream.take(n)).merge_substreams(), system)
+    keyed = by_key(elements, lambda x: x % 5).values()
+    assert sorted(found) == sorted(xs[i : i + n] for xs in keyed for i in range(0, len(xs), n))
+
+
+@pytest.mark.parametrize(
+    ("when_full", "elements"),
+    [("backpressure", [1, 1, 1, 1, 2, 2]), ("evict_idle", [1, 1, 1, 1, 2, 2]), ("evict_idle", [1, 1, 1, 2, 2, 1])],
+)
+def test_a_key_opens_again_when_there_is_room_for_it(system, when_full, elements):
+    stream = Source.from_iterable(elements).group_by(
+        lambda x: x, 1, when_full=when_full, allow_closed_substream_recreation=True
+    )
+    runs = [list(group) for _, group in itertools.groupby(elements)]
+    assert run(collected(stream.take(2)).merge_substreams(), system) == [
+        xs[i : i + 2] for xs in runs for i in range(0, len(xs), 2)
+    ]
+
+
 def test_backpressure_waits_for_a_substream_to_end(system):
     keys = [1, 1, 2, 2, 3, 3]
     stream = (

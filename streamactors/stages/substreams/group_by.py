@@ -22,7 +22,7 @@ class GroupBy(Substreams):
     `when_full` says what happens to an element whose key would be substream number `max_substreams` + 1: "fail" fails the stream with
     TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
     A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
-    `allow_closed_substream_recreation` it opens again.
+    `allow_closed_substream_recreation` it opens again, for the elements that the flow of the closed one has not taken.
     Emits when: a substream has a result.         Backpressures when: a substream with an element for it has no demand.
     Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
     Fails when: a substream fails, or there are too many.
@@ -47,6 +47,7 @@ class _GroupByLogic(SubstreamsLogic):
     def __init__(self, stage: GroupBy) -> None:
         super().__init__(stage)
         self._keyed: dict[Any, Substream | None] = {}  # None: closed, and its elements are dropped
+        self._again: list[Substream] = []  # closed with elements pending; each waits until its key may open again
 
     def sort(self, feed: Iterator[Any]) -> None:
         fn, keyed, dirty = self.stage.fn, self._keyed, self._dirty
@@ -82,11 +83,36 @@ class _GroupByLogic(SubstreamsLogic):
             self.end(idlest)
 
     def closed(self, sub: Substream) -> None:
-        if self._keyed.get(sub.key) is sub:
-            if self.stage.recreate:
-                del self._keyed[sub.key]
-            else:
+        open_now = self._keyed.get(sub.key, sub)  # an evicted substream has no key any more
+        if open_now is not sub:
+            return
+        if not self.stage.recreate:
+            if sub.key in self._keyed:
                 self._keyed[sub.key] = None
+            return
+        self._keyed.pop(sub.key, None)
+        if sub.pending:
+            left = Substream(sub.key, sub.into, sub.out)
+            self.hand_down(sub, left)
+            self._again.append(left)
+            self._stuck.add(left)  # no further element is taken in before these have a substream
+            self._open_again()
+
+    def _open_again(self) -> None:
+        while self._again:
+            left = self._again[0]
+            try:
+                sub = self._open_for(left.key)
+            except Full:
+                return  # tried again when a substream has ended
+            del self._again[0]
+            self._stuck.discard(left)
+            self.hand_down(left, sub)
+            if self._marks is not None:
+                self._marks.ended(left)
+            self._dirty[sub] = None
+            sub.ending = self._upstream_done
 
     def over(self, sub: Substream) -> None:
         self.closed(sub)
+        self._open_again()

@@ -79,6 +79,14 @@ class SubstreamMarks:
         while sub.cuts and not sub.cuts[0][0]:
             self._put(sub, sub.cuts.pop(0)[1])
 
+    def handed_down(self, old: Sub, new: Sub) -> None:
+        """What was pending for a substream is pending for another: with it go the marks that were not put behind it yet."""
+        put = len(old.tokens) - len(old.cuts)
+        new.tokens, old.tokens[put:] = old.tokens[put:], []
+        new.cuts, old.cuts = old.cuts, []
+        if old in self._touched:
+            self._touched[new] = None
+
     def came_out(self, sub: Sub, mark: Mark) -> list[Mark]:
         """A mark has come out of a substream's flow; return the outer marks that may leave."""
         position = mark.get(self._key) if isinstance(mark, dict) else None

@@ -122,7 +122,7 @@ class SubstreamsLogic(Logic):
             sub.into.complete()
 
     def closed(self, sub: Substream) -> None:
-        """A substream takes no further elements."""
+        """A substream takes no further elements; what is still pending for it is dropped behind this call."""
 
     def over(self, sub: Substream) -> None:
         """The results of a substream have ended."""
@@ -207,18 +207,17 @@ class SubstreamsLogic(Logic):
             self._hand_over(sub)
 
     def _hand_over(self, sub: Substream) -> None:
-        """Push what is pending for a substream as far as it has demand."""
+        """Push what is pending for a substream as far as it has demand. Nothing when its flow has cancelled: `on_cancel` follows."""
+        if sub.into.out_closed:
+            return
         while sub.cuts:
             if not self._hand_over_to_cut(sub):
                 return
         pending, into = sub.pending, sub.into
         n = len(pending)
-        if into.out_closed:
-            taken = n
-        else:
-            taken = into.asked if into.asked < n else n
-            if taken:
-                into.push(pending[:taken] if taken < n else pending)
+        taken = into.asked if into.asked < n else n
+        if taken:
+            into.push(pending[:taken] if taken < n else pending)
         if taken == n:
             sub.pending = []
             self._dirty.pop(sub, None)
@@ -234,8 +233,8 @@ class SubstreamsLogic(Logic):
     def _hand_over_to_cut(self, sub: Substream) -> bool:
         """Push the elements before the first cut; False when there is no demand for all of them."""
         into, n = sub.into, sub.cuts[0][0]
-        taken = n if into.out_closed else min(into.asked, n)
-        if taken and not into.out_closed:
+        taken = min(into.asked, n)
+        if taken:
             into.push(sub.pending[:taken])
         sub.pending = sub.pending[taken:]
         self._marks.handed_over(sub, taken)  # type: ignore[union-attr]  # only marks make cuts
@@ -304,11 +303,11 @@ class SubstreamsLogic(Logic):
         else:
             sub = self._of.pop(in_)
             del self._running[sub]
+            self.over(sub)
             self._forget_input(sub)
             if self._marks is not None:
                 self._pass(self._marks.ended(sub))
             sub.into.complete()
-            self.over(sub)
             for each in self._readable() if self.stage.breadth is not None else ():
                 self._want_of(each)
         if self._upstream_done and not self._running:
@@ -322,9 +321,16 @@ class SubstreamsLogic(Logic):
             return
         sub = self._of.get(out)
         if sub is not None:
-            self._forget_input(sub)
+            sub.ending = True
             self.closed(sub)
+            self._forget_input(sub)
             self._take_in()
+
+    def hand_down(self, old: Substream, new: Substream) -> None:
+        """Make what is pending for a substream, and the marks behind it, pending for another."""
+        new.pending, old.pending = old.pending, []
+        if self._marks is not None:
+            self._marks.handed_down(old, new)
 
     def _forget_input(self, sub: Substream) -> None:
         self._of.pop(sub.into, None)
