@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 
-def opened(parcel: bytes, made_with: dict[str, str]) -> Any:
-    """Return what is in a parcel. Raises RuntimeError in one sentence if this worker cannot run it."""
+def check(made_with: dict[str, str]) -> None:
+    """Raise RuntimeError in one sentence if this worker has another Python or another streamactors than the driver."""
     import socket
     import sys
 
@@ -33,13 +33,20 @@ def opened(parcel: bytes, made_with: dict[str, str]) -> Any:
             f"Spark's worker on {host} has streamactors {version} ({streamactors.__file__}) and the driver "
             f"{made_with['streamactors']}; install the same version on every host"
         )
+
+
+def opened(parcel: bytes, made_with: dict[str, str]) -> Any:
+    """Return what is in a parcel. Raises RuntimeError in one sentence if this worker cannot run it."""
+    check(made_with)
+    import socket
+
     try:
         from streamactors.spark.shipping.parcel import unpack
 
         return unpack(parcel)
     except ModuleNotFoundError as error:
         raise RuntimeError(
-            f"Spark's worker on {host} has no module {error.name}, which the graph needs; install it on every host, or ship it with "
+            f"Spark's worker on {socket.gethostname()} has no module {error.name}, which the graph needs; install it on every host, or ship it with "
             "spark.archives or addPyFile"
         ) from None
 

@@ -1,0 +1,149 @@
+"""What the options of `streamactors-kafka` mean. Their names are those of Spark's own Kafka source.
+
+    kafka.bootstrap.servers, kafka.NAME   a property of librdkafka      subscribe | assign          topics | {"t": [0, 1]}
+    startingOffsets, endingOffsets        earliest | latest | {"t": {"0": 5, "1": -2}}: -2 is the earliest, -1 the latest
+    maxOffsetsPerTrigger                  records of a batch            failOnDataLoss              true | false
+    includeHeaders                        true | false                  topic                       where to write
+
+Spark gives the names in lower case. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from streamactors.errors import BuildError
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import TopicPartition
+
+FORMAT: Final = "streamactors-kafka"
+EARLIEST: Final = -2
+LATEST: Final = -1
+_READ: Final = {
+    name.lower(): name
+    for name in (
+        "subscribe",
+        "assign",
+        "startingOffsets",
+        "endingOffsets",
+        "maxOffsetsPerTrigger",
+        "failOnDataLoss",
+        "includeHeaders",
+    )
+}
+_WRITE: Final = {"topic": "topic"}
+_SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
+_SERVERS: Final = "kafka.bootstrap.servers"
+
+Offsets = str | Mapping[TopicPartition, int]
+"""Where to begin or to end: "earliest", "latest", or an offset for each partition."""
+
+
+class ReadOptions(NamedTuple):
+    """What to read. `topics` or `partitions`, the other one is empty. `most`: records of a batch of a stream; None: no limit."""
+
+    settings: ConsumerSettings
+    topics: tuple[str, ...]
+    partitions: tuple[TopicPartition, ...]
+    starting: Offsets | None
+    ending: Offsets
+    most: int | None
+    skip_lost: bool
+    headers: bool
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    """Return what the options of a reader mean. Raises BuildError naming the option."""
+    _check_names(options, _READ)
+    topics, partitions = options.get("subscribe"), options.get("assign")
+    if (topics is None) == (partitions is None):
+        raise BuildError(
+            f"{FORMAT}: what to read is option subscribe (topics, a comma between two) or assign, one of them"
+        )
+    named = tuple(name.strip() for name in (topics or "").split(",") if name.strip())
+    if topics is not None and not named:
+        raise BuildError(f"{FORMAT}: option subscribe has no topic")
+    most = options.get("maxoffsetspertrigger")
+    if most is not None and (not most.isdigit() or int(most) < 1):
+        raise BuildError(f"{FORMAT}: option maxOffsetsPerTrigger must be a number of at least 1, got {most!r}")
+    servers, properties = _connection(options)
+    return ReadOptions(
+        ConsumerSettings(servers, properties=properties),
+        named,
+        () if partitions is None else _assigned(partitions),
+        _offsets("startingOffsets", options["startingoffsets"]) if "startingoffsets" in options else None,
+        _offsets("endingOffsets", options.get("endingoffsets", "latest")),
+        None if most is None else int(most),
+        not flag(options, "failOnDataLoss", default=True),
+        flag(options, "includeHeaders", default=False),
+    )
+
+
+def write_options(options: Mapping[str, str]) -> tuple[str, dict[str, str], str | None]:
+    """Return the servers, the properties and the topic of a writer. Raises BuildError naming the option."""
+    _check_names(options, _WRITE)
+    return *_connection(options), options.get("topic")
+
+
+def flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return an option that is true or false. Raises BuildError."""
+    given = options.get(name.lower())
+    if given is None:
+        return default
+    if given.lower() not in ("true", "false"):
+        raise BuildError(f"{FORMAT}: option {name} must be true or false, got {given!r}")
+    return given.lower() == "true"
+
+
+def _check_names(options: Mapping[str, str], known: Mapping[str, str]) -> None:
+    for name in options:
+        if name not in known and name not in _SPARKS and not name.startswith("kafka."):
+            near = get_close_matches(name, known, n=1)
+            meant = (
+                f"; did you mean {known[near[0]]}?" if near else f"; it has {', '.join(known.values())} and kafka.NAME"
+            )
+            raise BuildError(f"{FORMAT} has no option {name} here{meant}")
+
+
+def _connection(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    if not options.get(_SERVERS):
+        raise BuildError(f'{FORMAT}: option {_SERVERS} is missing: .option("{_SERVERS}", "host:port")')
+    own = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
+    return own.pop("bootstrap.servers"), own
+
+
+def _assigned(text: str) -> tuple[TopicPartition, ...]:
+    found = _json("assign", text, '{"topic": [0, 1]}')
+    try:
+        return tuple(
+            sorted(TopicPartition(topic, int(number)) for topic, numbers in found.items() for number in numbers)
+        )
+    except (TypeError, ValueError):
+        raise BuildError(f'{FORMAT}: option assign has the form {{"topic": [0, 1]}}, got {text!r}') from None
+
+
+def _offsets(name: str, text: str) -> Offsets:
+    if text.lower() in ("earliest", "latest"):
+        return text.lower()
+    example = '"earliest", "latest" or {"topic": {"0": 5}}'
+    found = _json(name, text, example)
+    try:
+        return {
+            TopicPartition(topic, int(number)): int(offset)
+            for topic, offsets in found.items()
+            for number, offset in offsets.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise BuildError(f"{FORMAT}: option {name} has the form {example}, got {text!r}") from None
+
+
+def _json(name: str, text: str, example: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise BuildError(f"{FORMAT}: option {name} has the form {example}, got {text!r}")
+    return found

@@ -1,0 +1,23 @@
+"""Makes the format `streamactors-kafka` known to a Spark session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamactors.spark.kafka_format import entry
+from streamactors.spark.session import check_session
+from streamactors.spark.shipping import entry as shipping_entry
+from streamactors.spark.shipping.parcel import by_value, made_with
+
+
+def register_kafka_format(spark: Any) -> None:
+    """Make the format `streamactors-kafka` known to a session: topics as tables and streams of Spark, without a jar.
+
+        register_kafka_format(spark)
+        spark.read.format("streamactors-kafka").option("kafka.bootstrap.servers", servers).option("subscribe", "t").load()
+
+    The options and the columns are those of Spark's own Kafka source; kafka.NAME is a property of librdkafka. Readers see committed records.
+    Writers (`df.write`, `df.writeStream`) write each task in one transaction, exactly once. Raises SparkSetupError."""
+    check_session(spark)
+    with by_value(entry, shipping_entry):
+        spark.dataSource.register(entry.format_of(made_with()))

@@ -1,0 +1,82 @@
+"""What the options of streamactors-kafka mean, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamactors.errors import BuildError
+from streamactors.kafka import TopicPartition
+from streamactors.spark.kafka_format.columns import check_columns
+from streamactors.spark.kafka_format.options import read_options, write_options
+
+SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+
+
+def test_options_have_the_names_of_sparks_own_source() -> None:
+    found = read_options(
+        {
+            **SERVERS,
+            "kafka.security.protocol": "SSL",
+            "subscribe": "a, b",
+            "startingoffsets": '{"a": {"0": 5, "1": -2}}',
+            "maxoffsetspertrigger": "7",
+            "failondataloss": "false",
+        }
+    )
+    assert found.settings.bootstrap_servers == "127.0.0.1:9092"
+    assert dict(found.settings.properties) == {"security.protocol": "SSL"}
+    assert found.topics == ("a", "b")
+    assert found.starting == {TopicPartition("a", 0): 5, TopicPartition("a", 1): -2}
+    assert found.ending == "latest"
+    assert (found.most, found.skip_lost, found.headers) == (7, True, False)
+    assert read_options({**SERVERS, "assign": '{"t": [1, 0]}'}).partitions == (
+        TopicPartition("t", 0),
+        TopicPartition("t", 1),
+    )
+    assert write_options({**SERVERS, "topic": "t", "checkpointlocation": "x"}) == ("127.0.0.1:9092", {}, "t")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"subscribe": "t"}, "option kafka.bootstrap.servers is missing"),
+        (SERVERS, "option subscribe .* or assign, one of them"),
+        ({**SERVERS, "subscribe": "t", "assign": "{}"}, "one of them"),
+        ({**SERVERS, "subscribe": " , "}, "option subscribe has no topic"),
+        (
+            {**SERVERS, "subscribe": "t", "startingoffset": "earliest"},
+            "no option startingoffset here; did you mean startingOffsets",
+        ),
+        ({**SERVERS, "subscribepattern": "t.*"}, "no option subscribepattern here"),
+        (
+            {**SERVERS, "subscribe": "t", "startingoffsets": "first"},
+            r"option startingOffsets has the form .*, got 'first'",
+        ),
+        ({**SERVERS, "subscribe": "t", "startingoffsets": '{"t": 5}'}, "option startingOffsets has the form"),
+        ({**SERVERS, "assign": '{"t": ["x"]}'}, r"option assign has the form .*0, 1"),
+        (
+            {**SERVERS, "subscribe": "t", "maxoffsetspertrigger": "0"},
+            "option maxOffsetsPerTrigger must be a number of at least 1",
+        ),
+        (
+            {**SERVERS, "subscribe": "t", "failondataloss": "no"},
+            "option failOnDataLoss must be true or false, got 'no'",
+        ),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, str], error: str) -> None:
+    with pytest.raises(BuildError, match=error):
+        read_options(options)
+
+
+@pytest.mark.parametrize(
+    ("columns", "topic", "error"),
+    [
+        (["key"], "t", "writes a column value, and the rows have key"),
+        (["value", "n"], "t", "the rows have n; select what to write"),
+        (["value"], None, "say where to write"),
+    ],
+)
+def test_columns_that_cannot_be_written_are_named(columns: list[str], topic: str | None, error: str) -> None:
+    with pytest.raises(BuildError, match=error):
+        check_columns(columns, topic)
