@@ -100,8 +100,10 @@ class QueryRunner:
             while not self._await_end(options, attempt):
                 attempt += 1
         except BaseException as raised:  # noqa: BLE001  # goes to the waiters of the query
+            error = raised
             error = self.meant(raised)
-        self._on_ended(error)
+        finally:
+            self._on_ended(error)
 
     def _await_end(self, options: Mapping[str, str], attempt: int) -> bool:
         """Run the query to its end. Return False if it must be started again; the batch that it was given is still here. Raises its error."""

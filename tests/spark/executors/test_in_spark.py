@@ -305,6 +305,12 @@ def test_errors_of_tasks_topics_and_checkpoints_name_their_cause(spark: Any, clu
     assert isinstance(error, SparkQueryFailed)
     assert "a task failed: ZeroDivisionError" in str(error)
     assert "in stage divide" in str(error)
+    aggregated = (
+        records_of(cluster, topic).group_by_key().windowed_by(HOURS).aggregate(int, lambda n, value: 1 // (value - 7))
+    )
+    error = failing(spark, aggregated.to_stream().map(lambda row: (row.value,)), tmp_path / "aggregate")
+    assert isinstance(error, SparkQueryFailed)  # the thread that waits for Spark died here, and the query never ended
+    assert "a task failed: AggregationFailed: aggregate" in str(error)
 
     assert failing(spark, records_of(cluster, topic).map(lambda record: (1,)), tmp_path / "ck") is None
     windows = counted(records_of(cluster, topic)).map(lambda row: (row.value,))
