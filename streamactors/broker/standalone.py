@@ -5,7 +5,6 @@ Owner: the process's main thread, which only waits. The command line and `Cluste
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import signal
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.broker.http_door import HttpDoor
 from streamactors.broker.startup import Assembled
+from streamactors.collector import collect_seldom
 
 if TYPE_CHECKING:
     from streamactors.broker.server import Broker
@@ -25,7 +25,6 @@ _log = logging.getLogger("streamactors.broker")
 
 _PARENT_POLL_SECONDS: Final = 1.0
 _START_SECONDS: Final = 5.0  # for a start that goes on when the parent has ended
-_GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def run(
@@ -58,19 +57,10 @@ def run(
             from streamactors.broker.metrics_endpoint import serve_metrics_of
 
             undo.callback(serve_metrics_of(broker.node, metrics).close)
-        _collect_seldom()
+        collect_seldom()
         serving.set()
         ready(broker)
         stop.wait()
-
-
-def _collect_seldom() -> None:
-    """Run the cyclic garbage collector rarely, in a process that only runs a broker.
-
-    The objects of the start live as long as the process, and requests leave no cycles. But a request to a thousand partitions
-    makes enough objects for several collections, which take a twentieth of its time."""
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _on_signals(stop: threading.Event, undo: ExitStack) -> None:

@@ -17,6 +17,7 @@ from streamactors.cli.durations import SECONDS
 from streamactors.cli.graph_module import graph_argument, load_graph
 from streamactors.cli.member import answering, member_name
 from streamactors.cli.metrics_options import metrics_door, metrics_options
+from streamactors.collector import collecting_seldom
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def command(
         arguments = [graph, "--drain-timeout", f"{drain_timeout:g}", "--stall-after", f"{stall_after:g}"]
         return _run_members(arguments, loaded, processes, restarts, door, drain_timeout)
     with ExitStack() as undo:
+        undo.enter_context(collecting_seldom())
         asked = undo.enter_context(_signals())
         running = undo.enter_context(SupervisedRun(loaded))
         undo.enter_context(_watchdog(running.system, stall_after))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from streamactors.broker import Cluster
 from streamactors.broker.errors import BrokerStartError
+from streamactors.collector import collecting_seldom
 from streamactors.demo import topics
 from streamactors.demo.data import DemoError, flights_frame
 from streamactors.demo.folder import Folder
@@ -38,7 +38,7 @@ def run_demo(into: Path, per_second: int | None = None) -> bool:
         progress = undo.enter_context(Progress(told=lambda step, done, total: tell(step, done, total)))
         undo.enter_context(folder.locked(progress.say))
         undo.enter_context(_terminable())
-        undo.enter_context(_large_polls())
+        undo.enter_context(collecting_seldom())
         going_on = folder.begin()
         undo.enter_context(_temporary_files_in(folder.temporary))
         progress.say(
@@ -163,17 +163,6 @@ def _interruptions_told(progress: Progress) -> Iterator[None]:
     except KeyboardInterrupt:
         progress.say("stopping Spark and the broker; the same command goes on from here")
         raise
-
-
-@contextmanager
-def _large_polls() -> Iterator[None]:
-    """Let the garbage collector look less often: a consumer takes no more records per poll than it would look for."""
-    before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from streamactors.actors.workers.channel import Channel
 from streamactors.actors.workers.frames import header
 from streamactors.actors.workers.job import note_import_of_main
 from streamactors.actors.workers.rings import inherited_rings
+from streamactors.collector import collect_seldom
 
 CANNOT_BEGIN = 1
 """The kind of the frame that says why the job could not begin. All other kinds belong to the job."""
@@ -51,6 +52,7 @@ def main() -> int:
             text = reason.encode()
             channel.send([header(CANNOT_BEGIN, len(text)), text])
         return 1
+    collect_seldom()
     function(channel, *arguments)
     return 0
 

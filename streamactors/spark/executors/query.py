@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Final
 
+from streamactors.collector import collecting_seldom
 from streamactors.kafka.client.ranges import RangeReader
 from streamactors.spark.executors.folders import folder_at
 from streamactors.spark.executors.planner import Planner, Plans
@@ -53,6 +54,10 @@ class ShippedQuery:
 
     def read(self, packed: tuple[Any, ...]) -> Iterator[Any]:
         """Yield the rows of a range (`Range.packed`) as record batches, in a worker."""
+        with collecting_seldom():
+            yield from self._rows(packed)
+
+    def _rows(self, packed: tuple[Any, ...]) -> Iterator[Any]:
         what = Range.unpacked(packed)
         if self._topic is not None:
             outputs = self._program.run(what, self._reader.read, self._states, self._kept)

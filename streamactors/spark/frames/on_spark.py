@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from streamactors.collector import collecting_seldom
 from streamactors.dsl.flow import Flow
 from streamactors.engine.blueprint.plan import flat_of
 from streamactors.engine.user_code import shortened
@@ -77,5 +78,6 @@ class _Transformation:
     def run(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield the results of record batches as record batches."""
         rows = Rows(self.schema)
-        for results in self.segment.chunks(self.elements(batch) for batch in batches if batch.num_rows):
-            yield from rows.batches(results)
+        with collecting_seldom():
+            for results in self.segment.chunks(self.elements(batch) for batch in batches if batch.num_rows):
+                yield from rows.batches(results)

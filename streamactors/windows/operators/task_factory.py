@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from streamactors.collector import collector_paused
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.blueprint import AggregateStep, Blueprint, ToTableStep, changelog_topic
 from streamactors.windows.errors import OperatorFailed
@@ -17,7 +18,6 @@ from streamactors.windows.operators.chain import Chain
 from streamactors.windows.operators.operator import TaskEnvironment
 from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.record import LateRecord
-from streamactors.windows.state.collector_pause import collector_paused
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.serdes import Serdes
 from streamactors.windows.state.store_log import Change, TaskIdentity

@@ -1,4 +1,4 @@
-"""The pause of the garbage collector while a state is restored."""
+"""When Python's garbage collector looks, and when it is kept away."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from collections.abc import Iterator
 
 import pytest
 
+from streamactors import ActorSystem, Sink, Source
+from streamactors.collector import THRESHOLDS, collecting_seldom, collector_paused
 from streamactors.testing import TopologyDriver
 from streamactors.windows.errors import RestoreError
-from streamactors.windows.state.collector_pause import collector_paused
 from streamactors.windows.state.store_log import Change, TaskIdentity
 
 
 @pytest.fixture(autouse=True)
 def collector() -> Iterator[None]:
-    """Begin and end with a collector that is on."""
+    """Begin and end with a collector that is on, with its usual thresholds."""
+    before = gc.get_threshold()
     gc.enable()
+    gc.set_threshold(700, 10, 10)
     yield
+    gc.set_threshold(*before)
     gc.enable()
 
 
@@ -52,3 +56,33 @@ def test_a_restore_rests_the_collector_and_a_failed_one_wakes_it() -> None:
     with pytest.raises(RestoreError):
         driver._factory.restored(TaskIdentity("test"), changes(damaged=True))
     assert gc.isenabled()
+
+
+def test_the_collector_looks_seldom_until_the_last_has_ended() -> None:
+    one, two = collecting_seldom(), collecting_seldom()
+    with one:
+        two.__enter__()
+    assert gc.get_threshold() == THRESHOLDS  # generators in one worker end in any order
+    two.__exit__(None, None, None)
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.mark.parametrize(
+    ("users", "then"), [((0, 10, 10), (0, 10, 10)), ((90_000, 10, 60), (90_000, THRESHOLDS[1], 60))]
+)
+def test_thresholds_of_the_user_that_are_higher_stay(users: tuple[int, int, int], then: tuple[int, int, int]) -> None:
+    gc.set_threshold(*users)
+    with collecting_seldom():
+        assert gc.get_threshold() == then
+    assert gc.get_threshold() == users
+
+
+def threshold(_: int) -> int:
+    return gc.get_threshold()[0]
+
+
+def test_a_worker_process_of_stages_collects_seldom(actor_system: ActorSystem) -> None:
+    assert (
+        Source.single(1).map_parallel(threshold, processes=1).run_with(Sink.head(), actor_system).result(60)
+        == THRESHOLDS[0]
+    )
