@@ -23,9 +23,10 @@ from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 from streamactors.windows import BufferConfig, Suppressed, TimeWindows
 
 ROUNDS = 3
-N = 800_000
+N = 2_000_000
 PARTITIONS = 4
-BATCH = 200_000
+BATCH = 1_000_000
+SMALL_BATCH = 200_000
 TEN_SECONDS = TimeWindows.of_size(10_000).with_grace(2_000)
 CLOSED = Suppressed.until_window_closes(BufferConfig.unbounded())
 
@@ -87,12 +88,12 @@ class Bench:
         self._runs += 1
         return f"g{self._runs}"
 
-    def executors(self, make: Callable[[Any], Any], schema: str) -> None:
+    def executors(self, make: Callable[[Any], Any], schema: str, batch: int = BATCH) -> None:
         from streamactors.spark import SparkExecutors, SparkSink
 
         folder = self.folder / self.group()
         sink = SparkSink.foreach_batch(
-            self.spark, lambda df, epoch: df.write.format("noop").mode("append").save(), schema, folder, max_rows=BATCH
+            self.spark, lambda df, epoch: df.write.format("noop").mode("append").save(), schema, folder, max_rows=batch
         )
         query = make(rows_of(self.cluster, folder.name)).to_mat(sink, Keep.right).run(SparkExecutors(self.spark))
         assert query.await_termination(900)
@@ -185,9 +186,18 @@ def run() -> list[Row]:
             bench = Bench(spark, cluster, Path(folder))
             schema = "k string, start long, v long, n long"
             windows = alternately(bench, lambda: bench.executors(counted, schema), lambda: bench.here(counted))
+            small = alternately(
+                bench, lambda: bench.executors(counted, schema, SMALL_BATCH), lambda: bench.here(counted)
+            )
             steps = alternately(bench, lambda: bench.executors(segment, "k string, v long"), bench.behind_raw)
             return [
-                compared("windows on executors, 1,000 keys", *windows, "the same graph in one process", "0.9"),
+                compared(
+                    "windows on executors, 1,000 keys, batches of 1,000,000 rows",
+                    *windows,
+                    "the same graph in one process",
+                    "0.9",
+                ),
+                compared("the same in batches of 200,000 rows", *small, "the same graph in one process", ""),
                 compared("JSON, filter, map within the read", *steps, "raw rows behind on_spark", "1.2"),
                 *frames(bench),
             ]

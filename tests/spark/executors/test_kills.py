@@ -130,7 +130,7 @@ def until_batches(folder: Path, n: int, query: Query) -> None:
         threading.Event().wait(0.02)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("end", ["topic", "parquet"])
 def test_a_killed_driver_goes_on_with_the_same_batch(
     cluster: Any, system: Any, tmp_path: Path, end: str, seed: int
@@ -147,10 +147,13 @@ def test_a_killed_driver_goes_on_with_the_same_batch(
     check(cluster, system, tmp_path, topic, out if end == "topic" else "")
 
 
-def test_a_killed_executor_costs_nothing(cluster: Any, system: Any, tmp_path: Path) -> None:
-    topic, out = new_topics(cluster, 7, 300)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_killed_executor_costs_nothing(cluster: Any, system: Any, tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    topic, out = new_topics(cluster, 7 + seed, 300)
     query = Query(cluster.bootstrap_servers, topic, out, str(tmp_path), "local-cluster[2,1,512]")
-    until_batches(tmp_path, 2, query)
+    until_batches(tmp_path, dice.randint(1, 3), query)
+    threading.Event().wait(dice.random() * 0.4)
     assert query.kill_executor()
     assert query.finished()
     check(cluster, system, tmp_path, topic, out)
