@@ -293,14 +293,15 @@ def _never() -> bool:
     return False
 
 
-_SECONDS_FROM: Final = 1_000_000_000
-_SECONDS_TO: Final = 5_000_000_000
+SECONDS_FROM: Final = 1_000_000_000
+SECONDS_TO: Final = 5_000_000_000
+"""Timestamps in this range are most likely in seconds."""
 
 
 def told_as_seconds(timestamp: int) -> str | None:
     """Return the sentence that a timestamp is most likely in seconds: the seconds of the years 2001 to 2128, taken for ms, lie early in
     1970. None for other timestamps."""
-    if not _SECONDS_FROM <= timestamp < _SECONDS_TO:
+    if not SECONDS_FROM <= timestamp < SECONDS_TO:
         return None
     return (
         f"the timestamp {timestamp} lies in January or February 1970, because timestamps are ms since 1970; if it is in seconds, "

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from hashlib import blake2b as _blake2b
 from typing import Any, Final, NamedTuple
 
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.operators.operator import Ident, Operator, TaskEnvironment, Update
 from streamactors.windows.record import Record
-from streamactors.windows.state.ordered_store import after_prefix
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
 from streamactors.windows.state.stores import Form, Stores
 
-_LENGTH: Final = struct.Struct(">I").pack
+_LENGTH: Final = struct.Struct(">I")
 DELETE_QUIETLY: Final = 0
 DELETE_AND_ANSWER: Final = 1
 ANSWER_ALWAYS: Final = 2
@@ -51,6 +51,29 @@ class Answer(NamedTuple):
     partition: int
 
 
+_subscription: Final[Callable[[tuple[Any, ...]], Subscription]] = partial(tuple.__new__, Subscription)
+_answer: Final[Callable[[tuple[Any, ...]], Answer]] = partial(tuple.__new__, Answer)
+"""Make the two of their fields, in half the time of the classes' own constructors."""
+
+
+class ValueHashes:
+    """The hash by which an answer is told from one to an older value; 16 bytes, None for None.
+
+    Owner: one join of one task. It remembers the last value, because the answer to a row often comes before the next row."""
+
+    def __init__(self, env: TaskEnvironment) -> None:
+        self._bytes_of = env.serdes.value
+        self._value: Any = None
+        self._hash: bytes | None = None
+
+    def of(self, value: Any) -> bytes | None:
+        """Return the hash of a value of the left table."""
+        if value is not self._value:
+            self._hash = None if value is None else _blake2b(self._bytes_of(value), digest_size=16).digest()
+            self._value = value
+        return self._hash
+
+
 class Subscribe(Operator):
     """`foreign_key(key, value)` names the right row of a left row."""
 
@@ -59,6 +82,7 @@ class Subscribe(Operator):
         node: str,
         env: TaskEnvironment,
         foreign_key: Callable[[Any, Any], Any],
+        hashes: ValueHashes,
         *,
         left: bool,
         partition: int,
@@ -66,6 +90,7 @@ class Subscribe(Operator):
     ) -> None:
         super().__init__(node, env)
         self._foreign_key = foreign_key
+        self._hashes = hashes
         self._left = left
         self._partition = partition
         self._skips_stale = skips_stale
@@ -89,9 +114,9 @@ class Subscribe(Operator):
             if not sends:
                 metrics.dropped_stale += 1
                 continue
-            value_hash = hash_of(self.env, new)  # one hash for both messages of a changed foreign key
+            value_hash = self._hashes.of(new)  # one hash for both messages of a changed foreign key
             for right_key, instruction in sends:
-                sent = Subscription(instruction, value_hash, key, self._partition)
+                sent = _subscription((instruction, value_hash, key, self._partition))
                 out.append(Record(right_key, sent, update[6], update[7]))
 
     def _sends_of_left(self, now: Any, before: Any) -> Sends:
@@ -109,11 +134,6 @@ class Subscribe(Operator):
     def _same(self, now: Any, before: Any) -> bool:
         of = self.env.identity.of
         return now is not None and before is not None and of(now) == of(before)
-
-
-def hash_of(env: TaskEnvironment, value: Any) -> bytes | None:
-    """Return the hash by which an answer is told from one to an older value; 16 bytes, None for None."""
-    return None if value is None else _blake2b(env.serdes.value(value), digest_size=16).digest()
 
 
 class Subscriber:
@@ -145,66 +165,74 @@ class Subscriptions(Operator):
         super().__init__(node, env)
         self.store = store
         self._right = right
-        self._subscribers = stores.ordered(store, SUBSCRIBER_FORM)
+        self._subscribers = stores.grouped(store, SUBSCRIBER_FORM)
         self._log = StoreLog(store, node, "foreign key subscriptions", env.track_changes)
 
     def process(self, rows: Sequence[Record], out: list[Any]) -> None:
-        ident_of = self.env.identity.of
+        ident_of, read = self.env.identity.of, self._right.read
         for row in rows:
             instruction, value_hash, left_key, partition = row.value
-            found = None
+            time, found = row.timestamp, None
             if row.key is not None:
                 ident = ident_of(row.key)
-                self._keep(_prefix(ident) + key_bytes(ident_of(left_key)), row.value)
-                if instruction == DELETE_QUIETLY:
-                    continue
-                found = self._right.read(ident, None, None)
+                group, member = _group(ident), key_bytes(ident_of(left_key))
+                if instruction > DELETE_AND_ANSWER:
+                    self._subscribe(group, member, left_key, value_hash, partition)
+                else:
+                    self._unsubscribe(group, member)
+                    if instruction == DELETE_QUIETLY:
+                        continue
+                found = read(ident, None, None)
             elif instruction != ANSWER_ALWAYS:
                 self.env.metrics.dropped_null += 1
                 continue
-            time = row.timestamp if found is None or found[1] is None else max(row.timestamp, found[1])
+            value = None
+            if found is not None:
+                value, found_time = found
+                if found_time is not None and found_time > time:
+                    time = found_time
+            elif instruction == ANSWER_IF_THERE:
+                continue
             if instruction == DELETE_AND_ANSWER:
-                out.append(Record(left_key, Answer(value_hash, None, partition), time, row.context))
-            elif instruction == ANSWER_ALWAYS or (instruction == ANSWER_IF_THERE and found is not None):
-                value = None if found is None else found[0]
-                out.append(Record(left_key, Answer(value_hash, value, partition), time, row.context))
+                value = None
+            out.append(Record(left_key, _answer((value_hash, value, partition)), time, row.context))
 
-    def _keep(self, where: bytes, subscription: Subscription) -> None:
-        instruction, value_hash, left_key, partition = subscription
-        if instruction in (DELETE_QUIETLY, DELETE_AND_ANSWER):
-            gone = self._subscribers.remove(where)
-            if gone is not None:
-                self._log.leave(where, gone)
-            return
-        entry = self._subscribers.get(where)
+    def _subscribe(self, group: bytes, member: bytes, left_key: Any, value_hash: bytes | None, partition: int) -> None:
+        subscribers = self._subscribers
+        entry = subscribers.get(group, member)
         if entry is None:
             entry = Subscriber(left_key, value_hash, partition)
-            self._subscribers.put(where, entry)
-            self._log.touch(where, entry)
         else:
             entry.hash, entry.partition = value_hash, partition
-            if not entry.dirty:
-                self._subscribers.put(where, entry)
-                self._log.touch(where, entry)
+            if entry.dirty:
+                return  # the next cut writes it
+        subscribers.put(group, member, entry)
+        self._log.touch((group, member), entry)
 
-    def of(self, ident: Ident) -> list[Subscriber]:
+    def _unsubscribe(self, group: bytes, member: bytes) -> None:
+        gone = self._subscribers.remove(group, member)
+        if gone is not None:
+            self._log.leave(group + member, gone)
+
+    def of(self, ident: Ident) -> Sequence[Subscriber]:
         """Return the subscribers of a right key, by the bytes of their keys."""
-        prefix = _prefix(ident)
-        return [entry for _, entry in self._subscribers.scan(prefix, after_prefix(prefix))]
+        return self._subscribers.of(_group(ident))
 
     def changes(self, identity: TaskIdentity) -> Iterable[Change]:
-        touched = ((where, [where, *entry.fields()]) for where, entry in self._log.touched())
-        return self._log.changes(identity, {}, touched)
+        touched = ((b"".join(where), entry) for where, entry in self._log.touched())
+        return self._log.changes(identity, {}, ((where, [where, *entry.fields()]) for where, entry in touched))
 
     def restore(self, reader: StoreReader) -> None:
         if reader.state(self._log) is not None:
             for where, *fields in reader.entries():
-                self._subscribers.put(where, as_restored(Subscriber(*fields)))
+                behind = _LENGTH.size + _LENGTH.unpack_from(where)[0]
+                self._subscribers.put(where[:behind], where[behind:], as_restored(Subscriber(*fields)))
 
 
-def _prefix(ident: Ident) -> bytes:
+def _group(ident: Ident) -> bytes:
+    """Return what the subscriptions to a right key begin with: the length of the key, and the key."""
     key = key_bytes(ident)
-    return _LENGTH(len(key)) + key
+    return _LENGTH.pack(len(key)) + key
 
 
 class TellSubscribers(Operator):
@@ -226,7 +254,7 @@ class TellSubscribers(Operator):
             if new is None and old is None and not self._kafka:
                 continue
             out.extend(
-                Record(each.key, Answer(each.hash, new, each.partition), timestamp, context)
+                Record(each.key, _answer((each.hash, new, each.partition)), timestamp, context)
                 for each in self._subscriptions.of(ident)
             )
 
@@ -240,6 +268,7 @@ class Resolve(Operator):
         env: TaskEnvironment,
         table: Operator,
         fn: Callable[[Any, Any], Any],
+        hashes: ValueHashes,
         *,
         left: bool,
         kafka: bool,
@@ -247,16 +276,18 @@ class Resolve(Operator):
         super().__init__(node, env)
         self._table = table
         self._fn = fn
+        self._hashes = hashes
         self._left = left
         self._kafka = kafka
 
     def process(self, rows: Sequence[Record], out: list[Any]) -> None:
         env = self.env
+        hash_of, read, ident_of = self._hashes.of, self._table.read, env.identity.of
         for row in rows:
             value_hash, right, _ = row.value
-            found = self._table.read(env.identity.of(row.key), None, None)
+            found = read(ident_of(row.key), None, None)
             value = None if found is None else found[0]
-            if hash_of(env, value) != value_hash:
+            if hash_of(value) != value_hash:
                 env.metrics.dropped_stale += 1
                 continue
             result, time = None, row.timestamp

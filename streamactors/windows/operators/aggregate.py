@@ -58,9 +58,9 @@ class AggregateOperator(TimedOperator):
     _row: Record  # the row that `_take` works on
 
     def process(self, rows: Sequence[Record], out: list[Any]) -> None:
-        if rows and not self._seconds_told:
+        if rows:
             self._look_at_time(rows[0])
-        accepted = self._accepted(rows)
+        accepted = self._accepted(rows) if len(rows) != 1 else self._accepted_alone(rows)
         done = False
         while not done:
             try:
@@ -74,10 +74,23 @@ class AggregateOperator(TimedOperator):
 
     def _look_at_time(self, row: Record) -> None:
         """Warn once of event time in seconds; the first row of each chunk is looked at."""
-        told = told_as_seconds(row.timestamp)
+        told = None if self._seconds_told else told_as_seconds(row.timestamp)
         if told is not None:
             self._seconds_told = True
             _log.warning("windows: %s", told)
+
+    def _accepted_alone(self, rows: Sequence[Record]) -> Iterator[Accepted]:
+        """As `_accepted`, for one row. A row that passes the checks needs no generator; topologies of several topics often bring such rows."""
+        [record] = rows
+        if type(record) is Record and type(record.key) is self.env.identity.text:
+            ident: Any = record.key
+            timestamp = record.timestamp
+            if timestamp >= 0 and not (self.needs_value and record.value is None):
+                if timestamp > self.stream_time:
+                    self.stream_time = timestamp
+                self._row = record
+                return iter(((ident, record, timestamp),))
+        return self._accepted(rows)
 
     def _accepted(self, rows: Sequence[Record]) -> Iterator[Accepted]:
         """Yield each row that passes the checks, after stream time has moved to it."""

@@ -64,8 +64,6 @@ class TaskEnvironment:
         self.track_changes = track_changes
         self.changelog_settings: dict[str, Mapping[str, str]] = {}
         """The settings of the changelogs that are not just compacted, by store."""
-        self.task_time_ms = NO_TIME
-        """The stream time of the whole task: the largest timestamp of any row of any of its topics (topologies only)."""
 
     def expires(self, log: StoreLog, retention_ms: int) -> None:
         """The store of `log` hides entries behind its retention."""

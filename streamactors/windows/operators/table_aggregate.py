@@ -5,7 +5,7 @@ Owner: WindowTask. The row loop skips and counts rows without key; an aggregatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any, ClassVar
 
 from streamactors.windows.definitions.aggregator import Aggregator, as_values
@@ -13,7 +13,6 @@ from streamactors.windows.operators.aggregate import Accepted, AggregateOperator
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import key_bytes
-from streamactors.windows.state.store_log import as_restored
 from streamactors.windows.state.stores import Form, Stores
 
 
@@ -77,15 +76,18 @@ class TableOperator(AggregateOperator):
             yield key_bytes(ident), _fields(entry)
 
     def _restore_entry(self, *fields: Any) -> None:
-        self._table[self.env.identity.of(fields[0])] = _entry(list(fields))
+        self._table[self.env.identity.of(fields[0])] = _entry(fields)
 
 
 def _fields(entry: Entry) -> list[Any]:
     return [entry.key, entry.value, entry.timestamp]
 
 
-def _entry(fields: list[Any]) -> Entry:
-    return as_restored(Entry(*fields))  # type: ignore[no-any-return]
+def _entry(fields: Sequence[Any]) -> Entry:
+    key, value, timestamp = fields
+    entry = Entry(key, value, timestamp)
+    entry.dirty, entry.logged = False, True
+    return entry
 
 
 class TableAggregate(TableOperator):

@@ -89,7 +89,8 @@ class ToStream(Operator):
                 ]
             )
         else:
-            out.extend([Record(key, new, timestamp, context) for _, key, _, _, new, _, timestamp, context, _ in rows])
+            for _, key, _, _, new, _, timestamp, context, _ in rows:
+                out.append(Record(key, new, timestamp, context))
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         return self._parent.read(ident, start, end)

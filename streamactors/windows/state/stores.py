@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from streamactors.windows.record import RecordContext
+from streamactors.windows.state.grouped_store import GroupedStore, MemoryGroupedStore
 from streamactors.windows.state.ordered_store import MemoryOrderedStore, OrderedStore
 from streamactors.windows.state.row_store import MemoryRowStore, RowStore
 from streamactors.windows.state.serdes import Ident, key_bytes
@@ -122,6 +123,9 @@ class Stores(Protocol):
     def ordered(self, name: str, form: Form[T]) -> OrderedStore[T]:
         """Return a store of objects ordered by key bytes."""
 
+    def grouped(self, name: str, form: Form[T]) -> GroupedStore[T]:
+        """Return a store of objects that are read in groups."""
+
     def queued(
         self, name: str, form: Form[T], key_of: Callable[[Any], bytes], queue: DueQueue[T]
     ) -> tuple[Waiting[T], DueQueue[T]]:
@@ -173,6 +177,9 @@ class MemoryStores:
 
     def ordered(self, name: str, form: Form[T]) -> MemoryOrderedStore[T]:
         return MemoryOrderedStore()
+
+    def grouped(self, name: str, form: Form[T]) -> MemoryGroupedStore[T]:
+        return MemoryGroupedStore()
 
     def queued(
         self, name: str, form: Form[T], key_of: Callable[[Any], bytes], queue: DueQueue[T]

@@ -5,12 +5,14 @@ keys are forwarded like others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+from streamactors.clock import SECONDS_FROM, SECONDS_TO
 from streamactors.windows.operators.aggregate import Accepted
-from streamactors.windows.operators.operator import TaskEnvironment
+from streamactors.windows.operators.operator import Ident, TaskEnvironment
 from streamactors.windows.operators.table_aggregate import TableOperator
+from streamactors.windows.record import Record
 from streamactors.windows.state.stores import Stores
 
 
@@ -23,17 +25,34 @@ class TableSource(TableOperator):
     def __init__(self, node: str, store: str, env: TaskEnvironment, stores: Stores, *, sends_old: bool) -> None:
         super().__init__(node, store, env, "latest values", stores)
         self._sends_old = sends_old
+        self._text = env.identity.text
+
+    def process(self, rows: Sequence[Record], out: list[Any]) -> None:
+        if len(rows) == 1:
+            [record] = rows
+            if type(record) is Record and type(record.key) is self._text and record.timestamp >= 0:
+                ident: Any = record.key
+                if SECONDS_FROM <= record.timestamp < SECONDS_TO:
+                    self._look_at_time(record)
+                try:
+                    self._take_one(ident, record, record.timestamp, out)
+                except Exception as error:  # noqa: BLE001 - a key that has no bytes
+                    self._failed(error, record)
+                return
+        super().process(rows, out)
 
     def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
-        table, put, sends_old, forwards_unknown = self._table, self._put, self._sends_old, self.forwards_unknown
         for ident, record, timestamp in rows:
-            entry = table.get(ident)
-            value = record.value
-            if entry is None and value is None and not forwards_unknown:
-                continue
-            old = entry.value if sends_old and entry is not None else None
-            put(ident, entry, record.key, value, timestamp)
-            out.append((ident, record.key, None, None, value, old, timestamp, record.context, False))
+            self._take_one(ident, record, timestamp, out)
+
+    def _take_one(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
+        entry = self._table.get(ident)
+        value = record.value
+        if entry is None and value is None and not self.forwards_unknown:
+            return
+        old = entry.value if self._sends_old and entry is not None else None
+        self._put(ident, entry, record.key, value, timestamp)
+        out.append((ident, record.key, None, None, value, old, timestamp, record.context, False))
 
 
 class ExistingDeletions(TableSource):
@@ -49,6 +68,5 @@ class UnstoredTableSource(TableSource):
         super().__init__(node, "", env, stores, sends_old=False)
         self.store = None
 
-    def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
-        for ident, record, timestamp in rows:
-            out.append((ident, record.key, None, None, record.value, None, timestamp, record.context, False))
+    def _take_one(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
+        out.append((ident, record.key, None, None, record.value, None, timestamp, record.context, False))

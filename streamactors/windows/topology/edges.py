@@ -4,7 +4,8 @@ Owner: TopologyTask. Rows leave into the `Outbox` that the operators of a task s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
@@ -23,6 +24,10 @@ class Output(NamedTuple):
     record: Record | WindowedRecord
 
 
+new_output: Final[Callable[[tuple[str, Any]], Output]] = partial(tuple.__new__, Output)
+"""Makes an Output of a pair, in half the time of `Output(topic, record)`."""
+
+
 class Outbox:
     """The Outputs of a task since its caller took them.
 
@@ -35,7 +40,9 @@ class Outbox:
 
 
 class Entrance(Operator):
-    """The first operator behind a topic: drops and counts rows with negative timestamps, and moves the task's stream time."""
+    """The first operator behind a topic: drops and counts rows with negative timestamps.
+
+    `time`: the stream time of the processors behind it, which each row moves; None if there are none."""
 
     def __init__(self, node: str, env: TaskEnvironment, checks_types: bool, time: TaskTime | None = None) -> None:
         super().__init__(node, env)
@@ -45,10 +52,9 @@ class Entrance(Operator):
     def process(self, rows: Sequence[Any], out: list[Any]) -> None:
         if len(rows) == 1 and type(rows[0]) is Record:
             [row] = rows
-            time = row.timestamp
-            if time >= 0:
-                if time > self.env.task_time_ms or self.time is not None:
-                    self._advance(time)
+            if row.timestamp >= 0:
+                if self.time is not None:
+                    self._advance(row.timestamp)
                 out.append(row)
                 return
         if self._checks_types and not set(map(type, rows)) <= _RECORDS:
@@ -63,9 +69,7 @@ class Entrance(Operator):
         out.extend(rows)
 
     def _advance(self, to_ms: int) -> None:
-        """Move the time of the task's operators and that of its processors; neither goes back."""
-        if to_ms > self.env.task_time_ms:
-            self.env.task_time_ms = to_ms
+        """Move the time of the task's processors; it never goes back."""
         if self.time is not None and to_ms > self.time.stream_ms:
             self.time.stream_ms = to_ms
 
@@ -81,7 +85,9 @@ class Exit(Operator):
 
     def process(self, rows: Sequence[Any], out: list[Any]) -> None:
         topic, outbox = self._topic, self._outbox
-        outbox.rows.extend([Output(topic, row) for row in rows])
+        leaving = outbox.rows
+        for row in rows:  # mostly one row: a loop costs less than a list comprehension
+            leaving.append(new_output((topic, row)))
         if self._comes_back and outbox.queues is not None:
             outbox.queues.add(topic, rows)
 
@@ -109,4 +115,4 @@ class ToInternalTopic(Operator):
             queues.add(self._topic, rows)
         else:
             topic = self._topic
-            self._outbox.rows.extend([Output(topic, row) for row in rows])
+            self._outbox.rows.extend([new_output((topic, row)) for row in rows])

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.windows.joins.foreign_key import Resolve, Subscribe, Subscriptions, TellSubscribers
+from streamactors.windows.joins.foreign_key import Resolve, Subscribe, Subscriptions, TellSubscribers, ValueHashes
 from streamactors.windows.operators.operator import Operator
 from streamactors.windows.tables.source import ExistingDeletions
 from streamactors.windows.topology.join_nodes import all_below
 from streamactors.windows.topology.model import Build, Node
 from streamactors.windows.topology.table_nodes import TableNode, TableSourceNode
+
+
+def _hashes(build: Build, left: TableNode) -> ValueHashes:
+    """Return the hashes of the values of a left table."""
+    hashes: ValueHashes = build.shared((ValueHashes, left), lambda: ValueHashes(build.env))
+    return hashes
 
 
 class SubscribeNode(Node):
@@ -27,6 +33,7 @@ class SubscribeNode(Node):
             self.name,
             build.env,
             self.foreign_key,
+            _hashes(build, self.table),
             left=self.left,
             partition=build.partition,
             skips_stale=self.table.versioned,
@@ -74,7 +81,8 @@ class ResolveNode(Node):
         self.reads = [table, *all_below(table)]
 
     def operator(self, build: Build) -> Operator:
-        return Resolve(self.name, build.env, build.of(self.table), self.fn, left=self.left, kafka=self.kafka)
+        hashes = _hashes(build, self.table)
+        return Resolve(self.name, build.env, build.of(self.table), self.fn, hashes, left=self.left, kafka=self.kafka)
 
 
 class ForeignResultNode(TableSourceNode):

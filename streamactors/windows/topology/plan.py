@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamactors.windows.joins.lookup import LookupJoin
 from streamactors.windows.operators.operator import Operator
+from streamactors.windows.operators.stream_steps import PassOn
 from streamactors.windows.processors.operator import ProcessorOperator
+from streamactors.windows.processors.task_time import TaskTime
+from streamactors.windows.record import Record
+from streamactors.windows.topology.edges import Entrance
 from streamactors.windows.topology.model import Build, Node
 
 
@@ -37,8 +41,26 @@ class Step:
         self.waits = type(self.operator).forwarded is not Operator.forwarded
 
 
+class Way(NamedTuple):
+    """How the rows of a topic enter a task. `alone`: each row goes alone. `time`: calls what is due behind each row, if the task has schedules or timers."""
+
+    step: Step
+    alone: bool
+    time: TaskTime | None
+
+    def enter(self, row: Any) -> None:
+        """Pass one row through the task."""
+        step, _, time = self
+        if time is None and step.only is not None and type(row) is Record and row.timestamp >= 0:
+            run(step.only, [row])  # what the entrance would do with it
+            return
+        run(step, [row])
+        if time is not None:
+            time.after_row()
+
+
 class Plan:
-    """The steps of one task. `entrances`: topic -> (first step, whether each row goes alone).
+    """The steps of one task. `entrances`: the ways in, by topic.
 
     `first_lookups`: the lookups directly behind a topic, which can ask for the keys of many rows though each row goes alone."""
 
@@ -46,7 +68,7 @@ class Plan:
         topology = build.topology
         self.steps = {node: Step(build.of(node)) for node in topology.nodes}
         for node, step in self.steps.items():
-            step.targets = [self.steps[child] for child in node.children]
+            step.targets = [self._behind_merges(child) for child in node.children]
             if len(step.targets) == 1 and not step.waits:
                 [step.only] = step.targets
             if isinstance(step.operator, ProcessorOperator):
@@ -55,18 +77,28 @@ class Plan:
                     {child.name: partial(_pass_to, self.steps[child]) for child in node.children},
                 )
         in_memory = build.outbox.queues is not None
-        self.entrances: dict[str, tuple[Step, bool]] = {}
+        self.entrances: dict[str, Way] = {}
         for topic, source in topology.sources.items():
             alone, crossed = _goes_alone(source, in_memory, build.keeps_time)
             for node in crossed:
                 self.steps[node].whole = False
-            self.entrances[topic] = (self.steps[source], alone)
+            first = self.steps[source]
+            time = first.operator.time if type(first.operator) is Entrance else None
+            self.entrances[topic] = Way(first, alone, time)
         self.first_lookups: list[tuple[str, LookupJoin]] = []
         for topic, source in topology.sources.items():
             for child in source.children:
                 operator = self.steps[child].operator
                 if isinstance(operator, LookupJoin):
                     self.first_lookups.append((topic, operator))
+
+    def _behind_merges(self, node: Node) -> Step:
+        """Return the step of a node; of a merge of streams with one step behind it, that step."""
+        step = self.steps[node]
+        while type(step.operator) is PassOn and len(node.children) == 1:
+            [node] = node.children
+            step = self.steps[node]
+        return step
 
 
 def _goes_alone(source: Node, in_memory: bool, keeps_time: bool) -> tuple[bool, list[Node]]:

@@ -14,13 +14,12 @@ from streamactors.windows.joins.lookup import LookupJoin
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.processors.state_store import StateStore
-from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.store_log import Change, StoreReader, TaskIdentity
-from streamactors.windows.topology.edges import Entrance, Outbox
+from streamactors.windows.topology.edges import Outbox
 from streamactors.windows.topology.model import Build, Node, Stateful
-from streamactors.windows.topology.plan import Plan, Step, forward, run
+from streamactors.windows.topology.plan import Plan, forward, run
 
 
 class TopologyTask(WindowTask):
@@ -70,21 +69,17 @@ class TopologyTask(WindowTask):
             lookup.ask_ahead([row for row in rows if _topic_of(row) == topic])
         for topic, group in groupby(rows, key=_topic_of):
             of_topic = list(group)
-            entrance = self._plan.entrances.get(topic)
-            if entrance is None:
+            way = self._plan.entrances.get(topic)
+            if way is None:
                 raise InvalidRecord(
                     f"{of_topic[0]!r} comes from the topic {topic!r}; this topology reads {sorted(self._plan.entrances)}"
                 )
-            step, alone = entrance
-            if alone:
-                time = _time_of(step)
+            if way.alone or len(of_topic) == 1:
                 for row in of_topic:
-                    run(step, [row])
-                    if time is not None:
-                        time.after_row()
+                    way.enter(row)
                     self._go_round()
             else:
-                run(step, of_topic)
+                run(way.step, of_topic)
                 self._go_round()
 
     def _go_round(self) -> None:
@@ -95,11 +90,7 @@ class TopologyTask(WindowTask):
         entrances = self._plan.entrances
         while queues.waiting:
             topic, row = queues.take()
-            step = entrances[topic][0]
-            run(step, [row])
-            time = _time_of(step)
-            if time is not None:
-                time.after_row()
+            entrances[topic].enter(row)
 
     def start(self) -> list[Any]:
         """Start the processors, when the state is restored; return what they forward. Idempotent."""
@@ -227,12 +218,6 @@ class TopologyTask(WindowTask):
                 each.restore(readers[store])
             except (TypeError, ValueError, KeyError, AttributeError) as error:
                 raise RestoreError(f"changelog of {store} has an entry of another shape: {error}") from error
-
-
-def _time_of(entrance: Step) -> TaskTime | None:
-    """Return the time that calls what is due behind each row, if the task has schedules or timers."""
-    operator = entrance.operator
-    return operator.time if type(operator) is Entrance else None
 
 
 def _topic_of(row: Any) -> str:

@@ -13,6 +13,7 @@ from streamactors.windows.state.disk.disk_rows import DiskRowStore
 from streamactors.windows.state.disk.disk_waiting import DiskQueue, DiskWaiting, Times
 from streamactors.windows.state.disk.hot import BEHIND_ENTRIES, Hot
 from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.state.grouped_store import GroupedStore, GroupsInOrder
 from streamactors.windows.state.ordered_store import MemoryOrderedStore, OrderedStore
 from streamactors.windows.state.serdes import Ident, key_bytes
 from streamactors.windows.state.store_log import ENTRY, META_KEY, Change, StoreReader, TaskIdentity
@@ -39,6 +40,10 @@ class DiskStores:
     def ordered(self, name: str, form: Form[T]) -> OrderedStore[T]:
         """Return a store of objects ordered by key bytes."""
         return self._hot_of(name, form) if form.on_demand else MemoryOrderedStore()
+
+    def grouped(self, name: str, form: Form[T]) -> GroupedStore[T]:
+        """Return a store of objects that are read in groups."""
+        return GroupsInOrder(self.ordered(name, form))
 
     def windowed(self, name: str, form: Form[T] | None = None) -> WindowStore[Any]:
         """Return a store of cells by window and key."""
