@@ -46,7 +46,8 @@ class Api:
     """One API: its key, the versions served (both inclusive), the check of rights, and the handler.
 
     `refuse` returns the answer with one error for everything asked; without `refuse` the answer is the code in the response's
-    `error_code`. `decode` and `encode` replace the general codec."""
+    `error_code`. `decode` and `encode` replace the general codec. `here` is the part of the check that needs the client's connection: a
+    broker makes it before it forwards a request to the controller."""
 
     key: int
     versions: tuple[int, int]
@@ -55,6 +56,7 @@ class Api:
     refuse: Callable[[Request, ErrorCode], Any] | None = None
     decode: Callable[[memoryview, int, int], Any] | None = None  # (frame, position, version)
     encode: Callable[[Any, int, int], list[Part]] | None = None  # (answer, version, correlation id) -> whole frame
+    here: Callable[[Request], ErrorCode] | None = None
 
 
 _FILE: Final = re.compile(r"api(\d\d)_\w+")

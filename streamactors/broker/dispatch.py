@@ -63,7 +63,10 @@ class Dispatch:
         forwarding = self._node.forwarding
         if forwarding is not None and key in FORWARDED and not connection.listener.for_controllers:
             connection.begin(request)
-            forwarding.forward(request, frame)
+            if api.here is not None and (denied := api.here(request)):
+                request.refuse(denied)
+            else:
+                forwarding.forward(request, frame)
             return
         try:
             request.decode(frame)

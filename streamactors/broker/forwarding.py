@@ -35,10 +35,11 @@ class Forwarding:
     def forward(self, request: Request, frame: memoryview) -> None:
         """Have the active controller answer a request. `frame` is the whole request without its size."""
         kind, _, name = request.principal.partition(":")
+        login = request.connection.login
         data = bytes(frame)
         body = {
             "request_data": data,
-            "request_principal": principal_data(kind, name),
+            "request_principal": principal_data(kind, name, by_token=login is not None and login.by_token),
             "client_host_address": ipaddress.ip_address(request.connection.host.partition("%")[0]).packed,
         }
 
@@ -76,11 +77,11 @@ def _refuse(request: Request, frame: bytes, code: ErrorCode, why: str) -> None:
     request.refuse(code, why)
 
 
-def principal_data(kind: str, name: str) -> bytes:
+def principal_data(kind: str, name: str, *, by_token: bool = False) -> bytes:
     """Return a principal in the form that Apache Kafka's brokers exchange: version 0 of DefaultPrincipalData."""
     out = bytearray(b"\x00\x00")
     for word in (kind, name):
         encoded = word.encode()
         out += uvarint(len(encoded) + 1) + encoded
-    out += b"\x00\x00"  # not authenticated by a token; no tagged fields
+    out += bytes((by_token, 0))  # no tagged fields
     return bytes(out)

@@ -51,8 +51,9 @@ class Answering(Protocol):
 
 
 class Request:
-    """The argument of a handler. `message` is the decoded request."""
+    """The argument of a handler. `message` is the decoded request. `forwarded`: another broker has the connection of the client."""
 
+    forwarded = False
     __slots__ = (
         "_api",
         "_busy_ns",

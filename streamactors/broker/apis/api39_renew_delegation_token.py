@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from streamactors.broker.api import Api, Body, Later
-from streamactors.broker.apis.token_requests import change, refuse_change
+from streamactors.broker.apis.token_requests import change, refuse_change, why_not
 from streamactors.broker.request import Request
 from streamactors.broker.security.rights import each
 
@@ -18,4 +18,4 @@ def handle(request: Request) -> Body | Later:
     return change(request, request.message.renew_period_ms, renew=True)
 
 
-API: Final = Api(key=39, versions=(1, 2), authorise=each, handle=handle, refuse=refuse_change)
+API: Final = Api(key=39, versions=(1, 2), authorise=each, handle=handle, refuse=refuse_change, here=why_not)

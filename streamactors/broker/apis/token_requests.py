@@ -15,11 +15,12 @@ from streamactors.broker.security.rights import ANONYMOUS
 def why_not(request: Request) -> ErrorCode:
     """Return why a client may not ask about tokens at all; NONE if it may.
 
-    A token must not make tokens, and a connection needs a principal of its own: a login, or a certificate."""
+    A token must not make tokens, and a connection needs a principal of its own: a login, or a certificate. The broker that has the connection
+    checks this, also for a request that it forwards."""
     connection = request.connection
-    protocol = connection.listener.protection.protocol
     by_token = connection.login is not None and connection.login.by_token
-    if by_token or protocol is SecurityProtocol.PLAINTEXT or request.principal == ANONYMOUS:
+    is_open = not request.forwarded and connection.listener.protection.protocol is SecurityProtocol.PLAINTEXT
+    if by_token or is_open or request.principal == ANONYMOUS:
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     return ErrorCode.NONE if request.node.tokens.enabled else ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.errors import ErrorCode, Refusal
@@ -28,23 +28,28 @@ def handle(request: Request) -> Body | Later:
     if not request.node.is_active():
         return refuse(request, ErrorCode.NOT_CONTROLLER)
     try:
-        principal = _principal(message.request_principal)
+        principal, by_token = _principal(message.request_principal)
         client = str(ipaddress.ip_address(bytes(message.client_host_address)))
     except (MalformedMessage, ValueError, TypeError):
         return refuse(request, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
     frame = memoryview(bytes(message.request_data))
     try:
-        inner = _unpacked(request, frame, _Client(principal, client, request))
+        inner = _unpacked(request, frame, _Client(principal, by_token, client, request))
     except (MalformedMessage, Refusal):
         return refuse(request, ErrorCode.INVALID_REQUEST)
     return inner.serve()
 
 
-class _Client:
-    """The client behind the envelope, in the place of a connection."""
+class _Login(NamedTuple):
+    by_token: bool
 
-    def __init__(self, principal: str, host: str, outer: Request) -> None:
+
+class _Client:
+    """The client behind the envelope, in the place of a connection. Its login is that at the broker which forwards."""
+
+    def __init__(self, principal: str, by_token: bool, host: str, outer: Request) -> None:
         self.principal = principal
+        self.login = _Login(by_token)
         self.host = host
         self.listener = outer.listener
         self.closed = False
@@ -65,6 +70,7 @@ class _Client:
 class _Enveloped(Request):
     """The request inside; its answer goes into the answer to the envelope."""
 
+    forwarded = True
     __slots__ = ("_outer", "_whole_api")
 
     def __init__(self, outer: Request, client: Any, header: Any, api: Api, size: int) -> None:
@@ -122,14 +128,16 @@ def _unpacked(request: Request, frame: memoryview, client: _Client) -> _Envelope
     return inner
 
 
-def _principal(data: bytes | None) -> str:
-    """Return the text of version 0 of DefaultPrincipalData. Raises MalformedMessage."""
+def _principal(data: bytes | None) -> tuple[str, bool]:
+    """Return (text, whether the client has logged in by a token) of version 0 of DefaultPrincipalData. Raises MalformedMessage."""
     if not data:
         raise MalformedMessage("an envelope without a principal")
     view = memoryview(bytes(data))
     kind, at = read_string(view, _PRINCIPAL_START, True)
-    name, _ = read_string(view, at, True)
-    return f"{kind}:{name}"
+    name, at = read_string(view, at, True)
+    if at >= len(view):
+        raise MalformedMessage("a principal that ends too early")
+    return f"{kind}:{name}", bool(view[at])
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -23,7 +24,8 @@ from streamactors.broker import Acl, Cluster
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.security.client_login import Door
 from streamactors.broker.wire_request import call
-from tests.broker.wire import wait_until
+from tests.broker.scram_login import log_in, log_in_by_token
+from tests.broker.wire import WireClient, wait_until
 
 VOTE = (52, 2)
 ALL = {1, 2, 3}
@@ -157,12 +159,51 @@ def test_a_reader_cannot_pass_for_a_follower(three: Cluster) -> None:
     assert error(follower) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_two_brokers_and_one_controller_log_in_without_tls() -> None:
-    with Cluster(brokers=2, users={"ann": "a"}) as cluster:
-        cluster.create_topic("t")
-        cluster.await_isr("t", 0, {1, 2}, timeout=WITHIN_S)
-        failed: list[object] = []
-        producer = Producer(cluster.client_properties("ann", mechanism="SCRAM-SHA-256"))
-        producer.produce("t", b"one", on_delivery=lambda error, message: error and failed.append(error))
-        assert producer.flush(WITHIN_S) == 0
-        assert failed == []
+@pytest.fixture(scope="module")
+def two() -> Iterator[Cluster]:
+    with Cluster(
+        brokers=2, users={"ann": "a"}, config={"delegation.token.secret.key": "only brokers know it"}
+    ) as cluster:
+        yield cluster
+
+
+def test_two_brokers_and_one_controller_log_in_without_tls(two: Cluster) -> None:
+    two.create_topic("t")
+    two.await_isr("t", 0, {1, 2}, timeout=WITHIN_S)
+    failed: list[object] = []
+    producer = Producer(two.client_properties("ann", mechanism="SCRAM-SHA-256"))
+    producer.produce("t", b"one", on_delivery=lambda error, message: error and failed.append(error))
+    assert producer.flush(WITHIN_S) == 0
+    assert failed == []
+
+
+def test_a_token_of_any_node_holds_at_every_node_and_makes_no_tokens(two: Cluster) -> None:
+    controller = two.controller()
+    (member,) = {1, 2} - {controller}
+    with ExitStack() as undo:
+
+        def connected(node: int) -> WireClient:
+            host, _, port = two._several().node(node).address.rpartition(":")
+            return undo.enter_context(closing(WireClient(host, int(port))))
+
+        ann = connected(member)
+        assert log_in(ann, "ann", "a").error_code == ErrorCode.NONE
+        none = {"renewers": [], "max_lifetime_ms": -1, "owner_principal_type": "User", "owner_principal_name": ""}
+        token = ann.call(38, 3, none)
+        assert token.error_code == ErrorCode.NONE
+        secret = bytes(token.hmac)
+
+        def enters(node: int) -> WireClient | None:
+            client = connected(node)
+            return client if log_in_by_token(client, token.token_id, secret).error_code == ErrorCode.NONE else None
+
+        for node in (controller, member):
+            wait_until(lambda node=node: enters(node), f"node {node} knows the token")  # type: ignore[misc]
+            by_token = enters(node)
+            assert by_token is not None
+            assert by_token.call(38, 3, none).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        assert ann.call(39, 2, {"hmac": secret, "renew_period_ms": -1}).error_code == ErrorCode.NONE
+        ended = ann.call(40, 2, {"hmac": secret, "expiry_time_period_ms": -1})
+        assert ended.error_code == ErrorCode.NONE
+        for node in (controller, member):
+            wait_until(lambda node=node: enters(node) is None, f"node {node} has forgotten the token")  # type: ignore[misc]

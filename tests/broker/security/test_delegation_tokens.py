@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from streamactors.broker.security.login import Answered
 from streamactors.broker.security.sasl.scram import SHA_256, ScramClient
 from streamactors.broker.server import Broker
 from streamactors.clock import VirtualClock
+from tests.broker.scram_login import log_in, log_in_by_token
 from tests.broker.wire import WireClient
 
 DAY_MS = 86_400_000
@@ -48,11 +48,7 @@ def enter(tmp_path: Path, clock: VirtualClock) -> Iterator[Enter]:
     def entered(user: str, secret: bytes | None = None) -> WireClient:
         client = WireClient("127.0.0.1", broker.node.listeners[0].port)
         clients.append(client)
-        password = user if secret is None else base64.b64encode(secret).decode()
-        exchange = ScramClient(SHA_256, user, password, token=secret is not None)
-        assert client.call(17, 1, {"mechanism": "SCRAM-SHA-256"}).error_code == 0
-        last = exchange.last(client.call(36, 2, {"auth_bytes": exchange.first()}).auth_bytes)
-        done = client.call(36, 2, {"auth_bytes": last})
+        done = log_in(client, user, user) if secret is None else log_in_by_token(client, user, secret)
         client.login = Answered(ErrorCode(done.error_code), lifetime_ms=done.session_lifetime_ms)  # type: ignore[attr-defined]
         return client
 
