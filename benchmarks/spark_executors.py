@@ -10,7 +10,7 @@ import random
 import shutil
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,19 @@ def counted(records: Any) -> Any:
     return sums.suppress(CLOSED).to_stream().map(lambda row: (row.key, row.start, row.value[0], row.value[1]))
 
 
-def segment(records: Any) -> Any:
-    """Steps without windows."""
-    kept = records.filter(lambda record: record.value["v"] % 3)
-    return kept.map(lambda record: (record.value["k"], record.value["v"] * 2))
+STEPS = Flow.map(json.loads).filter(lambda v: v["v"] % 3).map(lambda v: (v["k"], v["v"] * 2))
+
+
+def by_hand(batches: Iterator[Any]) -> Iterator[Any]:
+    """The flow of `frames` as a Spark user writes it for mapInArrow."""
+    import pyarrow as pa
+
+    for batch in batches:
+        rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        found = [(n, k, (v + 1) * 2) for n, k, v in rows if n % 3]
+        if found:
+            columns = [pa.array(column) for column in zip(*found, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, names=["id", "k", "v"])
 
 
 class Bench:
@@ -102,22 +111,26 @@ class Bench:
     def here(self, make: Callable[[Any], Any]) -> None:
         make(rows_of(self.cluster, self.group())).run_with(Sink.ignore()).result(900)
 
-    def raw(self) -> Any:
-        """The topic as a DataFrame of JSON text, read by the executors, for mapInArrow."""
+    def read_with(self, steps: Flow[Any, Any, Any], schema: str) -> Any:
+        """The topic through a flow as a streaming DataFrame, read by the executors."""
         from streamactors.spark import SparkSource
 
         settings = ConsumerSettings(self.cluster.bootstrap_servers, self.group(), "earliest")
         source = Consumer.source(settings, Subscriptions.topics("t"), until="end")
-        texts = source.map(lambda record: (record.value.decode(),))
-        return SparkSource.frame(self.spark, texts, "value string", max_rows=BATCH)
+        return SparkSource.frame(self.spark, source.via(steps), schema, max_rows=BATCH)
 
-    def behind_raw(self) -> None:
-        from streamactors.spark import on_spark
-
-        flow = Flow.map(lambda row: json.loads(row[0])).filter(lambda v: v["v"] % 3).map(lambda v: (v["k"], v["v"] * 2))
-        frame = self.raw().transform(on_spark(flow, "k string, v long"))
+    def to_nowhere(self, frame: Any) -> None:
         writer = frame.writeStream.format("noop").option("checkpointLocation", str(self.folder / self.group()))
         assert writer.trigger(availableNow=True).start().awaitTermination(900)
+
+    def within_read(self) -> None:
+        self.to_nowhere(self.read_with(Flow.map(lambda record: record.value).via(STEPS), "k string, v long"))
+
+    def behind_read(self) -> None:
+        from streamactors.spark import on_spark
+
+        raw = self.read_with(Flow.map(lambda record: (record.value,)), "value binary")
+        self.to_nowhere(raw.transform(on_spark(Flow.map(lambda row: row[0]).via(STEPS), "k string, v long")))
 
 
 def compared(name: str, ours: list[float], theirs: list[float], peer: str, target: str) -> Row:
@@ -168,9 +181,11 @@ def frames(bench: Bench) -> list[Row]:
         lambda: sum(1 for _ in made.toLocalIterator(prefetchPartitions=True)),
     )
     expressions = alternately(bench, noop(ours), noop(theirs))
+    hand = alternately(bench, noop(ours), noop(made.mapInArrow(by_hand, "id long, k string, v double")))
     made.unpersist()
     return [
         compared("on_spark: map, filter, map", *expressions, "Spark's expressions", "0.6"),
+        compared("the same", *hand, "mapInArrow by hand", ""),
         compared("SparkSource.of into fold", *iterated, "toLocalIterator", "4"),
     ]
 
@@ -189,7 +204,7 @@ def run() -> list[Row]:
             small = alternately(
                 bench, lambda: bench.executors(counted, schema, SMALL_BATCH), lambda: bench.here(counted)
             )
-            steps = alternately(bench, lambda: bench.executors(segment, "k string, v long"), bench.behind_raw)
+            steps = alternately(bench, bench.within_read, bench.behind_read)
             return [
                 compared(
                     "windows on executors, 1,000 keys, batches of 1,000,000 rows",
@@ -198,7 +213,9 @@ def run() -> list[Row]:
                     "0.9",
                 ),
                 compared("the same in batches of 200,000 rows", *small, "the same graph in one process", ""),
-                compared("JSON, filter, map within the read", *steps, "raw rows behind on_spark", "1.2"),
+                compared(
+                    "JSON, filter, map within the read", *steps, "the same steps in mapInArrow behind the read", "1.2"
+                ),
                 *frames(bench),
             ]
     finally:
