@@ -5,6 +5,8 @@ Used on the data plane's thread unless a field says otherwise."""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatcher import Dispatcher
@@ -15,6 +17,7 @@ from streamactors.broker.log.manager import LogManager
 from streamactors.broker.metadata.cache import MetadataCache
 from streamactors.broker.network.channel_maker import ChannelMaker
 from streamactors.broker.purgatory import Purgatory
+from streamactors.broker.records.control_batch import ControlRecord
 from streamactors.clock import Clock, VirtualClock
 
 
@@ -26,6 +29,13 @@ class Replicating(Protocol):
     def eligible(self, replica: int, broker_epoch: int) -> bool: ...
 
     def propose(self, partition: Any, proposal: Any) -> None: ...
+
+
+class Voters(Protocol):
+    """The part of `quorum.voter_set.VoterSet` that the rooms below it use."""
+
+    def directory_of(self, node_id: int) -> uuid.UUID | None: ...
+    def records(self) -> Sequence[ControlRecord]: ...
 
 
 class Runtime:
@@ -49,6 +59,7 @@ class Runtime:
         self.fetch_purgatory = Purgatory("Fetch", self.client_timers, config.fetch_purgatory_purge_interval_requests)
         self.to_brokers = ChannelMaker(config.inter_broker_listener_name or "PLAINTEXT")
         self.to_controllers = ChannelMaker()
+        self.voters: Voters | None = None  # as the metadata log names them, with kraft.version 1
         self.replication: Replicating | None = None  # set in a cluster of several brokers
         self.purgatories: Final = (self.fetch_purgatory, self.produce_purgatory)
 

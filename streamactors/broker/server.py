@@ -61,6 +61,7 @@ from streamactors.broker.quotas.charging import Charging
 from streamactors.broker.quotas.client_quotas import ClientQuotas
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.security.protection import OPEN, Protection, SecurityProtocol, idle_settings, protection_of
+from streamactors.broker.stored_quorum import with_stored_voters
 from streamactors.broker.transaction.transactions import Transactions
 from streamactors.clock import Clock, SystemClock
 
@@ -87,7 +88,7 @@ class Broker:
     ) -> None:
         """`first` are commands that the controller carries out before a listener accepts connections."""
         self._first = first
-        self.config = config
+        self.config, voters = with_stored_voters(config, data_folder, disk)
         self._clock = clock if clock is not None else SystemClock()
         self._folder = data_folder
         self._disk = disk
@@ -96,7 +97,8 @@ class Broker:
         name = f"broker-{config.effective_node_id}"
         self._data_plane = Dispatcher(name, self._clock)
         self.routes = Routes.of_package(apis)
-        self.node = Node(config, self._data_plane, self.routes)
+        self.node = Node(self.config, self._data_plane, self.routes)
+        self.node.voters = voters
         self._undo: list[Callable[[], object]] = []
 
     def start(self) -> Broker:

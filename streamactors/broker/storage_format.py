@@ -1,5 +1,5 @@
 """Formats a data folder: meta.properties says of which cluster and of which node it is, bootstrap.checkpoint with which features the cluster
-begins.
+begins. The snapshot 0-0 of the metadata log names the voters of the quorum, where the log keeps them (kraft.version 1).
 
 Owner: the command line and `Cluster`, before a node starts; a controller reads the features. Files: as Apache Kafka's storage tool writes them."""
 
@@ -19,7 +19,9 @@ from streamactors.broker.log.meta_properties import FILE_NAME, MetaProperties, d
 from streamactors.broker.log.partition_metadata import decode_uuid, encode_uuid
 from streamactors.broker.metadata.image import METADATA_VERSION
 from streamactors.broker.metadata.metadata_record import FeatureLevel
-from streamactors.broker.metadata.snapshot import BOOTSTRAP_FILE, encode_snapshot
+from streamactors.broker.metadata.snapshot import BOOTSTRAP_FILE, encode_snapshot, snapshot_name
+from streamactors.broker.quorum.voter_set import VoterSet
+from streamactors.broker.stored_quorum import METADATA_FOLDER
 
 OLDEST_METADATA_VERSION: Final = 7
 
@@ -30,11 +32,15 @@ def new_cluster_id() -> str:
 
 
 def format_folder(
-    folder: Path, node_id: int, cluster_id: str, features: Mapping[str, int] | None = None
+    folder: Path,
+    node_id: int,
+    cluster_id: str,
+    features: Mapping[str, int] | None = None,
+    voters: VoterSet | None = None,
 ) -> MetaProperties:
     """Make a folder the data folder of a node, and return its properties. `features` are levels by name.
 
-    Raises BrokerStartError for a folder that is one already or has other files, and for an impossible id or feature."""
+    `voters` are those with which the metadata log begins. A node that is one of them gets the folder's id from there. Raises BrokerStartError for a folder that is one already or has other files, and for an impossible id or feature."""
     _check_cluster_id(cluster_id)
     if node_id < 0:
         raise BrokerStartError(f"node id {node_id}: it must be 0 or more")
@@ -48,8 +54,15 @@ def format_folder(
             raise BrokerStartError(f"{folder} is formatted already; choose another folder with --data")
         if found:
             raise BrokerStartError(f"{folder} has {found[0]}; choose an empty folder, or a new one, with --data")
-        properties = MetaProperties(cluster_id, node_id, new_topic_id(), own=True)
-        disk.write_atomically(folder / BOOTSTRAP_FILE, encode_snapshot(levels, 0, int(time.time() * 1000)))
+        own = None if voters is None else voters.voter(node_id)
+        directory_id = new_topic_id() if own is None else own.directory_id
+        properties = MetaProperties(cluster_id, node_id, directory_id, own=True)
+        now_ms = int(time.time() * 1000)
+        disk.write_atomically(folder / BOOTSTRAP_FILE, encode_snapshot(levels, 0, now_ms))
+        if voters is not None:
+            log = folder / METADATA_FOLDER
+            disk.make_directory(log)
+            disk.write_atomically(log / snapshot_name(0, 0), encode_snapshot((), 0, now_ms, voters.records()))
         disk.write_atomically(
             path, encode_properties(properties)
         )  # last: without it the folder counts as not formatted

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from streamactors.broker.config.broker_config import BrokerConfig
 
 
 @click.group("storage")
@@ -42,6 +46,18 @@ def random_uuid() -> None:
 @click.option(
     "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature with which the cluster begins."
 )
+@click.option(
+    "--standalone", "-s", is_flag=True, help="The node is the only voter of a quorum that can get more voters."
+)
+@click.option(
+    "--initial-controllers",
+    "-I",
+    metavar="VOTERS",
+    help="The voters of the quorum, id@host:port:directory,…, the same on each of them; random-uuid makes directories.",
+)
+@click.option(
+    "--no-initial-controllers", "-N", is_flag=True, help="The quorum exists already, and this node has no vote in it."
+)
 @click.option("--ignore-formatted", "-g", is_flag=True, help="Leave a folder as it is that is formatted already.")
 def format_(
     cluster_id: str,
@@ -49,24 +65,37 @@ def format_(
     node_id: int | None,
     data: str | None,
     features: tuple[str, ...],
+    standalone: bool,
+    initial_controllers: str | None,
+    no_initial_controllers: bool,
     ignore_formatted: bool,
 ) -> None:
     """Make a folder the data folder of a node. Each of several controllers is formatted with the id of their cluster.
+
+    The controllers are named by controller.quorum.voters in the settings, or with --standalone or --initial-controllers by the metadata log
+    itself (kraft.version 1, KIP-853).
 
     \b
     Examples:
       ID=$(streamactors storage random-uuid)
       streamactors storage format --cluster-id $ID --config controller-1.properties
       streamactors storage format --cluster-id $ID --node-id 1 --data ./1
+      streamactors storage format --cluster-id $ID --config controller-1.properties --standalone
     """
+    from streamactors.broker.first_voters import first_voters
     from streamactors.broker.storage_format import format_folder, read_folder
 
-    folder, configured = _folder(config, data)
+    if standalone + (initial_controllers is not None) + no_initial_controllers > 1:
+        raise click.UsageError(
+            "--standalone, --initial-controllers and --no-initial-controllers exclude each other; give one of them"
+        )
+    folder, settings = _folder(config, data)
     if ignore_formatted and read_folder(folder) is not None:
         click.echo(f"{folder} is formatted already")
         return
-    node_id = configured if node_id is None else node_id
-    format_folder(folder, node_id, cluster_id, dict(_level(each) for each in features))
+    node_id = settings.effective_node_id if node_id is None else node_id
+    voters = first_voters(settings, node_id, initial_controllers) if standalone or initial_controllers else None
+    format_folder(folder, node_id, cluster_id, dict(_level(each) for each in features), voters)
     click.echo(f"formatted {folder} for node {node_id} of cluster {cluster_id}")
 
 
@@ -74,7 +103,7 @@ def format_(
 @click.option("--config", "-c", metavar="FILE", help="A server.properties file: log.dirs is taken from it.")
 @click.option("--data", metavar="DIR", help="Data folder.  [default: log.dirs of --config]")
 def info(config: str | None, data: str | None) -> None:
-    """Say of which cluster and node a data folder is. Ends with 1 for a folder that is not formatted.
+    """Say of which cluster and node a data folder is, and which voters its metadata log names. Ends with 1 for a folder that is not formatted.
 
     \b
     Example:
@@ -82,6 +111,7 @@ def info(config: str | None, data: str | None) -> None:
     """
     from streamactors.broker.log.partition_metadata import encode_uuid
     from streamactors.broker.storage_format import read_folder
+    from streamactors.broker.stored_quorum import voters_of_folder
 
     folder, _ = _folder(config, data)
     properties = read_folder(folder)
@@ -92,10 +122,14 @@ def info(config: str | None, data: str | None) -> None:
     click.echo(f"node.id       {properties.node_id}")
     if properties.directory_id is not None:
         click.echo(f"directory.id  {encode_uuid(properties.directory_id)}")
+    voters = voters_of_folder(folder)
+    click.echo(f"kraft.version {0 if voters is None else 1}")
+    for each in () if voters is None else voters.voters:
+        click.echo(f"voter         {each}")
 
 
-def _folder(config: str | None, data: str | None) -> tuple[Path, int]:
-    """Return the data folder and the node's id."""
+def _folder(config: str | None, data: str | None) -> tuple[Path, BrokerConfig]:
+    """Return the data folder and the settings."""
     from streamactors.broker.config.broker_config import BrokerConfig
     from streamactors.broker.config.properties import read_properties
 
@@ -103,7 +137,7 @@ def _folder(config: str | None, data: str | None) -> tuple[Path, int]:
     folder = data or settings.data_folder
     if not folder:
         raise click.UsageError("name the folder with --data DIR, or a file that has log.dirs with --config FILE")
-    return Path(folder).expanduser().absolute(), settings.effective_node_id
+    return Path(folder).expanduser().absolute(), settings
 
 
 def _level(text: str) -> tuple[str, int]:

@@ -14,6 +14,7 @@ from typing import Final
 from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import Feature
+from streamactors.broker.quorum.voter_set import KRAFT_VERSIONS
 from streamactors.broker.request import Request
 from streamactors.broker.security.rights import anyone
 
@@ -26,6 +27,7 @@ _SUPPORTED: Final = (
     Feature("metadata.version", 7, 19),
     Feature("transaction.version", 0, 0),
     Feature("group.version", 0, 0),
+    Feature("kraft.version", *KRAFT_VERSIONS),
 )
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -38,6 +40,7 @@ def handle(request: Request) -> Body:
             return {"error_code": ErrorCode.INVALID_REQUEST}
         request.connection.client_software = f"{name} {version}"
     image = request.node.metadata.image
+    kraft = {} if request.node.voters is None else {"kraft.version": KRAFT_VERSIONS[1]}
     return {
         "api_keys": [
             {"api_key": key, "min_version": low, "max_version": high}
@@ -51,7 +54,7 @@ def handle(request: Request) -> Body:
         "finalized_features_epoch": image.offset,
         "finalized_features": [
             {"name": name, "min_version_level": level, "max_version_level": level}
-            for name, level in image.features.items()
+            for name, level in {**image.features, **kraft}.items()
         ],
     }
 

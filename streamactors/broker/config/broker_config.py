@@ -178,9 +178,11 @@ _NOT_A_VOTER: Final = (
     "this node is a controller and is not among them; name it with its node.id, or join their cluster with "
     "process.roles=broker"
 )
-_NO_VOTERS: Final = (
-    "name the controllers of the quorum with controller.quorum.voters=1@host:port,2@host:port,3@host:port"
+_ALONE: Final = (
+    "one controller alone is a broker too: process.roles=broker,controller; or name several with "
+    "controller.quorum.voters=1@host:port,2@host:port,3@host:port"
 )
+_NO_VOTERS: Final = f"{_ALONE}, or with controller.quorum.bootstrap.servers and a folder whose format names its voters"
 
 
 def _check_identity(config: BrokerConfig) -> None:
@@ -208,14 +210,9 @@ def _check_identity(config: BrokerConfig) -> None:
     else:
         if voters and node_id not in config.voters:
             raise refuse("controller.quorum.voters", ",".join(voters), _NOT_A_VOTER)
-        if len(bootstrap) > 1 and not voters:
-            raise refuse("controller.quorum.bootstrap.servers", ",".join(bootstrap), _NO_VOTERS)
-        if not config.is_broker and not config.votes_with_others:
-            raise refuse(
-                "process.roles",
-                "controller",
-                "one controller alone is a broker too: process.roles=broker,controller; or name several with "
-                "controller.quorum.voters=1@host:port,2@host:port,3@host:port",
-            )
+        if not config.is_broker and not voters and not bootstrap:
+            raise refuse("process.roles", "controller", _NO_VOTERS)
+        if not config.is_broker and len(voters) == 1:
+            raise refuse("process.roles", "controller", _ALONE)
     if "," in (config.data_folder or ""):
         raise refuse("log.dirs", str(config.data_folder), "give one folder; several are not supported yet")

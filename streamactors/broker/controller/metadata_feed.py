@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from streamactors.broker.controller.command import Outcome
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft_messages import Answer, Request
+from streamactors.broker.runtime import Voters
 
 
 class Leadership(NamedTuple):
@@ -75,13 +76,20 @@ class DescribeQuorum(NamedTuple):
         return QuorumView(outcome.code)
 
 
-def view_of(quorum: KnowsQuorum, own: Replica, others: Mapping[int, Replica]) -> QuorumView:
-    """Return what the leader tells: `own` is its own replica now, `others` are those that have read its log."""
+def view_of(
+    quorum: KnowsQuorum, own: Replica, others: Mapping[int, Replica], named: Voters | None = None
+) -> QuorumView:
+    """Return what the leader tells: `own` is its own replica now, `others` are those that have read its log.
+
+    `named` are the voters as the log names them: it knows the folder of a voter that has not fetched yet."""
     leader = Leadership(-1 if quorum.leader is None else quorum.leader, quorum.epoch)
     if leader.leader_id != own.replica_id:
         return QuorumView(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
     known = {**others, own.replica_id: own}
-    voters = tuple(known.get(each, Replica(each, None, -1, -1, -1)) for each in sorted(quorum.voters))
+    silent = {
+        each: Replica(each, None if named is None else named.directory_of(each), -1, -1, -1) for each in quorum.voters
+    }
+    voters = tuple(known.get(each, silent[each]) for each in sorted(quorum.voters))
     oldest_ms = own.fetched_ms - OBSERVED_MS
     observers = tuple(e for e in others.values() if e.fetched_ms >= oldest_ms and e.replica_id not in quorum.voters)
     return QuorumView(ErrorCode.NONE, leader, quorum.known_high_watermark, voters, observers)

@@ -23,16 +23,20 @@ from streamactors.broker.metadata.snapshot import (
     BOOTSTRAP_FILE,
     decode_snapshot,
     encode_snapshot,
+    quorum_of,
     snapshot_name,
     snapshots,
 )
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.protocol.errors import MessageError
 from streamactors.broker.protocol.record_schema import CorruptRecord
-from streamactors.broker.quorum.leader_change import leader_change_batch
+from streamactors.broker.quorum.leader_change import leader_change
 from streamactors.broker.quorum.vote_file import FILE_NAME as VOTE_FILE
 from streamactors.broker.quorum.vote_file import Election, read_election, write_election
+from streamactors.broker.quorum.voter_set import voters_of
+from streamactors.broker.records.batch import RecordBatch, iter_batches
 from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.control_batch import ControlRecord, control_batch
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.records.validation import AppendOrigin
 
@@ -49,6 +53,9 @@ class MetadataLog:
         self._log = log
         self._now_ms = now_ms
         self.in_transaction = False
+        self.quorum: Sequence[
+            ControlRecord
+        ] = ()  # the records that name the voters, with kraft.version 1; set by the owner
 
     @classmethod
     def open(cls, logs: LogManager, now_ms: Callable[[], int]) -> MetadataLog:
@@ -77,9 +84,9 @@ class MetadataLog:
 
     @property
     def newest_snapshot(self) -> tuple[int, int] | None:
-        """Return (epoch, end offset) of the newest snapshot, None if there is none."""
+        """Return (epoch, end offset) of the newest snapshot, None if there is none, or only that of a formatted folder."""
         kept = snapshots(self._log.disk.names(self._log.directory))
-        if not kept:
+        if not kept or not kept[-1][0]:
             return None
         end_offset, name = kept[-1]
         return int(name.partition("-")[2].partition(".")[0]), end_offset
@@ -145,17 +152,35 @@ class MetadataLog:
         )
 
     def append_leader_change(self, leader: int, voters: Set[int], granting: Set[int], epoch: int) -> int:
-        """Append the record with which an epoch begins, not synced yet; return its offset. Raises BrokerError."""
-        return self._append(leader_change_batch(leader, voters, granting, epoch, self._now_ms()), epoch)
+        """Append the records with which an epoch begins, not synced yet; return the offset of the last one. Raises BrokerError."""
+        records = [leader_change(leader, voters, granting)]
+        if self.end_offset == 0:  # a folder that was formatted with its voters: the others read them in the log
+            records += self.quorum
+        return self._append(control_batch(records, self._now_ms(), leader_epoch=epoch), epoch)
 
     def _append(self, batch: bytearray, epoch: int) -> int:
         log = self._log
         return log.append_as_leader(memoryview(batch), epoch, self._now_ms(), AppendOrigin.COORDINATOR).last_offset
 
     def append_batches(self, batches: Sequence[bytes | memoryview]) -> None:
-        """Append batches of the leader, not synced yet. Raises BrokerError."""
+        """Append batches of the leader, not synced yet. Raises BrokerError, also if they name other voters."""
         for each in batches:
-            self._log.append_as_follower(memoryview(bytearray(each)), self._now_ms())
+            content = memoryview(bytearray(each))
+            self._log.append_as_follower(content, self._now_ms())
+            for batch in iter_batches(content):
+                self._follow_voters(batch)
+
+    def _follow_voters(self, batch: RecordBatch) -> None:
+        """Notice that a batch names voters. A replica that counted other voters than its leader could elect a second leader."""
+        named, known = voters_of(quorum_of(batch)), voters_of(self.quorum)
+        if named is None:
+            return
+        if known is not None and known.keys != named.keys:
+            raise StorageError(
+                f"the voters of the quorum are {named} from record {batch.base_offset} on, and were {known}; start this node again, "
+                "because it reads the voters at its start"
+            )
+        self.quorum = named.records()
 
     def batches(self, offset: int) -> Sequence[bytes]:
         """Return batches from the one with `offset` on. Raises BrokerError."""
@@ -219,7 +244,7 @@ class MetadataLog:
         """If the log is larger than this, write the image to a snapshot and delete the log before it. Raises BrokerError."""
         log = self._log
         if log.size_bytes > more_than_bytes:
-            write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms())
+            write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms(), self.quorum)
 
     def _batches(self, start: int, end: int) -> Iterator[tuple[int, Iterable[MetadataRecord], int]]:
         """Yield (offset of the first record, records, offset of the last record) of every batch from `start` on, and from 0
@@ -241,16 +266,18 @@ class MetadataLog:
             yield batch.base_offset, batch_records(batch), batch.last_offset
 
 
-def write_snapshot(log: PartitionLog, image: MetadataImage, epoch: int, now_ms: int) -> None:
+def write_snapshot(
+    log: PartitionLog, image: MetadataImage, epoch: int, now_ms: int, quorum: Sequence[ControlRecord] = ()
+) -> None:
     """Write the image to a snapshot beside the metadata log, and delete the log before it. Raises BrokerError.
 
-    `epoch` is that of the last record in the image."""
+    `epoch` is that of the last record in the image; `quorum` are the records that name the voters."""
     offset = image.offset + 1
     path = log.directory / snapshot_name(offset, epoch)
     try:
         # deleted folders must stay deleted after a power cut: the log will no longer have the record of the deletion
         log.disk.sync_directory(log.directory.parent)
-        log.disk.write_atomically(path, encode_snapshot(image.records(), epoch, now_ms))
+        log.disk.write_atomically(path, encode_snapshot(image.records(), epoch, now_ms, quorum))
         for older, name in snapshots(log.disk.names(log.directory)):
             if older < offset:
                 log.disk.remove(log.directory / name)

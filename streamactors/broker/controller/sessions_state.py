@@ -23,10 +23,10 @@ from streamactors.broker.metadata.metadata_record import (
     Feature,
     MetadataRecord,
 )
+from streamactors.broker.quorum.voter_set import RESERVED_IDS
 
 FENCED: Final = 1
 UNFENCED: Final = -1
-_RESERVED: Final = 100
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ def _fence(image: MetadataImage, broker: BrokerRegistration, unclean: Unclean) -
 
 def _not_usable(log_dirs: tuple[uuid.UUID | None, ...]) -> bool:
     """Whether an id is missing, repeated, or one of those that Apache Kafka reserves for replicas without a folder."""
-    return len(set(log_dirs)) < len(log_dirs) or any(each is None or each.int < _RESERVED for each in log_dirs)
+    return len(set(log_dirs)) < len(log_dirs) or any(each is None or each.int < RESERVED_IDS for each in log_dirs)
 
 
 def _shared(log_dirs: tuple[object, ...], others: Iterable[BrokerRegistration]) -> bool:

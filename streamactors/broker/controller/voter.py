@@ -28,6 +28,7 @@ class Voter:
         self._metadata = metadata
         config = node.config
         voters = config.voters if config.votes_with_others else {}
+        metadata.quorum = () if node.voters is None else node.voters.records()
         name = (config.controller_listener_names or "").partition(",")[0].strip()
         own = voters.get(node.node_id)
         sender = Sender(
@@ -62,7 +63,7 @@ class Voter:
         node, now_ms = self._node, self._node.clock.wall_ms()
         end_offset = self._metadata.end_offset
         own = Replica(node.node_id, node.logs.properties.directory_id, end_offset, now_ms, now_ms)
-        return view_of(self.quorum, own, others)
+        return view_of(self.quorum, own, others, node.voters)
 
     def _answered(self, voter: int, answer: Answer) -> None:
         self.quorum.answered(voter, answer)

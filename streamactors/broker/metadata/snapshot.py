@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -17,16 +17,22 @@ from streamactors.broker.metadata.metadata_codec import decode_record, encode_re
 from streamactors.broker.metadata.metadata_record import MetadataRecord
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.records.batch import RecordBatch, iter_batches
-from streamactors.broker.records.builder import BatchBuilder, build_batch
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.control_batch import (
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+    ControlRecord,
+    control_batch,
+    control_records,
+)
 from streamactors.broker.records.record import NewRecord
 
 RECORDS_PER_BATCH: Final = 1000
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"  # in the data folder: the records with which the first controller begins
-HEADER: Final = 3
-FOOTER: Final = 4
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_CONTROL_KEY: Final = struct.Struct(">hh")  # version, kind
 _HEADER_VALUE: Final = struct.Struct(">hqB")  # version, timestamp of the last record in it, no tagged fields
 _FOOTER_VALUE: Final = b"\x00\x00\x00"
 
@@ -41,17 +47,34 @@ def snapshots(names: Iterable[str]) -> list[tuple[int, str]]:
     return sorted((int(match[1]), name) for name in names if (match := _NAME.fullmatch(name)))
 
 
-def encode_snapshot(records: Iterable[MetadataRecord], epoch: int, now_ms: int) -> bytes:
-    """Return the content of a snapshot file."""
-    out = bytearray(_control(HEADER, _HEADER_VALUE.pack(0, now_ms, 0), 0, epoch, now_ms))
-    offset = 1
+def encode_snapshot(
+    records: Iterable[MetadataRecord], epoch: int, now_ms: int, quorum: Sequence[ControlRecord] = ()
+) -> bytes:
+    """Return the content of a snapshot file. `quorum` are the records of its voters, which stand beside the header."""
+    header = ControlRecord(SNAPSHOT_HEADER, _HEADER_VALUE.pack(0, now_ms, 0))
+    out = control_batch([header, *quorum], now_ms, leader_epoch=epoch)
+    offset = 1 + len(quorum)
     left = iter(records)
     while chunk := list(islice(left, RECORDS_PER_BATCH)):
         values = [NewRecord(None, encode_record(record), now_ms) for record in chunk]
         out += build_batch(values, base_offset=offset, leader_epoch=epoch)
         offset += len(chunk)
-    out += _control(FOOTER, _FOOTER_VALUE, offset, epoch, now_ms)
+    footer = ControlRecord(SNAPSHOT_FOOTER, _FOOTER_VALUE)
+    out += control_batch([footer], now_ms, base_offset=offset, leader_epoch=epoch)
     return bytes(out)
+
+
+def quorum_of(batch: RecordBatch) -> list[ControlRecord]:
+    """Return the records of a batch that say who votes. Raises CorruptMessage."""
+    if not batch.is_control:
+        return []
+    return [each for each in control_records(batch) if each.kind in (KRAFT_VERSION, KRAFT_VOTERS)]
+
+
+def quorum_of_snapshot(content: bytes) -> list[ControlRecord]:
+    """Return the records beside the header of a snapshot that say who votes. Raises CorruptMessage."""
+    first = next(iter_batches(memoryview(bytearray(content))), None)
+    return [] if first is None else quorum_of(first)
 
 
 def decode_snapshot(path: Path, content: bytes) -> Iterator[MetadataRecord]:
@@ -60,7 +83,7 @@ def decode_snapshot(path: Path, content: bytes) -> Iterator[MetadataRecord]:
     for batch in iter_batches(memoryview(bytearray(content))):
         batch.ensure_valid()
         if batch.is_control:
-            whole = _kind(batch) == FOOTER
+            whole = any(kind == SNAPSHOT_FOOTER for kind, _ in control_records(batch))
             continue
         for record in batch.records():
             if record.value is None:
@@ -68,17 +91,3 @@ def decode_snapshot(path: Path, content: bytes) -> Iterator[MetadataRecord]:
             yield decode_record(bytes(record.value))
     if not whole:
         raise CorruptRecord(f"{path} ends before its footer")
-
-
-def _control(kind: int, value: bytes, offset: int, epoch: int, now_ms: int) -> bytearray:
-    builder = BatchBuilder()
-    builder.append(_CONTROL_KEY.pack(0, kind), value, now_ms)
-    return builder.build(base_offset=offset, leader_epoch=epoch, control=True)
-
-
-def _kind(batch: RecordBatch) -> int:
-    record = next(batch.records())
-    if record.key is None or len(record.key) < _CONTROL_KEY.size:
-        raise CorruptRecord(f"the control record at offset {record.offset} has no kind")
-    kind: int = _CONTROL_KEY.unpack_from(record.key)[1]
-    return kind

@@ -8,26 +8,20 @@ import struct
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from streamactors.broker.records.builder import BatchBuilder
+from streamactors.broker.records.control_batch import LEADER_CHANGE, ControlRecord
 
-KIND: Final = 2
-_KEY: Final = struct.Struct(">hh")  # version, kind
 _HEAD: Final = struct.Struct(">hi")  # version, leader
 _VOTER: Final = struct.Struct(">iB")  # id, no tagged fields
 
 
-def leader_change_batch(
-    leader: int, voters: Collection[int], granting: Collection[int], epoch: int, now_ms: int
-) -> bytearray:
-    """Return the batch with which `leader` begins `epoch`; the `granting` voters have elected it."""
+def leader_change(leader: int, voters: Collection[int], granting: Collection[int]) -> ControlRecord:
+    """Return the record with which `leader` begins its epoch; the `granting` voters have elected it."""
     value = bytearray(_HEAD.pack(0, leader))
     for each in (voters, granting):
         value.append(len(each) + 1)  # a length in one byte: a quorum has less than 127 voters
         _add_voters(value, sorted(each))
     value.append(0)  # no tagged fields
-    builder = BatchBuilder()
-    builder.append(_KEY.pack(0, KIND), bytes(value), now_ms)
-    return builder.build(leader_epoch=epoch, control=True)
+    return ControlRecord(LEADER_CHANGE, bytes(value))
 
 
 def _add_voters(value: bytearray, voters: Iterable[int]) -> None:

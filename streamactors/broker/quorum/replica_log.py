@@ -37,7 +37,7 @@ class VotersLog(Log, Protocol):
         """Append the leader's records as one batch; return the offset of the last one."""
 
     def append_leader_change(self, leader: int, voters: Set[int], granting: Set[int], epoch: int) -> int:
-        """Append the record with which an epoch begins; return its offset."""
+        """Append the records with which an epoch begins; return the offset of the last one."""
 
     def append_batches(self, batches: Batches) -> None:
         """Append batches of the leader, unchanged."""

@@ -121,7 +121,6 @@ def test_kafkas_own_kraft_properties_start() -> None:
         ({"controller.quorum.voters": "7@a:1"}, "is not among them"),
         ({"controller.quorum.voters": "1@a:1,1@b:1"}, "controller 1 is named twice"),
         ({"controller.quorum.voters": "1@a:1,2-b:1"}, "id@host:port"),
-        ({"controller.quorum.bootstrap.servers": "a:1,b:1"}, "name the controllers of the quorum"),
         ({"log.dirs": "/a,/b"}, "give one folder"),
     ],
 )

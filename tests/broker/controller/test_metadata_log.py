@@ -13,6 +13,7 @@ from streamactors.broker.errors import BrokerError, BrokerStartError, StorageErr
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.manager import LogManager
+from streamactors.broker.log.partition_metadata import encode_uuid
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import (
@@ -25,6 +26,8 @@ from streamactors.broker.metadata.metadata_record import (
 )
 from streamactors.broker.metadata.snapshot import decode_snapshot
 from streamactors.broker.metadata.transaction_record import BeginTransaction, EndTransaction
+from streamactors.broker.quorum.voter_set import parse_voters
+from streamactors.broker.records.control_batch import control_batch
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 
 NOW_MS = 1_700_000_000_000
@@ -261,3 +264,16 @@ def test_only_committed_records_are_loaded(tmp_path: Path) -> None:
     delta = log.load(first, 6)
     assert [each.name for each in delta.created] == ["t1"]
     logs.close()
+
+
+def test_a_leader_that_names_other_voters_ends_the_part_of_this_replica(tmp_path: Path) -> None:
+    """A replica that counts other voters than its leader could help to elect a second leader of an epoch."""
+    log = opened(manager(tmp_path))
+    one, two = (f"{node}@localhost:909{node}:{encode_uuid(uuid.UUID(int=1_000 + node))}" for node in (1, 2))
+    first, grown = parse_voters(one, "CONTROLLER"), parse_voters(f"{one},{two}", "CONTROLLER")
+    moved = parse_voters(one.replace("9091", "9099"), "CONTROLLER")
+    for number, voters in enumerate((first, first, moved)):
+        log.append_batches([bytes(control_batch(voters.records(), NOW_MS, base_offset=2 * number, leader_epoch=1))])
+        assert log.quorum == voters.records()
+    with pytest.raises(StorageError, match=f"the voters of the quorum are {grown} from record 6 on"):
+        log.append_batches([bytes(control_batch(grown.records(), NOW_MS, base_offset=6, leader_epoch=1))])

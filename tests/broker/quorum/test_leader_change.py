@@ -5,18 +5,20 @@ from __future__ import annotations
 from kio.schema.leader_change_message.v0.data import LeaderChangeMessage
 from kio.serial import entity_reader
 
-from streamactors.broker.quorum.leader_change import leader_change_batch
+from streamactors.broker.quorum.leader_change import leader_change
 from streamactors.broker.records.batch import RecordBatch
+from streamactors.broker.records.control_batch import control_batch
 
 
 def test_a_leader_change_is_a_control_record_with_the_leader_and_its_voters() -> None:
-    batch = RecordBatch(memoryview(leader_change_batch(2, {1, 2, 3}, {3, 2}, 7, 1_700_000_000_000)))
+    record = leader_change(2, {1, 2, 3}, {3, 2})
+    batch = RecordBatch(memoryview(control_batch([record], 1_700_000_000_000, leader_epoch=7)))
     assert (batch.is_control, batch.count, batch.leader_epoch) == (True, 1, 7)
-    (record,) = batch.records()
-    assert record.key is not None
-    assert bytes(record.key) == b"\0\0\0\2"  # version 0, kind 2
-    assert record.value is not None
-    change = read_leader_change(bytes(record.value))
+    (written,) = batch.records()
+    assert written.key is not None
+    assert bytes(written.key) == b"\0\0\0\2"  # version 0, kind 2
+    assert written.value is not None
+    change = read_leader_change(bytes(written.value))
     assert (change.version, change.leader_id) == (0, 2)
     assert [each.voter_id for each in change.voters] == [1, 2, 3]
     assert [each.voter_id for each in change.granting_voters] == [2, 3]
