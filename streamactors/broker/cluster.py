@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from streamactors.broker.cluster_arguments import check_arguments
+from streamactors.broker.cluster_arguments import check_arguments, check_port
 from streamactors.broker.cluster_control import ClusterControl, one_broker_only
 from streamactors.broker.errors import BrokerStartError
 
@@ -61,7 +61,8 @@ class Cluster(ClusterControl):
     """One broker with real sockets on loopback, or several. The data is in the folder `data`, or in a temporary folder.
 
     With `brokers=3` each broker is a process of its own, a node with an id from 1 on; node 1 is the controller, or with `controllers=3` one of nodes 1
-    to 3, which elect another one when it is gone. Topics have three replicas and
+    to 3, which elect another one when it is gone. Node 1 listens on `port` and each next node on the next one; without it each gets a free port.
+    Topics have three replicas and
     `min.insync.replicas` 2 unless `config` says otherwise. `kill`, `pause`, `partition` and others disturb the nodes.
 
     `users` are passwords by name, for logins by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN; `tls` encrypts with a certificate made for the run
@@ -91,6 +92,7 @@ class Cluster(ClusterControl):
         tls: bool = False,
         acls: Iterable[Acl] | None = None,
         clock: Clock | None = None,
+        port: int | None = None,
     ) -> None:
         if isinstance(acls, Iterable) and not isinstance(acls, str):
             acls = tuple(acls)
@@ -105,6 +107,8 @@ class Cluster(ClusterControl):
                 f"Cluster(brokers={brokers}, controllers={controllers}): some of the brokers are the controllers; choose 1 to {brokers}"
             )
         self._controllers = controllers
+        check_port(port, brokers)
+        self._port = port
         if brokers > 1:
             alone = {"listen": listen != _ANY_PORT, "advertise": advertise != ()}
             for name, wanted in {**alone, "metrics_port": metrics_port is not None}.items():
@@ -151,7 +155,9 @@ class Cluster(ClusterControl):
             if self._brokers > 1:
                 from streamactors.broker.nodes.several import SeveralBrokers
 
-                self._running = SeveralBrokers(self._brokers, self._arguments, self._controllers, self._doors)
+                self._running = SeveralBrokers(
+                    self._brokers, self._arguments, self._controllers, self._doors, self._port
+                )
             elif self._in_own_process:
                 from streamactors.broker.child_process import ChildBroker
 

@@ -10,6 +10,7 @@ from streamactors.broker.acl import Acl
 from streamactors.broker.errors import BrokerStartError
 
 _SEQUENCES: Final = (list, tuple)
+_LAST_PORT: Final = 65_535
 _SWITCHES: Final = ("process", "tls", "pipelining")
 
 
@@ -40,6 +41,20 @@ def check_arguments(given: Mapping[str, Any]) -> None:
         _require("config", given, right, 'it is a mapping of Kafka settings by name, as in {"num.partitions": 3}')
     data = given["data"]
     _require("data", given, data is None or isinstance(data, (str, os.PathLike)), "it is the path of a folder")
+
+
+def check_port(port: object, brokers: int) -> None:
+    """Raise BrokerStartError unless `port` can be that of the first of several brokers, or is None."""
+    if port is None:
+        return
+    if brokers == 1:
+        raise BrokerStartError(
+            f"Cluster(port={port!r}): port is for several brokers; one takes listen='127.0.0.1:{port}'"
+        )
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 < port <= _LAST_PORT - brokers + 1:
+        raise BrokerStartError(
+            f"Cluster(brokers={brokers}, port={port!r}): the brokers take {brokers} ports from this one on; choose 1 to {_LAST_PORT - brokers + 1}"
+        )
 
 
 def _require(name: str, given: Mapping[str, Any], right: bool, form: str) -> None:

@@ -19,6 +19,12 @@ import click
     help="Number of the brokers that are controllers too; of three, one may die.",
 )
 @click.option(
+    "--port",
+    type=click.IntRange(1, 65_535),
+    metavar="P",
+    help="Port of broker 1; broker 2 has the next one, and so on.  [default: free ports]",
+)
+@click.option(
     "--data", metavar="DIR", help="Folder of the data folders, one for each broker.  [default: a temporary one]"
 )
 @click.option(
@@ -28,7 +34,7 @@ import click
     metavar="KEY=VALUE",
     help="One setting of every broker; may be given several times.",
 )
-def command(brokers: int, controllers: int, data: str | None, settings: tuple[str, ...]) -> None:
+def command(brokers: int, controllers: int, port: int | None, data: str | None, settings: tuple[str, ...]) -> None:
     """Start several brokers that form a cluster, for tests and demos on one machine.
 
     Broker 1 is the controller of the others, or with --controllers 3 one of brokers 1 to 3, which elect it.
@@ -36,6 +42,7 @@ def command(brokers: int, controllers: int, data: str | None, settings: tuple[st
     \b
     Examples:
       streamactors cluster
+      streamactors cluster --port 9092 --data ./cluster
       streamactors cluster --brokers 5 --data ./cluster --set num.partitions=4
     """
     from streamactors.broker.cluster import Cluster
@@ -49,7 +56,7 @@ def command(brokers: int, controllers: int, data: str | None, settings: tuple[st
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, asked)
     given = dict(parse_setting(each) for each in settings)
-    with Cluster(brokers=brokers, controllers=controllers, data=data, config=given) as cluster:
+    with Cluster(brokers=brokers, controllers=controllers, data=data, config=given, port=port) as cluster:
         click.echo(
             f"streamactors cluster ready: {cluster.bootstrap_servers}, data in {cluster.data_folder}, cluster id {cluster.cluster_id}"
         )

@@ -63,3 +63,18 @@ def test_the_words_of_an_entry_may_be_small() -> None:
 def test_entries_may_come_from_a_generator() -> None:
     with Cluster(users={"ann": "a"}, acls=(Acl("ann", each, "TOPIC", "x") for each in ("READ", "WRITE"))) as cluster:
         assert cluster.client_properties("ann")["sasl.username"] == "ann"
+
+
+@pytest.mark.parametrize(
+    ("brokers", "port", "said"),
+    [
+        (1, 9092, r"listen='127\.0\.0\.1:9092'"),
+        (3, 65_534, "the brokers take 3 ports from this one on; choose 1 to 65533"),
+        (3, 0, "choose 1 to 65533"),
+        (3, "9092", "choose 1 to 65533"),
+        (3, True, "choose 1 to 65533"),
+    ],
+)
+def test_a_port_that_the_brokers_cannot_have_is_refused(brokers: int, port: Any, said: str) -> None:
+    with pytest.raises(BrokerStartError, match=said):
+        Cluster(brokers=brokers, port=port)

@@ -8,7 +8,7 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ _TRIES: Final = 200
 
 
 class NodeProcess:
-    """One node. `arguments` are those of a broker process, without its folder and its listeners."""
+    """One node. `arguments` are those of a broker process, without its folder and its listeners; without `port` it gets a free one."""
 
     def __init__(
         self,
@@ -31,10 +31,11 @@ class NodeProcess:
         arguments: Mapping[str, Any],
         controller_port: int | None,
         protocol: str = "PLAINTEXT",
+        port: int | None = None,
     ) -> None:
         self.node_id = node_id
         self.folder = folder
-        self.port = free_port()
+        self.port = free_port() if port is None else port
         self.controller_port = controller_port  # None for a node that is no controller
         self._arguments = arguments
         self._protocol = protocol  # of the listener for clients and brokers, and its name
@@ -102,10 +103,12 @@ class NodeProcess:
             os.kill(self.child.pid, signal.SIGCONT)
 
 
-def free_port() -> int:
-    """Return a port of the loopback interface on which nobody listens. Raises BrokerStartError."""
+def free_port(kept: Container[int] = ()) -> int:
+    """Return a port of the loopback interface on which nobody listens, and not one that is `kept`. Raises BrokerStartError."""
     for _ in range(_TRIES):
         port = random.choice(_PORTS)
+        if port in kept:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind((HOST, port))

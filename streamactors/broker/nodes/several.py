@@ -43,13 +43,20 @@ class SeveralBrokers:
     """Starts when it is made; `close` stops it. `arguments` are those of one broker process."""
 
     def __init__(
-        self, count: int, arguments: Mapping[str, Any], controllers: int = 1, doors: Doors | None = None
+        self,
+        count: int,
+        arguments: Mapping[str, Any],
+        controllers: int = 1,
+        doors: Doors | None = None,
+        port: int | None = None,
     ) -> None:
+        """`port` is that of node 1, the next nodes have the next ports; without it each gets a free one."""
         given = arguments["data"]
         self.data_folder = Path(tempfile.mkdtemp(prefix="streamactors-cluster-") if given is None else given).absolute()
         self._temporary = given is None
         self._controllers = range(1, controllers + 1)
-        ports = {node_id: free_port() for node_id in self._controllers}
+        kept = () if port is None else range(port, port + count)
+        ports = {node_id: free_port(kept) for node_id in self._controllers}
         quorum = self._quorum(ports)
         in_sync = min(2, count)
         settings = {
@@ -70,7 +77,12 @@ class SeveralBrokers:
                 role["controller.quorum.bootstrap.servers"] = ",".join(f"{HOST}:{port}" for port in ports.values())
             own = {**arguments, "add_scram": [], "acls": [], "settings": {**settings, **role, "node.id": node_id}}
             self.nodes[node_id] = NodeProcess(
-                node_id, self.data_folder / str(node_id), own, ports.get(node_id), protocol
+                node_id,
+                self.data_folder / str(node_id),
+                own,
+                ports.get(node_id),
+                protocol,
+                kept[node_id - 1] if kept else None,
             )
         self._view = View(lambda: [each.address for each in self.nodes.values() if each.running], self._door)
         self._cut: set[tuple[int, int]] = set()  # (sender, receiver)

@@ -76,10 +76,11 @@ def test_three_brokers_on_three_addresses_form_a_cluster(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_the_command_cluster_starts_three_brokers_and_ends_them(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "streamactors.cli.main", "cluster", "--data", str(tmp_path)]
+    command = [sys.executable, "-m", "streamactors.cli.main", "cluster", "--data", str(tmp_path), "--port", "19411"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     line = ready(process)
     addresses = line.split("ready: ")[1].split(", data")[0].split(",")
+    assert addresses == [f"127.0.0.1:{port}" for port in (19_411, 19_412, 19_413)]
     assert set(View(lambda: addresses).brokers()) == {1, 2, 3}
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
