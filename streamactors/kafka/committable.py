@@ -1,7 +1,8 @@
 """Offsets in hand: a record together with the handle that commits it, and batches of such handles.
 
 A message, its record and its handle are tuples of the same three fields, (value, librdkafka's message, origin). So C code makes one from the
-other, and only librdkafka's message lives as long as the element.
+other, and only librdkafka's message lives as long as the element. Where a Committer follows the steps inside a source, nobody needs the
+message after the steps: they see one message that is filled again, and the Committer gets a list of numbers (`GatheredOffsets`).
 
 A handle holds its consumer and the epoch of its assignment. A commit for a partition that has been revoked since does nothing."""
 
@@ -11,15 +12,16 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from itertools import repeat
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.engine.fusing.loop import Refilled
 from streamactors.engine.user_code import blame
 from streamactors.errors import BuildError, StreamError
 from streamactors.kafka.client.runs import offsets_of
 from streamactors.kafka.reading.messages import CommitReply
 from streamactors.kafka.reading.offset_tracker import Offsets, OffsetTracker, highest_of
-from streamactors.kafka.record import ConsumerRecord, KeptRecord
+from streamactors.kafka.record import ConsumerRecord, KeptRecord, PassingRecord
 from streamactors.kafka.subscriptions import TopicPartition
 
 
@@ -71,16 +73,87 @@ class CommittableOffset(tuple[Any, Any, Origin]):
         return f"CommittableOffset({self[2].key}@{self.offset})"
 
 
-class CommittableMessage(tuple[Any, Any, Origin]):
+class CommittableMessage:
     """A record and its offset handle."""
 
     __slots__ = ()
 
-    record: ConsumerRecord = property(KeptRecord)  # type: ignore[assignment]
-    offset: CommittableOffset = property(CommittableOffset)  # type: ignore[assignment]
+    @property
+    def record(self) -> ConsumerRecord:
+        """The record."""
+        raise NotImplementedError
+
+    @property
+    def offset(self) -> CommittableOffset:
+        """The handle that commits the position behind the record."""
+        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"CommittableMessage({self.record!r})"
+
+
+class KeptMessage(CommittableMessage, tuple[Any, Any, Origin]):
+    """A message of a chunk."""
+
+    __slots__ = ()
+
+    record = property(KeptRecord)
+    offset = property(CommittableOffset)
+
+
+class PassingMessage(CommittableMessage):
+    """A message that is refilled with the next one, unless a reference to it or to its record remains."""
+
+    __slots__ = ("origin", "record")
+
+    def __init__(self) -> None:
+        self.record: Any = PassingRecord()
+        self.origin: Any = None
+
+    @property
+    def offset(self) -> CommittableOffset:
+        record = self.record
+        return CommittableOffset((record.value, record.message, self.origin))
+
+
+class GatheredOffsets(list[Any]):
+    """The offsets of the messages of a chunk, in order. A step's result that is no message and no offset of the chunk is in a tuple of its own."""
+
+    __slots__ = ("origin",)
+
+    handle = CommittableOffset
+
+    def __init__(self, origin: Origin, found: Iterable[Any] = ()) -> None:
+        super().__init__(found)
+        self.origin = origin
+
+    def cut(self, n: int) -> tuple[GatheredOffsets, GatheredOffsets]:
+        """Return the first n and the rest."""
+        if len(self) <= n:
+            return self, GatheredOffsets(self.origin)
+        return GatheredOffsets(self.origin, self[:n]), GatheredOffsets(self.origin, self[n:])
+
+
+def _gather(x: str) -> tuple[str, ...]:
+    """Return the lines that add the result in a variable to the gathered offsets `s`."""
+    if x == "r":
+        return ("s.append(m.offset())",)
+    return (
+        f"if {x} is r: s.append(m.offset())",
+        f"elif {x}.__class__ is handle and {x}[2] is s.origin: s.append({x}[1].offset())",
+        f"else: s.append(({x},))",
+        f"{x} = None",  # or it would hold the message that is filled next
+    )
+
+
+GATHERING: Final = Refilled(
+    PassingMessage,
+    ("q.message = m", "q.value = m.value()"),
+    ("r.origin = s.origin", "q = r.record", "handle = s.handle"),
+    "references(r) != alone or references(q) != alone + 1",  # the message refers to its record
+    _gather,
+)
+"""How a fused loop gathers the offsets of librdkafka's messages; the state of the loop is the GatheredOffsets."""
 
 
 Convert = Callable[[Iterable[Any], Iterable[Any], Origin], Iterable[Any]]
@@ -89,7 +162,7 @@ Convert = Callable[[Iterable[Any], Iterable[Any], Origin], Iterable[Any]]
 
 def committable(values: Iterable[Any], messages: Iterable[Any], origin: Origin) -> Iterator[CommittableMessage]:
     """Return the records of a chunk with their handles."""
-    return map(CommittableMessage, zip(values, messages, repeat(origin), strict=False))
+    return map(KeptMessage, zip(values, messages, repeat(origin), strict=False))
 
 
 def committable_with_metadata(metadata_of: Callable[[ConsumerRecord], str]) -> Convert:
@@ -157,17 +230,32 @@ class CommittableOffsetBatch:
     def add_all(self, found: list[Any]) -> None:
         """Call `add` for each element. Fast if all are offsets or messages of one chunk, which is the usual case."""
         kinds = set(map(type, found))
+        if type(found) is GatheredOffsets:
+            self._add_gathered(found, kinds)
+            return
         if kinds in (_ONLY_OFFSETS, _ONLY_MESSAGES):
             origins = list(map(_ORIGIN, found))
             origin = origins[0]
             if origins.count(origin) == len(origins):
-                offsets = offsets_of(map(_MESSAGE, found))
-                whole = range(offsets[0], offsets[0] + len(offsets))
-                self._append(origin, whole if offsets == list(whole) else offsets)
-                self.size += len(found)
+                self._add_numbers(origin, offsets_of(map(_MESSAGE, found)))
                 return
         for each in found:
             self.add(each)
+
+    def _add_gathered(self, found: GatheredOffsets, kinds: set[type]) -> None:
+        if kinds == _ONLY_NUMBERS:
+            self._add_numbers(found.origin, list(found))
+            return
+        for each in found:
+            if type(each) is int:
+                self._add_numbers(found.origin, [each])
+            else:
+                self.add(each[0])
+
+    def _add_numbers(self, origin: Origin, offsets: list[int]) -> None:
+        whole = range(offsets[0], offsets[0] + len(offsets))
+        self._append(origin, whole if offsets == list(whole) else offsets)
+        self.size += len(offsets)
 
     def add(self, found: Any) -> None:
         """Add the result of a user's `offset=` function: an offset, a batch, an iterable of these, or None for no offset."""
@@ -206,7 +294,7 @@ class CommittableOffsetBatch:
         return f"CommittableOffsetBatch({self.size}: {', '.join(f'{k}@{v}' for k, v in self.offsets().items())})"
 
 
-_ONLY_OFFSETS, _ONLY_MESSAGES = {CommittableOffset}, {CommittableMessage}
+_ONLY_OFFSETS, _ONLY_MESSAGES, _ONLY_NUMBERS = {CommittableOffset}, {KeptMessage}, {int}
 _MESSAGE, _ORIGIN = itemgetter(1), itemgetter(2)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from streamactors.actors.futures import StreamFuture
 from streamactors.clock import Timeout
 from streamactors.kafka.client.runs import made_message
-from streamactors.kafka.committable import CommittableMessage, Origin
+from streamactors.kafka.committable import CommittableMessage, KeptMessage, Origin
 from streamactors.kafka.control import Control
 from streamactors.kafka.producer_record import (
     Message,
@@ -73,7 +73,7 @@ class CommittableMessages:
             self._tracker.assigned([place], 1)
             origin = self._origins[place] = Origin(place, 1, self._tracker, self._commit)
         self._tracker.delivered(place, 1, offset + 1, offset)
-        return CommittableMessage((value, made_message(place, offset, key, value, timestamp, headers), origin))
+        return KeptMessage((value, made_message(place, offset, key, value, timestamp, headers), origin))
 
     def _commit(self, reply: StreamFuture[None]) -> None:
         found = self._tracker.to_commit()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamactors import ActorSystem, Sink, Source
 from streamactors.errors import BuildError
 from streamactors.kafka import Committer, CommitterSettings, TopicPartition
-from streamactors.kafka.committable import CommittableMessage, CommittableOffset, CommittableOffsetBatch, Origin
+from streamactors.kafka.committable import CommittableOffset, CommittableOffsetBatch, KeptMessage, Origin
 
 
 class Acknowledged:
@@ -55,10 +55,10 @@ A, B = origin(0), origin(1)
     ("found", "size"),
     [
         (offset(A, 4), 1),
-        (CommittableMessage(offset(A, 4)), 1),
+        (KeptMessage(offset(A, 4)), 1),
         (gathered(offset(A, 4)), 1),
         ([offset(A, 3), offset(A, 4)], 2),
-        ((offset(A, 4), [CommittableMessage(offset(A, 2)), gathered(offset(A, 1))]), 3),
+        ((offset(A, 4), [KeptMessage(offset(A, 2)), gathered(offset(A, 1))]), 3),
         (iter([offset(A, 4)]), 1),
     ],
     ids=["offset", "message", "batch", "list", "nested", "iterator"],
@@ -79,7 +79,7 @@ ELEMENTS = st.lists(
     st.tuples(
         st.sampled_from([A, B]),
         st.integers(0, 9),
-        st.sampled_from([lambda o: o, CommittableMessage, lambda o: [o], gathered]),
+        st.sampled_from([lambda o: o, KeptMessage, lambda o: [o], gathered]),
     ),
     max_size=12,
 )
@@ -114,7 +114,7 @@ def test_a_batch_holds_consecutive_offsets_as_one_range() -> None:
     at = origin(0, tracker)
     batch = CommittableOffsetBatch()
     for first in range(0, 2_000, 500):
-        batch.add_all([CommittableMessage(offset(at, first + i)) for i in range(500)])
+        batch.add_all([KeptMessage(offset(at, first + i)) for i in range(500)])
     batch.add(offset(at, 2_000))
     batch.commit().result(10)
     assert seen == [(range(2_001),)]

@@ -68,12 +68,23 @@ class Op:
     zero: Any = None
 
 
+def results(x: str) -> tuple[str, ...]:
+    """Return the lines that keep the result in variable `x`."""
+    return (f"out.append({x})",)
+
+
 @dataclass(frozen=True, slots=True)
 class Refilled:
     """How to wrap a raw message `m`: `make` returns an empty wrapper `r`, `fill` are the assignments that fill `r` from `m`."""
 
     make: Callable[[], Any]
     fill: tuple[str, ...]
+    made: tuple[str, ...] = ()
+    """Assignments to a wrapper that was just made."""
+    held: str = "references(r) != alone"
+    """True when somebody else refers to the wrapper."""
+    emit: Callable[[str], tuple[str, ...]] = results
+    """The lines that keep the result in a variable, by its name."""
 
 
 def _references_to_a_local() -> int:
@@ -89,24 +100,25 @@ CAN_REFILL = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enab
 
 @lru_cache(maxsize=1024)
 def generate(
-    kinds: tuple[str, ...], fill: tuple[str, ...] | None = None
+    kinds: tuple[str, ...], refilled: Refilled | None = None
 ) -> tuple[Loop, CodeType, dict[int, tuple[int, str]]]:
     """Return the loop for a sequence of kinds, its code object, and for each of its lines the index of the step that stands there
     and the variable that it reads.
 
-    The kind "skip" stands for a step that is left out; it keeps the numbers of the others. `fill`: see `Refilled`."""
+    The kind "skip" stands for a step that is left out; it keeps the numbers of the others."""
     functions = ", ".join(f"f{i}" for i in range(len(kinds)))
-    if fill is None:
+    emit = results if refilled is None else refilled.emit
+    if refilled is None:
         x = "x"  # the variable that holds the element
         lines = [f"def loop(feed, out, stop, s, {functions}):", "    for x in feed:"]
     else:
         x = "r"  # a second variable would raise the reference count of the wrapper
         lines = [
             f"def loop(feed, out, stop, s, make, references, alone, {functions}):",
-            "    r = make()",
+            f"    {'; '.join(('r = make()', *refilled.made))}",
             "    for m in feed:",
-            "        if references(r) != alone: r = make()",
-            *(f"        {assignment}" for assignment in fill),
+            f"        if {refilled.held}: {'; '.join(('r = make()', *refilled.made))}",
+            *(f"        {assignment}" for assignment in refilled.fill),
         ]
     steps: dict[int, tuple[int, str]] = {}
     indent = " " * 8
@@ -115,7 +127,7 @@ def generate(
         steps[len(lines) + 1] = i, x
         if kind == "skip":
             continue
-        if kind == "map" and i == len(kinds) - 1:
+        if kind == "map" and i == len(kinds) - 1 and emit is results:
             lines.append(f"{indent}out.append(f{i}({x}))")
             pushed = True
         elif kind == "map":
@@ -133,7 +145,7 @@ def generate(
             lines.append(indent + _TEST[kind].format(f=f"f{i}", x=x))
             indent += "    "
     if not pushed:
-        lines.append(f"{indent}out.append({x})")
+        lines += [indent + line for line in emit(x)]
     lines.append("        if stop: break")
     namespace: dict[str, Any] = {}
     exec(compile("\n".join(lines), f"<streamactors loop {'+'.join(kinds)}>", "exec"), namespace)  # noqa: S102  # our own text
@@ -158,9 +170,7 @@ class FusedLoop:
 
     def __init__(self, ops: tuple[Op, ...], skipped: int = 0, refilled: Refilled | None = None) -> None:
         kinds = [_kind(op) for op in ops]
-        self._loop, self._code, self._steps = generate(
-            ("skip",) * skipped + tuple(kinds[skipped:]), None if refilled is None else refilled.fill
-        )
+        self._loop, self._code, self._steps = generate(("skip",) * skipped + tuple(kinds[skipped:]), refilled)
         self._ops = ops
         self._skipped = skipped
         wrapper = () if refilled is None else (refilled.make, sys.getrefcount, ALONE)

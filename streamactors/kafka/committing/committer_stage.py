@@ -15,11 +15,13 @@ from streamactors.engine.marks.marks import BLURS, Mark, merge_newer
 from streamactors.engine.stage import NOT_USED, Stage
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.errors import BuildError
-from streamactors.kafka.committable import CommittableOffsetBatch, all_committed
+from streamactors.kafka.committable import CommittableOffsetBatch, GatheredOffsets, all_committed
 from streamactors.kafka.committing.commit_routes import CommitRoutes, routes_of
 from streamactors.kafka.settings import CommitterSettings
 
 _INTERVAL = "interval"
+CHUNKS_AHEAD = 4
+"""The demand where a source gathers the offsets: the elements are whole chunks of them."""
 
 
 class CommitterStage(Stage[Any, CommittableOffsetBatch]):
@@ -67,6 +69,7 @@ class CommitterLogic(FlowLogic):
         self._marks: list[Mark] = []  # behind the offsets of the batch
         self._flushes: deque[_Flush] = deque()
         self._completing = False
+        self._gathers = False  # the elements are GatheredOffsets
 
     def bind(self) -> None:
         super().bind()
@@ -76,22 +79,45 @@ class CommitterLogic(FlowLogic):
     def on_start(self) -> None:
         self._tell = self.async_callback(self._on_committed).invoke
 
+    def gather(self) -> bool:
+        """Called by the source before this stage when the run starts: True if the source may push GatheredOffsets, one element for a chunk."""
+        if self._stage.offset is not None:
+            return False
+        self._gathers = True
+        return True
+
     # ── in ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_pull(self, out: Connection) -> None:
         self._move_on()
 
     def on_push(self, in_: Connection) -> None:
-        batch = self._batch
-        limit = self._stage.settings.max_batch
-        chunk = in_.grab(max(1, limit - batch.size))
-        offset = self._stage.offset
-        self._add(chunk if offset is None else self._offsets(offset, chunk))
-        if batch.size >= limit:
+        if self._gathers:
+            self._take_gathered(in_)
+        else:
+            chunk, offset = in_.grab(self._room()), self._stage.offset
+            self._add(chunk if offset is None else self._offsets(offset, chunk))
+            self._flush_when_full()
+        self._move_on()
+
+    def _take_gathered(self, in_: Connection) -> None:
+        """Take a chunk of gathered offsets. What is left when `parallelism` batches are being committed goes back to the inlet."""
+        left: GatheredOffsets = in_.grab(1)[0]
+        while left and len(self._flushes) < self._stage.settings.parallelism:
+            found, left = left.cut(self._room())
+            self._add(found)
+            self._flush_when_full()
+        if left:
+            in_.unread([left])
+
+    def _room(self) -> int:
+        return max(1, self._stage.settings.max_batch - self._batch.size)
+
+    def _flush_when_full(self) -> None:
+        if self._batch.size >= self._stage.settings.max_batch:
             self._flush()
         else:
             self._arm()
-        self._move_on()
 
     def _offsets(self, offset: Callable[[Any], Any], chunk: list[Any]) -> list[Any]:
         """Return what the user's function returns for the elements. When it fails, the offsets found before are committed."""
@@ -195,8 +221,8 @@ class CommitterLogic(FlowLogic):
             if not flushes:
                 self.complete_stage()
         elif len(flushes) < self._stage.settings.parallelism:
-            due = self.in_.due
-            self.in_.want(MAX_ASKED if due * 2 <= MAX_ASKED else due)
+            due, most = self.in_.due, CHUNKS_AHEAD if self._gathers else MAX_ASKED
+            self.in_.want(most if due * 2 <= most else due)
 
     def snapshot_state(self) -> str:
         return f"{self._batch.size} gathered, {len(self._flushes)} batches being committed"

@@ -14,6 +14,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.interpreter import Interpreter
 from streamactors.engine.island.pace import Pace
 from streamactors.kafka.client.runs import columns
+from streamactors.kafka.committable import GATHERING, GatheredOffsets
 from streamactors.kafka.record import PASSING, wrap_lazily
 
 
@@ -25,6 +26,7 @@ class FusedSteps:
     def __init__(self, loop: FusedLoop, max_chunk: int | None) -> None:
         self._loop = loop
         self._loop_over_messages = loop.refilling(PASSING) if CAN_REFILL else None
+        self._gathering = loop.refilling(GATHERING) if CAN_REFILL and not loop.scans else None
         self._state = loop.fresh()
         self._max_chunk = max_chunk
         self.first: list[Any] = []
@@ -45,6 +47,21 @@ class FusedSteps:
     def room(self, asked: int) -> int:
         """Return how many records the next slice may have."""
         return min(asked, self.pace.limit)
+
+    @property
+    def can_gather(self) -> bool:
+        """True if `gather` may be called."""
+        return self._gathering is not None
+
+    def gather(self, messages: list[Any], found: GatheredOffsets) -> tuple[int, BaseException | None]:
+        """Run the steps over a slice and add the offsets that they leave to `found`; return how many messages were not taken, and the error
+        that stopped the stage."""
+        assert self._gathering is not None
+        counter: Any = iter(messages)
+        error = self._gathering(counter, [], self.pace.begin(), found)
+        left: int = counter.__length_hint__()
+        self.pace.end(len(messages) - left)
+        return left, error
 
     def run(
         self, messages: list[Any], made: Callable[[Iterator[Any], Iterator[Any]], Any] | None

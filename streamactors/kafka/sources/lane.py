@@ -7,6 +7,7 @@ Owner: the logic of the source stage, on its island."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from streamactors.engine.logic import SourceLogic
 from streamactors.engine.marks.marks import EndOfInput, Handling, Idle, Signal
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.kafka.client.runs import columns, wrapped
-from streamactors.kafka.committable import Convert, Origin
+from streamactors.kafka.committable import Convert, GatheredOffsets, Origin, committable
 from streamactors.kafka.reading.delivery import Delivery
 from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.messages import Commits, RequestRecords
@@ -68,16 +69,32 @@ class Lane:
         self._commits_first = consumer.commits is Commits.BEFORE
         self._committing = False  # a chunk waits for its commit before it is pushed
         self._committed: Delivery | None = None  # committed before delivery, and not pushed yet
+        self._gathers = False  # downstream is a Committer, which takes the offsets of a chunk as one element
         self.feed = feed
 
     def begin(self) -> bool:
         """Prepare the fused steps when the stage starts; return False if one of them has failed the stage."""
-        error = None if self._steps is None else self._steps.begin(self._logic.interpreter)
+        steps = self._steps
+        error = None if steps is None else steps.begin(self._logic.interpreter)
         if error is not None:
             self._logic.fail_stage(error)
+        if steps is not None and steps.can_gather and self._convert is committable:
+            gather: Callable[[], bool] | None = getattr(self._logic.out.consumer, "gather", None)  # a Committer's
+            self._gathers = gather is not None and gather()
         return error is None
 
+    @property
+    def objects_each(self) -> int:
+        """Objects that live with a record until the next stage has it: librdkafka's message, and ours where no step has dropped it."""
+        return 1 if self._steps is not None and (self._gathers or self._convert is None) else 2
+
     # ── demand ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def asked(self) -> int:
+        """The demand of downstream in records. A Committer that gets the offsets of a chunk as one element asks for chunks."""
+        asked = self._logic.out.asked
+        return MAX_ASKED if self._gathers and asked else asked
 
     def ask(self, ahead: int) -> None:
         """Ask the consumer for more records when less than half of `ahead` is asked for."""
@@ -106,7 +123,7 @@ class Lane:
             delivery = self._committed
             self._committed = None
             if delivery is None:
-                delivery = feed.take(min(out.asked, self._max_chunk) if steps is None else steps.room(out.asked))
+                delivery = feed.take(min(out.asked, self._max_chunk) if steps is None else steps.room(self.asked))
                 if delivery is None:
                     return
                 if delivery.records and not self._delivers(delivery):
@@ -161,6 +178,10 @@ class Lane:
             else:
                 out.push(list(convert(*columns(records), self._origin_of(delivery))))
             return delivery.end
+        if self._gathers:
+            found = GatheredOffsets(self._origin_of(delivery))
+            left, error = self._steps.gather(records, found)
+            return self._pushed(delivery, [found] if found else [], left, error)
         if convert is None:
             made = None
         else:
@@ -169,13 +190,17 @@ class Lane:
             def made(values: Any, messages: Any) -> Any:
                 return convert(values, messages, origin)
 
-        results, left, error = self._steps.run(records, made)
+        return self._pushed(delivery, *self._steps.run(records, made))
+
+    def _pushed(self, delivery: Delivery, results: list[Any], left: int, error: BaseException | None) -> int:
+        """Push the results of the steps; return the position behind the last record that was taken."""
+        out = self._logic.out
         if results:
             out.push(results)
         if error is not None:
             self._logic.fail_stage(error)
         elif left:
-            taken, rest = delivery.cut(len(records) - left)
+            taken, rest = delivery.cut(len(delivery.records) - left)
             self._give_back(rest, taken.end)
             return taken.end
         return delivery.end

@@ -33,8 +33,6 @@ class ConsumerSourceLogic(ConsumerLogic):
         self._plan = plan
         self._feed = Feed(lambda delivery: self.post(self.on_records, delivery))
         self._lane = Lane(self, self.consumer, self._feed, plan.convert, loop, max_chunk)
-        # objects that live with a record until the next stage has it: librdkafka's message, and ours where no step is inside
-        self._objects_each = 1 if loop is not None and plan.convert is None else 2
         limit = plan.settings.max_in_flight if plan.commits is Commits.OFFSETS else None
         self._ahead = AHEAD if limit is None else min(AHEAD, limit)
         self._ends: list[tuple[TopicPartition, int, int]] | None = None  # a bounded read is over
@@ -90,7 +88,7 @@ class ConsumerSourceLogic(ConsumerLogic):
             commits=Commits.TRANSACTION if in_transaction else plan.commits,
             until_end=plan.until_end,
             feed_of=lambda key, epoch: self._feed,
-            objects_each=self._objects_each,
+            objects_each=self._lane.objects_each,
             wanted=wanted,
             delays=None if plan.delayed is None else Delays(plan.delayed, run.system.clock.wall_ms),
         )
@@ -181,7 +179,7 @@ class ConsumerSourceLogic(ConsumerLogic):
     def on_pull(self, out: Connection) -> None:
         self._lane.push()
         if self._ends is None:
-            self._lane.ask(min(self.out.asked, self._ahead))
+            self._lane.ask(min(self._lane.asked, self._ahead))
         else:
             self._end_when_drained(self._ends)
 

@@ -178,7 +178,7 @@ class _SubSourceLogic(SourceLogic):
             self.close(None)
         elif out.asked:
             # flat_map_merge asks each source for a few: records that lie ready in the feed make the messages fewer
-            self._lane.ask(min(AHEAD, max(out.asked, self._sub.parent.share(feed.record_bytes))))
+            self._lane.ask(min(AHEAD, max(self._lane.asked, self._sub.parent.share(feed.record_bytes))))
 
     def on_revoked(self, epoch: int) -> None:
         self._lane.mark(Revoked, self._feed.key, epoch)
