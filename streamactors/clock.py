@@ -119,7 +119,7 @@ class Outside(Protocol):
     def name(self) -> str: ...
 
     def at_rest(self) -> int | None:
-        """Return a number that changes with everything that is handed to members; None while something is on its way.
+        """Return a number that changes whenever the part hands work to a member; None while such work is on its way.
 
         Called on the thread that moves the clock. The call may ask other processes, and may wait for their answers."""
         ...
@@ -184,7 +184,7 @@ class VirtualClock:
             self._outside = [other for other in self._outside if other is not part]
 
     def work_of_streams(self) -> tuple[int | None, ...]:
-        """Return what changes with every piece of work on elements, and at the beginning and the end of every `advance`."""
+        """Return a value that changes with every piece of work on elements, and at the beginning and the end of every `advance`."""
         return self._beginnings, *(member.quiet_since() for member in self._carriers)
 
     def notify(self) -> None:

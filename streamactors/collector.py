@@ -1,8 +1,8 @@
-"""Python's cyclic garbage collector, kept away from work that makes many objects and few cycles. Reference counting goes on.
+"""Runs Python's cyclic garbage collector less often, for work that creates many objects and few cycles. Reference counting is not affected.
 
-The collector begins to look whenever 700 more objects have been made than freed. A chunk of records has more, so it looks at each chunk several
-times and finds nothing: a quarter of the CPU time of a task with JSON and windows, 40 % of a restore. What is changed here is changed for the
-whole process, so only processes of our own change it for good."""
+The collector runs whenever 700 more objects have been created than freed. A chunk of records has more, so the collector runs several times for
+each chunk and finds nothing: a quarter of the CPU time of a task with JSON and windows, 40 % of a restore. Its settings belong to the whole
+process, so only processes that streamactors has started change them for good."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def collect_seldom() -> None:
-    """Let the collector look rarely from now on, and never at what is there: in a process that only runs broker or stages."""
+    """Run the collector rarely from now on, and never on objects that exist already. For processes that only run a broker or stages."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
 
@@ -60,6 +60,6 @@ def _look_rarely() -> Callable[[], None]:
 
 
 collector_paused: Final = _Shared(_pause)
-"""`with collector_paused():` the collector does not look at all. One that the user has switched off stays off."""
+"""`with collector_paused():` the collector does not run at all. If the user has switched it off, it stays off."""
 collecting_seldom: Final = _Shared(_look_rarely)
-"""`with collecting_seldom():` the collector looks rarely. Thresholds of the user that are higher stay."""
+"""`with collecting_seldom():` the collector runs rarely. Higher thresholds of the user are kept."""

@@ -60,7 +60,7 @@ class Dispatcher:
         self.name = name
         self.clock: Clock = SystemClock() if clock is None else clock
         self._virtual = self.clock if isinstance(self.clock, VirtualClock) else None
-        self._outside: Cell | None = None  # its turn waits for something that does not run by the clock
+        self._outside: Cell | None = None  # the cell whose turn waits for something that does not use the clock
         self._daemon = daemon
         self._thread: threading.Thread | None = None
         self._ident = 0

@@ -1,7 +1,7 @@
-"""Timers by the machine's clock for a dispatcher that runs by a virtual clock.
+"""Real-time timers for a dispatcher that has a virtual clock.
 
-Owner: a part that deals with clients outside, whose time is real: a Kafka client sends heartbeats, and expects an answer to its Fetch, by
-the machine's clock. The functions run on the dispatcher, as its own timers' functions do."""
+Owner: a part with clients that use real time: a Kafka client sends heartbeats, and expects an answer to its Fetch, in real time. The functions
+run on the dispatcher, as those of its own timers do."""
 
 from __future__ import annotations
 

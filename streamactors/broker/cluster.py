@@ -32,7 +32,7 @@ PROFILE: Final[Mapping[str, Plain]] = {
     "offsets.topic.num.partitions": 4,
     "transaction.state.log.num.partitions": 4,
 }
-# clients live by real time: their timestamps may be far from the given clock, and an hour of the clock is a moment of silence
+# clients use real time: their timestamps may be far from the given clock, and a connection may be silent while the clock moves by hours
 _ANY_TIME: Final[Mapping[str, Plain]] = {
     "log.message.timestamp.after.max.ms": 2**63 - 1,
     "connections.max.idle.ms": 2**63 - 1,
@@ -66,11 +66,12 @@ class Cluster(ClusterControl):
     `min.insync.replicas` 2 unless `config` says otherwise. `kill`, `pause`, `partition` and others disturb the nodes.
 
     `users` are passwords by name, for logins by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN; `tls` encrypts with a certificate made for the run
-    (extra `tls`), also between several brokers, which log in to each other; `acls` turns the authoriser on, and what they do not allow is denied. `client_properties(user)` has what a client needs.
+    (extra `tls`), also between several brokers, which log in to each other; `acls` turns the authoriser on, and what they do not allow is denied.
+    `client_properties(user)` has what a client needs.
 
     `config` takes Apache Kafka's broker settings by name. `listen` is `host:port` or `NAME://host:port`, one or several; port 0
-    stands for a free port. `clock` may be the `VirtualClock` of an actor system, for tests: the broker of this process runs by it, except for
-    timeouts of its clients, such as sessions, which run by real time. Raises InvalidSetting or BrokerStartError if the broker cannot start.
+    stands for a free port. `clock` may be the `VirtualClock` of an actor system, for tests: the broker in this process uses it.
+    Timeouts of clients, such as sessions, stay in real time. Raises InvalidSetting or BrokerStartError if the broker cannot start.
 
         with Cluster() as cluster:
             producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})

@@ -55,7 +55,7 @@ class Doors:
         return made
 
     def between_nodes(self) -> dict[str, str]:
-        """Return the settings by which several brokers and controllers enter each other: as the owner, over TLS if there is TLS."""
+        """Return the settings with which several brokers and controllers connect to each other: as the owner, over TLS if clients use TLS."""
         made = {
             **self.settings(),
             "inter.broker.listener.name": self.protocol,

@@ -157,7 +157,7 @@ class Request:
         return self.node.authoriser.allowed_on_any(connection.principal, connection.host, operation, resource_type)
 
     def spend(self, *, strict: bool) -> Spend:
-        """Return how the controller charges the partitions that this request creates or deletes to the quota of its client."""
+        """Return the function by which the controller charges created and deleted partitions to the quota of this client."""
         charging = self.node.charging
         self.mutations = None if charging is None else charging.mutations(self, strict=strict)
         return spend_freely if self.mutations is None else self.mutations.spend

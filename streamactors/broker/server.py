@@ -188,7 +188,7 @@ class Broker:
             self._undo.append(own.leave)
 
     def _enter_others(self) -> None:
-        """Make what opens the connections to other nodes. Raises InvalidSetting."""
+        """Prepare the connections to brokers and controllers. Raises InvalidSetting."""
         if self.config.is_broker:
             self.node.to_brokers = ChannelMaker.of(self.config, inter_broker_listener(self.config))
         self.node.to_controllers = ChannelMaker.of(self.config, controller_listener(self.config))

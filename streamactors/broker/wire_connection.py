@@ -1,6 +1,6 @@
-"""A connection to a broker: one request at a time, behind TLS and a login. The one socket that this package opens as a client.
+"""A blocking connection to a broker, with TLS and a login, for one request at a time.
 
-Owner: `wire_request.call` for one request, the commands' `ClusterRequests` for several brokers. Blocks."""
+Owner: `wire_request.call` for one request, the commands' `ClusterRequests` for several brokers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_ANSWER: Final = 100 << 20
 
 
 class NoKafka(ConnectionError):
-    """What answers is no Kafka broker."""
+    """The other side does not speak Kafka's protocol."""
 
 
 class NotConnected(ConnectionError):
@@ -31,7 +31,7 @@ class TlsFailed(ConnectionError):
 
 
 class WireConnection:
-    """See the module. `timeout_s` bounds the connecting and each wait for bytes.
+    """See the module. `timeout_s` bounds the connect and each wait for bytes.
 
     Raises NotConnected, TlsFailed, and Refusal or AuthenticationFailed if the broker refuses the login."""
 

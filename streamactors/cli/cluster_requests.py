@@ -1,4 +1,4 @@
-"""Requests to a cluster that librdkafka does not make: those of `streamactors transactions` and `streamactors quotas`.
+"""Requests to a cluster that librdkafka does not have: those of `streamactors transactions` and `streamactors quotas`.
 
 Owner: one command, which ends after a few requests; it has a connection to each broker that it asks. The versions
 used are the highest that every broker since Apache Kafka 2.4 (DescribeTransactions: 3.0) serves."""
@@ -49,7 +49,7 @@ class Refused(KafkaError):
 
 
 class ClusterRequests:
-    """Talks to a cluster. Raises NoBroker if no broker answers or lets the command in."""
+    """Sends requests to a cluster. Raises NoBroker if no broker answers, or if TLS or the login fails."""
 
     def __init__(self, bootstrap_servers: str, properties: Mapping[str, Any] | None = None) -> None:
         """`properties` are librdkafka's: `security.protocol`, `ssl.*`, `sasl.*`, `oauth_cb`. Raises BuildError, KafkaError."""
@@ -147,7 +147,7 @@ class ClusterRequests:
         return made
 
     def _told(self, address: Address, error: Exception, answered: bool) -> KafkaError:
-        """Return the sentence for a connection that failed, the one that librdkafka's clients get. `answered`: it has worked before."""
+        """Return the error of a connection that failed, as for librdkafka's clients. `answered`: the connection has worked before."""
         signs = Doors()
         if isinstance(error, UnknownMechanism):
             signs.look(

@@ -73,7 +73,7 @@ class Logic:
 
     @property
     def paused(self) -> tuple[str, ...]:
-        """What of a source its user has paused, if that is all it could deliver: then the stream waits for the user. Any thread."""
+        """The names of a source's partitions if the user has paused all of them, else nothing: the stream then waits for the user. Any thread."""
         return ()
 
     # ── handlers, to be overridden ────────────────────────────────────────────────────────────────────────────────

@@ -215,7 +215,7 @@ class CommittableOffsetBatch:
         return self
 
     def _append(self, origin: Origin, found: Offsets) -> None:
-        """Add offsets of one assignment; those that follow the ones before, as mostly, make a longer range."""
+        """Add offsets of one assignment. Usually they follow the last range directly, and make it longer."""
         runs = self._offsets.setdefault(origin, [])
         last = runs[-1] if runs else None
         if isinstance(found, range):

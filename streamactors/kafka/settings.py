@@ -197,13 +197,13 @@ class ClientSettings:
 
 @dataclass(frozen=True)
 class ResetProtection:
-    """How far back a partition may go by itself, when the broker no longer has the consumer's position."""
+    """How far back librdkafka may reset a partition when the broker no longer has the consumer's position."""
 
     max_offsets_back: int = field(default=0, kw_only=True)
-    """The most offsets; 0: not at all."""
+    """The largest number of offsets; 0: no reset is accepted."""
 
     max_time_back_ms: int | None = field(default=None, kw_only=True)
-    """The most time between the first record of the earlier position and the last record that was read. None: any time."""
+    """The longest time between the first record after the reset and the last record that was read before it. None: no limit."""
 
     def __post_init__(self) -> None:
         at_least("ResetProtection", "max_offsets_back", self.max_offsets_back, 0)
@@ -263,7 +263,7 @@ class ConsumerSettings(ClientSettings):
     already delivered come on top. None: no bound."""
 
     reset_protection: ResetProtection | None = field(default=None, kw_only=True)
-    """Keeps the position of a partition that the broker has lost records of: `auto_offset_reset` does not read it again. None: it does."""
+    """Keeps the position of a partition whose broker has lost records. None: the partition is read again from where `auto_offset_reset` says."""
 
     state: State = field(default=State(), kw_only=True)
     """Where windows, tables and stores keep their state: `State.in_memory()` or `State.on_disk(path)`; both have changelogs."""

@@ -1,4 +1,4 @@
-"""A quorum of two controllers of Apache Kafka and one of our nodes, which is a broker too: either leads, and goes on with the other's log."""
+"""A quorum of two controllers of Apache Kafka and one of our nodes, which is a broker too: either can lead, and continues the other's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client is told that knocks in the wrong way: the probe asks real listeners of every protocol, with good and with bad certificates."""
+"""The error of a client with the wrong protocol: the probe asks real listeners of every protocol, with valid and with invalid certificates."""
 
 from __future__ import annotations
 

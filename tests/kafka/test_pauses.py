@@ -65,6 +65,9 @@ def test_a_stream_whose_partitions_are_all_paused_is_told_by_their_names(
         probe.request(1)
         wait_for(lambda: any(stall.cause is Cause.PAUSED for stall in stalls))
     found = next(stall for stall in stalls if stall.cause is Cause.PAUSED)
-    assert str(found) == "the stream waits for a resume: all that its source could deliver is paused: held-0, held-1"
+    assert (
+        str(found)
+        == "the stream waits for control.resume: the user has paused every partition of the source: held-0, held-1"
+    )
     control.shutdown()
     probe.expect_complete()

@@ -1,4 +1,4 @@
-"""A partition whose broker lost records: with `reset_protection` nothing is read twice, and reading goes on where it stood."""
+"""A partition whose broker lost records: with `reset_protection` nothing is read twice, and the consumer continues at its position."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def test_a_topic_that_was_made_again_is_not_read_twice(cluster, settings, system
         admin.delete_topics([topic])[topic].result(30)
         cluster.create_topic(topic, partitions=1)
         fill(settings, topic, range(3))
-        wait_for(lambda: "it has lost records or the topic was made again" in caplog.text, 60)
+        wait_for(lambda: "has lost records, or the topic was created again" in caplog.text, 60)
         fill(settings, topic, range(3, 13))
         wait_for(lambda: len(got) == 13, 60)
     control.stop()
     assert got[10:] == [(n, b"new %d" % n) for n in (10, 11, 12)]
-    assert caplog.text.count("the topic was made again") == 1
+    assert caplog.text.count("the topic was created again") == 1
     assert "the broker has offset 10 again" in caplog.text
 
 

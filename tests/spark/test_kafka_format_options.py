@@ -40,8 +40,8 @@ def test_options_have_the_names_of_sparks_own_source() -> None:
     ("options", "error"),
     [
         ({"subscribe": "t"}, "option kafka.bootstrap.servers is missing"),
-        (SERVERS, "option subscribe .* or assign, one of them"),
-        ({**SERVERS, "subscribe": "t", "assign": "{}"}, "one of them"),
+        (SERVERS, "give one of the options subscribe .* and assign"),
+        ({**SERVERS, "subscribe": "t", "assign": "{}"}, "give one of the options"),
         ({**SERVERS, "subscribe": " , "}, "option subscribe has no topic"),
         (
             {**SERVERS, "subscribe": "t", "startingoffset": "earliest"},

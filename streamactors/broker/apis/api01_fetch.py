@@ -81,7 +81,7 @@ def _wanted(request: Request, message: FetchRequest) -> list[WantedTopic]:
     is_broker = message.replica_id >= 0 and cluster_action(request) is ErrorCode.NONE
     for topic in message.topics:
         name, hosted, error = request.node.partitions.find(topic.name, topic.topic_id)
-        # the offset of a follower moves the high watermark: who may only read must not pass for one
+        # the offsets that a follower fetches advance the high watermark, so READ is not enough to fetch as a replica
         reads = message.replica_id < 0 and name and request.allowed(Operation.READ, ResourceType.TOPIC, name)
         if name and not is_broker and not reads:
             hosted, error = {}, ErrorCode.TOPIC_AUTHORIZATION_FAILED

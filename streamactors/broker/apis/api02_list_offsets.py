@@ -4,8 +4,8 @@ Versions: 1-11 (2 isolation level; 4 leader epoch KIP-320; 6 flexible; 7 max tim
 latest tiered KIP-405; 11 earliest pending upload).   Authorised: DESCRIBE TOPIC each. Errors:
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, INVALID_REQUEST (a
 partition named twice), UNSUPPORTED_VERSION (a special timestamp of a newer version), CORRUPT_MESSAGE,
-KAFKA_STORAGE_ERROR, OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before 5; KIP-207: a new leader whose high watermark is behind the start of
-its epoch). Differs from Apache Kafka: nothing."""
+KAFKA_STORAGE_ERROR, OFFSET_NOT_AVAILABLE (KIP-207: a new leader that does not know the high watermark yet; LEADER_NOT_AVAILABLE before
+version 5). Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _find(request: Request, name: str, wanted: Any, times: int) -> tuple[HostedP
 
 
 def _bound(request: Request, partition: HostedPartition) -> tuple[int, ErrorCode]:
-    """Return the end that is shown, and why no offset at or behind it may be named."""
+    """Return the end of the partition for this client, and the error for an offset at or behind this end (NONE: such an offset is no error)."""
     if request.message.replica_id >= 0:
         return partition.log_end_offset, ErrorCode.NONE  # a follower compares whole logs
     unknown = ErrorCode.NONE
@@ -96,7 +96,7 @@ def _bound(request: Request, partition: HostedPartition) -> tuple[int, ErrorCode
 
 
 class _Search(NamedTuple):
-    """A search for a timestamp: the answer to fill, and `_bound`."""
+    """A search for a timestamp: the answer to fill, and what `_bound` returned."""
 
     answer: dict[str, Any]
     partition: HostedPartition

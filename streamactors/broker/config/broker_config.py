@@ -124,7 +124,7 @@ class BrokerConfig(
 
     @property
     def is_one_of_several(self) -> bool:
-        """Whether other nodes have the controllers of this one, or some of them."""
+        """Whether the cluster has nodes besides this one: the controllers of this node, or some of them, are other nodes."""
         return self.is_member or self.votes_with_others
 
     @property

@@ -49,7 +49,7 @@ class NetworkSettings(Settings):
         -1, "Most bytes of requests that wait to be served, over all connections; -1 means no limit."
     )
     controller_quota_window_num = integer(
-        11, "Windows whose changes of metadata a client may make at once, under a quota of them.", at_least(1)
+        11, "Windows whose quota of controller_mutation_rate a client may use in one burst.", at_least(1)
     )
     controller_quota_window_size_seconds = integer(1, "Length of one such window.", at_least(1))
     quota_window_num = integer(11, "Windows over which the rates of client quotas are measured.", at_least(1))

@@ -80,12 +80,12 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
     if inter_broker is not None and inter_broker.upper() not in {a.name for a in listening}:
         raise _refuse("inter.broker.listener.name", inter_broker, "it is not among the listeners")
     if config.is_one_of_several and config.is_broker:
-        entered = inter_broker_listener(config).name
-        if entered not in {a.name for a in listening}:
+        peer = inter_broker_listener(config).name
+        if peer not in {a.name for a in listening}:
             raise _refuse(
                 "listeners",
                 config.listeners,
-                f"the other brokers look for a listener {entered}; name one of the listeners with inter.broker.listener.name",
+                f"the other brokers connect to a listener {peer}; set inter.broker.listener.name to the name of one of the listeners",
             )
     return tuple(
         _spec(address, advertised.get(address.name))._replace(protocol=protocols[address.name]) for address in listening
@@ -95,8 +95,8 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
 def controller_spec(config: BrokerConfig) -> ListenerSpec | None:
     """Return the listener for other nodes of the cluster, which this node's controller serves; None if there is none.
 
-    A request of a stranger can depose the leader of the controllers, so beyond loopback the listener must authenticate. A lone controller goes
-    on without one that does not, and names it in the log. Raises InvalidSetting at one of several controllers."""
+    A request of an unknown client could depose the leader of the controllers, so beyond loopback the listener must authenticate its clients. One
+    that does not stays closed, with a line in the log, if this node is the only controller; one of several controllers raises InvalidSetting."""
     if config.is_member:
         return None
     for address in _addresses("listeners", config.listeners):
@@ -107,7 +107,7 @@ def controller_spec(config: BrokerConfig) -> ListenerSpec | None:
         if loopback or _authenticates(config, address.name, protocol):
             return _spec(address, None)._replace(protocol=protocol)
         why = (
-            f"it is for controllers, is not on loopback, and lets strangers in as {protocol}; give it SASL_SSL in "
+            f"it is for controllers, is not on loopback, and does not authenticate its clients as {protocol}; give it SASL_SSL in "
             "listener.security.protocol.map, or SSL with ssl.client.auth=required"
         )
         if config.votes_with_others:
@@ -116,21 +116,21 @@ def controller_spec(config: BrokerConfig) -> ListenerSpec | None:
     return None
 
 
-class Entered(NamedTuple):
-    """A listener of other nodes, as this node enters it: its name, its protocol, and the setting that names the mechanism of logins."""
+class PeerListener(NamedTuple):
+    """A listener of other nodes, to which this node connects: its name, its protocol, and the setting that names the mechanism of the login."""
 
     name: str
     protocol: str
     mechanism_setting: str
 
 
-def inter_broker_listener(config: BrokerConfig) -> Entered:
-    """Return the listener by which brokers reach each other. Raises InvalidSetting."""
+def inter_broker_listener(config: BrokerConfig) -> PeerListener:
+    """Return the listener to which other brokers connect. Raises InvalidSetting."""
     setting = "sasl.mechanism.inter.broker.protocol"
     name = config.inter_broker_listener_name
     if name is None:
         protocol = config.security_inter_broker_protocol
-        return Entered(protocol, protocol, setting)
+        return PeerListener(protocol, protocol, setting)
     if "security.inter.broker.protocol" in config.static:
         raise _refuse(
             "security.inter.broker.protocol",
@@ -140,17 +140,17 @@ def inter_broker_listener(config: BrokerConfig) -> Entered:
     protocols = _protocols(config)
     if name.upper() not in protocols:
         raise _refuse("inter.broker.listener.name", name, "add it to listener.security.protocol.map with its protocol")
-    return Entered(name.upper(), protocols[name.upper()], setting)
+    return PeerListener(name.upper(), protocols[name.upper()], setting)
 
 
-def controller_listener(config: BrokerConfig) -> Entered:
-    """Return the listener by which nodes reach the controllers."""
+def controller_listener(config: BrokerConfig) -> PeerListener:
+    """Return the listener of the controllers to which nodes connect."""
     name = next(iter(_controller_names(config)), "CONTROLLER")
-    return Entered(name, _controller_protocol(config, name), "sasl.mechanism.controller.protocol")
+    return PeerListener(name, _controller_protocol(config, name), "sasl.mechanism.controller.protocol")
 
 
 def _controller_names(config: BrokerConfig) -> list[str]:
-    """Return the names of the controllers' listeners; nodes enter by the first."""
+    """Return the names of the controllers' listeners; nodes connect to the first."""
     return [name for each in (config.controller_listener_names or "").split(",") if (name := each.strip().upper())]
 
 
@@ -159,7 +159,7 @@ def _controller_protocol(config: BrokerConfig, name: str) -> str:
 
 
 def _authenticates(config: BrokerConfig, name: str, protocol: str) -> bool:
-    """Whether a listener tells its nodes from strangers."""
+    """Whether a listener authenticates its clients."""
     if protocol.startswith("SASL_"):
         return True
     return protocol == "SSL" and (config.of_listener(name, "ssl.client.auth") or "none") == "required"

@@ -26,8 +26,8 @@ class NodeSettings(Settings):
     broker_id = integer(-1, "Old name of node.id; -1 means unset.", at_least(-1))
     broker_rack = optional_text("Rack (availability zone) of this broker, sent to clients.")
     controller_listener_names = optional_text(
-        "Names of listeners that are the controllers'. Nodes reach the controllers by the first. One on a loopback address is opened; any other "
-        "only if it authenticates: by logins, or by SSL with ssl.client.auth=required."
+        "Names of the listeners for controllers; nodes connect to the first. Beyond loopback such a listener is opened only if it authenticates its "
+        "clients: by SASL, or by SSL with ssl.client.auth=required."
     )
     controller_quorum_bootstrap_servers = words(
         (),
@@ -40,7 +40,7 @@ class NodeSettings(Settings):
     default_replication_factor = integer(1, "Replicas of a topic that is created without saying how many.")
     delete_topic_enable = boolean(True, "Allow topics to be deleted.")
     inter_broker_listener_name = optional_text(
-        "Name of the listener that brokers use among themselves; unset: the one named like security.inter.broker.protocol."
+        "Name of the listener through which brokers connect to each other. If it is not set, the name is that of security.inter.broker.protocol."
     )
     listener_security_protocol_map = text(
         "PLAINTEXT:PLAINTEXT",
@@ -75,7 +75,7 @@ class NodeSettings(Settings):
     )
     security_inter_broker_protocol = text(
         "PLAINTEXT",
-        "Protocol between brokers, and the name of their listener; give this setting or inter.broker.listener.name.",
+        "Protocol between brokers, and the name of their listener. Set this or inter.broker.listener.name, not both.",
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     )
     transaction_state_log_min_isr = integer(

@@ -93,7 +93,7 @@ class SecuritySettings(Settings):
     )
     ssl_truststore_certificates = secret("Certificates that sign those of clients, as PEM; instead of a file.")
     ssl_truststore_location = optional_text(
-        "File with the certificates that sign those of clients and of other nodes, as PEM."
+        "PEM file with the authorities that sign the certificates of clients and of other nodes."
     )
     ssl_truststore_type = text("PEM", "Form of the trust store: PEM.")
     super_users = text("", "Principals who may do everything, as `User:admin;User:other`.")

@@ -60,7 +60,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             share.coordinator.state.topic.segment.bytes share.coordinator.threads
             share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
             transaction.two.phase.commit.enable""",
-        "the broker's own choice of ciphers and providers is OpenSSL's": """
+        "OpenSSL chooses ciphers and providers": """
             ssl.cipher.suites ssl.keymanager.algorithm ssl.protocol ssl.provider
             ssl.secure.random.implementation ssl.trustmanager.algorithm sasl.server.max.receive.size""",
         "metrics are served by --metrics-port": """

@@ -110,8 +110,8 @@ class Channel:
         self._reader: FrameReader | None = None
         self._receive_into: ReceiveInto | None = None
         self._life = 0  # counts the connections: a late event of an earlier one is ignored
-        self._let_in = False  # requests may be sent
-        self._renew_at_ms = 0.0  # when the login is renewed, 0 if it does not end
+        self._let_in = False  # True when TLS and the login are done: requests may be sent
+        self._renew_at_ms = 0.0  # when to log in again; 0 if the login does not expire
         self._registered = (False, False)
         self._correlation = 0
         self._pending: dict[int, _Pending] = {}
@@ -253,7 +253,7 @@ class Channel:
             self._log_in(self._entrance.login(), None)
 
     def _enter(self, lifetime_ms: int = 0) -> None:
-        """Send the requests that have waited for the connection."""
+        """TLS and the login are done: send the requests that have waited for the connection."""
         self._let_in = True
         self._renew_at_ms = self._dispatcher.clock.now_ms() + lifetime_ms * _RENEW_AFTER if lifetime_ms else 0.0
         self._entrance.outcome(self.address, None)
@@ -311,7 +311,7 @@ class Channel:
         try:
             received = reader.receive(self._receive_into)
             if received == 0:
-                self._lost(" closed the connection", at_the_door=not self._let_in)
+                self._lost(" closed the connection", refused=not self._let_in)
                 return
             while life == self._life and (frame := reader.next_frame()) is not None:
                 self._answered(frame)
@@ -322,16 +322,16 @@ class Channel:
             return
         except OSError as error:
             reason = getattr(error, "reason", None)  # an alert of TLS: the node refuses our certificate
-            self._lost(f": {reason or error}", at_the_door=reason is not None or not self._let_in)
+            self._lost(f": {reason or error}", refused=reason is not None or not self._let_in)
             return
         if life == self._life:
             reader.park()
             if self._entrance.context is not None and self._socket.pending():  # type: ignore[attr-defined]  # an SSLSocket
-                # OpenSSL holds bytes that it has taken from the socket: no event will tell of them
+                # OpenSSL has read these bytes from the socket into its buffer, so no event of the socket follows for them
                 self._dispatcher.execute(partial(self._on_readable, life))
 
-    def _lost(self, why: str, at_the_door: bool) -> None:
-        if at_the_door:
+    def _lost(self, why: str, refused: bool) -> None:
+        if refused:
             self._entrance.outcome(self.address, why)
         self._end(ChannelBroken(f"{self}{why}"))
 

@@ -1,7 +1,7 @@
-"""Makes this node's connections to other nodes of its cluster, each with the TLS and the login that their listener asks for.
+"""Makes this node's connections to other nodes of its cluster, with the TLS and the login that the listener of those nodes requires.
 
-Owner: `Runtime`, which has one maker for the connections to brokers and one for those to controllers. A node that does not let this one
-in is named in a line of the log once, until the reason changes or the connection succeeds."""
+Owner: `Runtime`, which has one maker for connections to brokers and one for connections to controllers. When another node refuses the TLS
+handshake or the login, the log gets one line. The next line comes when the reason changes, or when the node refuses again after a success."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from streamactors.broker.network.opening import OPEN, Address, Entrance
 
 if TYPE_CHECKING:
     from streamactors.broker.config.broker_config import BrokerConfig
-    from streamactors.broker.config.listeners import Entered
+    from streamactors.broker.config.listeners import PeerListener
     from streamactors.broker.security.client_login import Door
 
 _log = logging.getLogger("streamactors.broker.network")
 
 
 class ChannelMaker:
-    """See the module. Without a door the connections are neither encrypted nor logged in."""
+    """See the module. Without a door the connections use neither TLS nor a login."""
 
     def __init__(self, listener: str = "PLAINTEXT", door: Door | None = None) -> None:
         self.listener = listener
-        """The name of the listener that the other nodes have for these connections."""
+        """The name of the other nodes' listener for these connections."""
         self.door = door
         self._entrance = OPEN if door is None else self._entrance_of(door)
         self._told: dict[Address, str] = {}
 
     @classmethod
-    def of(cls, config: BrokerConfig, entered: Entered) -> ChannelMaker:
-        """Return the maker for a listener of other nodes. Raises InvalidSetting."""
-        if entered.protocol == "PLAINTEXT":
-            return cls(entered.name)
+    def of(cls, config: BrokerConfig, listener: PeerListener) -> ChannelMaker:
+        """Return the maker of connections to a listener of other nodes. Raises InvalidSetting."""
+        if listener.protocol == "PLAINTEXT":
+            return cls(listener.name)
         from streamactors.broker.security.node_doors import door_of_nodes  # loads OpenSSL
 
-        return cls(entered.name, door_of_nodes(config, entered))
+        return cls(listener.name, door_of_nodes(config, listener))
 
     def channel(
         self,
@@ -50,7 +50,7 @@ class ChannelMaker:
         asks_versions: bool = True,
         timeout_ms: float = REQUEST_TIMEOUT_MS,
     ) -> Channel:
-        """Return a connection, which its first request opens."""
+        """Return a connection. Its first request opens it."""
         return Channel(
             dispatcher,
             address,
@@ -76,4 +76,4 @@ class ChannelMaker:
             self._told.pop(address, None)
         elif self._told.get(address) != why:
             self._told[address] = why
-            _log.warning("%s does not let this node in: %s", address_text(*address), why.strip(": "))
+            _log.warning("%s refuses this node: %s", address_text(*address), why.strip(": "))

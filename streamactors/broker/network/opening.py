@@ -1,7 +1,7 @@
-"""Opens a connection to another node: looks the name up, connects, and completes the handshake of TLS where there is one.
+"""Opens a connection to another node: resolves the host name, connects, and completes the TLS handshake if the listener uses TLS.
 
-Owner: a channel, on the thread of its dispatcher. Nothing blocks it: the socket does not wait, and a host name is looked up on a
-thread of its own."""
+Owner: a channel, on the thread of its dispatcher. Nothing blocks that thread: the socket is non-blocking, and a separate thread resolves the
+host name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ StreamActorsError or ValueError if the login fails."""
 
 
 class Entrance(NamedTuple):
-    """What a listener asks of a connection before the first request. `outcome` gets the reason if TLS or the login fails, else None."""
+    """What a connection does before its first request: a TLS handshake with `context`, the requests of `login`. `outcome` gets the reason if one of
+    them fails, and None if both succeed."""
 
     context: MakeContext | None = None
     login: Callable[[], Login] | None = None
@@ -74,7 +75,7 @@ class Opening:
             sock.close()
 
     def _look_up(self) -> None:
-        """Look the name up; on a thread of its own."""
+        """Resolve the host name; on a thread of its own."""
         host, port = self._address
         error: OSError | None = None
         found: list[Any] = []

@@ -1,6 +1,6 @@
-"""The users and the access control entries of a `Cluster` of several brokers: requests of its owner, once the nodes run.
+"""Creates the users and the access control entries of a `Cluster` of several brokers, by requests to the running nodes.
 
-Owner: `SeveralBrokers`. One broker alone has them before its listener opens; several must have elected a leader of the controllers first."""
+Owner: `SeveralBrokers`. A single broker writes them before its listener opens. Several nodes must have elected a controller first."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def add_acls(ask: Ask, acls: Sequence[Mapping[str, str]]) -> None:
 
 
 def knows(ask: Ask, users: Mapping[str, str], acls: Sequence[Mapping[str, str]]) -> bool:
-    """Whether a node lets these users in and has these entries."""
+    """Whether a node has the credentials of these users, and these entries."""
     listed = ask(DESCRIBE_SCRAM, {"users": None}).results
     if not users.keys() <= {each.user for each in listed if len(each.credential_infos) == len(HASHES)}:
         return False

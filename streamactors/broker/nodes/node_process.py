@@ -38,7 +38,7 @@ class NodeProcess:
         self.port = free_port() if port is None else port
         self.controller_port = controller_port  # None for a node that is no controller
         self._arguments = arguments
-        self._protocol = protocol  # of the listener for clients and brokers, and its name
+        self._protocol = protocol  # the protocol of the listener for clients and brokers, and the name of that listener
         self._child: ChildBroker | None = None
         self._paused = False
 

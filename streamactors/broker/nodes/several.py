@@ -98,7 +98,7 @@ class SeveralBrokers:
         self.cluster_id: str = self.nodes[CONTROLLER].child.cluster_id
 
     def _let_in(self, users: Mapping[str, str], acls: Sequence[Mapping[str, str]]) -> None:
-        """Have every node know the users and the entries. Raises BrokerError."""
+        """Create the users and the entries, and wait until every node has them. Raises BrokerError."""
         from streamactors.broker.nodes.first_users import add_acls, add_users, knows  # loads cryptography
 
         if not users:

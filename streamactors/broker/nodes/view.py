@@ -25,7 +25,7 @@ class PartitionView(NamedTuple):
 
 
 class View:
-    """Asks any of the addresses that `live` returns, and enters through `door`."""
+    """Asks any of the addresses that `live` returns. `door`: the TLS and the login of the connections."""
 
     def __init__(self, live: Callable[[], Sequence[str]], door: Door | None = None) -> None:
         self._live = live

@@ -39,7 +39,7 @@ class ClientQuotas:
     """`use` takes the quotas of the metadata image; `record` says how long a client must be silent."""
 
     def __init__(self, windows: int, window_ms: float, burst_s: float = 11.0) -> None:
-        """`burst_s`: a client may change as much of the metadata at once as its quota allows in so many seconds."""
+        """`burst_s`: in one burst a client may make as many changes to the metadata as its quota allows in so many seconds."""
         self._windows = windows
         self._window_ms = window_ms
         self._limits: dict[str, dict[Level, float]] = {}
@@ -87,7 +87,7 @@ class ClientQuotas:
         return min(throttle_ms, self._window_ms) if key == REQUEST else throttle_ms
 
     def bucket(self, limit: Limit) -> TokenBucket:
-        """Return the tokens of the clients that share a quota of mutations."""
+        """Return the token bucket of the clients that share a quota of mutations."""
         bucket = self._buckets.get(limit.shared)
         if bucket is None:
             if len(self._buckets) >= _MANY:

@@ -15,11 +15,12 @@ Spend = Callable[[int], None]
 
 
 def spend_freely(_partitions: int) -> None:
-    """The quota of a client that has none."""
+    """The `Spend` of a client without a quota: nothing is taken."""
 
 
 class TokenBucket:
-    """Tokens that come back at a rate, up to a burst. It starts full, and one change may take more than there is. Thread-safe."""
+    """A token bucket, refilled at a rate up to a burst. It starts full. One change may take more tokens than there are, which leaves a debt.
+    Thread-safe."""
 
     def __init__(self, burst_s: float) -> None:
         self._burst_s = burst_s
@@ -28,9 +29,9 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def spend(self, amount: float, rate: float, now_ms: float, *, strict: bool) -> float | None:
-        """Take tokens; return the time in ms until there are none missing, 0 if there are enough.
+        """Take tokens; return the time in ms until the debt is paid, 0 if there is none.
 
-        `strict`: while tokens are missing nothing is taken, and None is returned."""
+        `strict`: while there is a debt, take nothing and return None."""
         with self._lock:
             tokens = self._refilled(rate, now_ms)
             if strict and tokens < 0:
@@ -39,7 +40,7 @@ class TokenBucket:
             return max(-self._tokens / rate * 1_000, 0.0)
 
     def missing_ms(self, rate: float, now_ms: float) -> float:
-        """Return the time in ms until no tokens are missing."""
+        """Return the time in ms until the debt is paid."""
         with self._lock:
             return max(-self._refilled(rate, now_ms) / rate * 1_000, 0.0)
 

@@ -108,7 +108,7 @@ class HostedPartition:
 
     @property
     def awaits_high_watermark(self) -> bool:
-        """True while this new leader does not know the high watermark of the former one: the in-sync replicas have not fetched yet."""
+        """True while this new leader does not know the former leader's high watermark, because the in-sync replicas have not fetched yet."""
         leading = self.leader_state
         return leading is not None and self.high_watermark < leading.start_offset
 

@@ -1,4 +1,4 @@
-"""How librdkafka's properties say to come in: protocol, TLS, login. So connections of this package enter where librdkafka's do."""
+"""Takes TLS and the login from librdkafka's properties, so that connections of this package reach every listener that librdkafka reaches."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _EXTENSION: Final = re.compile(r"\s*([^=,]+?)\s*=\s*([^,]*?)\s*(?:,|$)")
 
 
 def door_of(properties: Mapping[str, Any]) -> Door:
-    """Return how to come in. Raises BuildError naming the property that cannot be."""
+    """Return the TLS and the login of these properties. Raises BuildError naming a property that cannot be used."""
     protocol = str(properties.get("security.protocol") or "PLAINTEXT").upper()
     trust = _trust(properties) if protocol.endswith("SSL") else None
     if not protocol.startswith("SASL"):
         return Door(trust=trust)
     mechanism = str(properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "").upper()
     if not mechanism:
-        raise BuildError(f"security.protocol={protocol} has no login; set sasl.mechanism")
+        raise BuildError(f"security.protocol={protocol} needs a login; set sasl.mechanism")
     user, password = (str(properties.get(f"sasl.{name}") or "") for name in ("username", "password"))
     token = _token(properties) if mechanism == "OAUTHBEARER" else None
     return Door(mechanism=mechanism, user=user, password=password, token=token, trust=trust)
@@ -57,7 +57,7 @@ def _trust(properties: Mapping[str, Any]) -> Trust:
 
 
 def _token(properties: Mapping[str, Any]) -> Callable[[], BearerToken]:
-    """Return where the token is from: the user's function, the provider's endpoint, or made without a signature."""
+    """Return what gets the token: the user's function, a request to the provider's endpoint, or a function that makes one without a signature."""
     config = str(properties.get("sasl.oauthbearer.config") or "")
     own = properties.get("oauth_cb")
     if callable(own):
@@ -71,6 +71,6 @@ def _token(properties: Mapping[str, Any]) -> Callable[[], BearerToken]:
 
 
 def _given(result: Any) -> BearerToken:
-    """Return what `oauth_cb` gave: (token, expiry), and perhaps a principal and extensions behind them."""
+    """Return the token of a result of `oauth_cb`: (token, expiry), or (token, expiry, principal, extensions)."""
     text, _, *more = result
     return BearerToken(str(text), more[1] if len(more) > 1 else {})

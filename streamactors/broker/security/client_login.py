@@ -1,4 +1,4 @@
-"""The client's side of a listener's door: a login by PLAIN, SCRAM or OAUTHBEARER. For the connections that this package opens itself."""
+"""The client's side of a login by PLAIN, SCRAM or OAUTHBEARER. For the connections that this package opens itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BearerToken(NamedTuple):
 
 
 class Door(NamedTuple):
-    """How to come in: the file of the authority that TLS trusts (None: no TLS; empty: the machine's), mechanism, user, password."""
+    """How to connect to a listener: the file of the authority that TLS trusts (None: no TLS; empty: the machine's), mechanism, user, password."""
 
     authority: str | None = None
     mechanism: str = ""
@@ -55,7 +55,7 @@ class UnknownMechanism(Refusal):
 
 
 def log_in(door: Door, ask: Ask) -> None:
-    """Log in, where the door has a mechanism. Raises Refusal with the broker's words, AuthenticationFailed about the broker's proof."""
+    """Log in if the door has a mechanism. Raises Refusal with the broker's reason, AuthenticationFailed if the broker does not prove who it is."""
     steps = login_steps(door)
     answer: Any = None
     while True:
@@ -67,7 +67,7 @@ def log_in(door: Door, ask: Ask) -> None:
 
 
 def login_steps(door: Door) -> Generator[Question, Any, int]:
-    """The same as a generator, for a caller who must not block: it yields requests, and takes their answers. Return how long the login
+    """As `log_in`, for a caller who must not block: the generator yields the requests and is sent their answers. Return how long the login
     lasts (ms), 0 for ever."""
     if not door.mechanism:
         return 0
@@ -93,7 +93,7 @@ def login_steps(door: Door) -> Generator[Question, Any, int]:
 
 
 def _show(token: BearerToken) -> Generator[Question, Any, int]:
-    """Log in by a token (RFC 7628). The broker tells a refusal in two steps: a text, and after the client's answer an error."""
+    """Log in by a token (RFC 7628). A broker that refuses sends a text first, and an error after the client's answer to it."""
     pairs = [f"auth=Bearer {token.text}", *(f"{name}={value}" for name, value in token.extensions.items())]
     answer = yield from _send(("n,,\x01" + "".join(f"{pair}\x01" for pair in pairs) + "\x01").encode())
     complaint = bytes(answer.auth_bytes)

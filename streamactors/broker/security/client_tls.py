@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Trust(NamedTuple):
-    """Settings of TLS. An authority that is empty means those of the machine; texts in PEM come before the files."""
+    """Settings of TLS. An empty authority stands for those of the machine; a certificate as PEM text is used instead of one in a file."""
 
     authority: str = ""  # a file, or a folder with hashed names
     authority_pem: str = ""
@@ -42,7 +42,7 @@ class Trust(NamedTuple):
         return context
 
     def _show(self, context: ssl.SSLContext) -> None:
-        # a password, if only an empty one: without it OpenSSL asks for the key's at the terminal
+        # always give a password, even an empty one: without it OpenSSL asks for the key's password at the terminal
         password = self.key_password
         if self.certificate_pem:
             with tempfile.NamedTemporaryFile(
@@ -56,5 +56,5 @@ class Trust(NamedTuple):
 
 
 def encrypted(connection: socket.socket, host: str, trust: Trust | None) -> socket.socket:
-    """Return the connection behind the handshake of TLS, or the connection itself without `trust`. Raises OSError."""
+    """Complete the TLS handshake and return the encrypted connection; without `trust` return the connection itself. Raises OSError."""
     return connection if trust is None else trust.context().wrap_socket(connection, server_hostname=host)

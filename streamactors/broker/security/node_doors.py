@@ -1,7 +1,7 @@
-"""How this node enters the listeners of the other nodes of its cluster: TLS by its `ssl.*` settings, logins by a mechanism and its JAAS options.
+"""How this node connects to the other nodes of its cluster: TLS from its `ssl.*` settings, the login from a mechanism and its JAAS options.
 
-Owner: the server, at the start. As in Apache Kafka, a setting of the listener by its own name (`listener.name.NAME.…`) comes before the general one,
-and the certificate that this node shows is that of its own listeners."""
+Owner: the server, at the start. As in Apache Kafka, `listener.name.NAME.SETTING` overrides SETTING, and this node shows the certificate that its
+own listeners show."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.config.listeners import Entered
+from streamactors.broker.config.listeners import PeerListener
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.security.client_login import Door
 from streamactors.broker.security.client_tls import Trust
@@ -19,24 +19,24 @@ from streamactors.broker.security.sasl.plain import options_of
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
-def door_of_nodes(config: BrokerConfig, entered: Entered) -> Door | None:
-    """Return how this node enters a listener; None if it is open. Raises InvalidSetting naming the setting that is missing or wrong."""
-    trust = _trust(config, entered.name) if entered.protocol.endswith("SSL") else None
-    if not entered.protocol.startswith("SASL_"):
+def door_of_nodes(config: BrokerConfig, peer: PeerListener) -> Door | None:
+    """Return the TLS and the login for a listener; None if it has neither. Raises InvalidSetting naming the setting that is missing or wrong."""
+    trust = _trust(config, peer.name) if peer.protocol.endswith("SSL") else None
+    if not peer.protocol.startswith("SASL_"):
         return None if trust is None else Door(trust=trust)
-    mechanism = (config.of_listener(entered.name, entered.mechanism_setting) or "").upper()
+    mechanism = (config.of_listener(peer.name, peer.mechanism_setting) or "").upper()
     if mechanism not in MECHANISMS:
         raise InvalidSetting(
-            f"{entered.mechanism_setting}={mechanism}: listener {entered.name} of the other nodes is {entered.protocol}, so this node logs in; "
+            f"{peer.mechanism_setting}={mechanism}: listener {peer.name} of the other nodes is {peer.protocol}, which needs a login; "
             f"choose one of {', '.join(MECHANISMS)}",
-            name=entered.mechanism_setting,
+            name=peer.mechanism_setting,
             value=mechanism,
         )
     jaas = f"{mechanism.lower()}.sasl.jaas.config"
-    options = options_of(config.of_listener(entered.name, jaas) or "")
+    options = options_of(config.of_listener(peer.name, jaas) or "")
     if not options.get("username") or not options.get("password"):
         module = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
-        setting = f"listener.name.{entered.name.lower()}.{jaas}"
+        setting = f"listener.name.{peer.name.lower()}.{jaas}"
         raise InvalidSetting(
             f"{setting} has no username and password, with which this node logs in to the others; set it to "
             f'org.apache.kafka.common.security.{module}LoginModule required username="NODE" password="PASSWORD";',
@@ -61,7 +61,7 @@ def _trust(config: BrokerConfig, listener: str) -> Trust:
         trust.context()
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise InvalidSetting(
-            f"ssl.truststore and ssl.keystore of listener {listener}: this node cannot enter the other nodes with them ({error}); both are PEM",
+            f"ssl.truststore and ssl.keystore of listener {listener}: this node cannot connect to other nodes with them ({error}); give PEM files",
             name="ssl.truststore.location",
             value=settings.truststore_location or "",
         ) from None

@@ -1,4 +1,4 @@
-"""Where a client's token is from that its user did not make: a provider's endpoint (OIDC, client credentials), or none that anybody signed."""
+"""Gets a client's OAUTHBEARER token: from a provider's endpoint (OIDC, client credentials), or makes one without a signature."""
 
 from __future__ import annotations
 

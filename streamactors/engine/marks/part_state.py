@@ -38,7 +38,7 @@ class PartState:
         self.stopped_at: PositionMark = {}
         self.ended = False
         self.overtaken: set[Key] = set()
-        """Partitions that were lost and assigned again since the last stop. No commit may follow: it would commit the records of both assignments."""
+        """Partitions that were lost and assigned again since the last stop. A commit is not allowed: it would have the records of both assignments."""
         self._target: PositionMark = {}
         self._clean = True
         self._last = False  # it stands at the end of its stream

@@ -26,7 +26,7 @@ class Cause(enum.Enum):
     POOL = "a thread: every thread of the pool is inside a turn"
     CYCLE = "itself: the stages of a cycle wait for each other"
     SOURCE = "a source that has no elements"
-    PAUSED = "a resume: all that its source could deliver is paused"
+    PAUSED = "control.resume: the user has paused every partition of the source"
     SINK = "a sink that does not take elements"
     STAGE = "a stage that holds elements"
 

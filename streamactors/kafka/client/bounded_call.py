@@ -1,7 +1,7 @@
 """A time limit for a call of librdkafka that ignores its own.
 
 `send_offsets_to_transaction` never returns if the group's coordinator leaves the cluster during the call (librdkafka 2.16; its issues 5511 and
-5456). The call runs on another thread. If that thread takes too long, nobody waits for it any more."""
+5456). The call runs on another thread. If it does not return in time, its caller waits no longer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GRACE_S: Final = 5.0
 
 
 def bounded(call: Callable[[], Any], timeout_s: float, who: str) -> Any:
-    """Return the result of a call, or raise what it raises; ProducerFailed if it does not come back."""
+    """Return the result of a call, or raise what it raises; ProducerFailed if it does not return in `timeout_s` + GRACE_S."""
     result: Future[Any] = Future()
 
     def run() -> None:

@@ -1,7 +1,7 @@
-"""Offsets of partitions whose leaders may be gone: librdkafka asks the leader that it knows, and waits for it as long as it may.
+"""Asks for offsets of partitions whose leaders may have died.
 
-It asks the same broker for the new leader, too, when that is the one that it is connected to. So each attempt is short, and the next one is made
-by a new client, which connects to any of the brokers."""
+librdkafka sends the request to the leader that it knows and waits for the whole timeout. If that broker is its only connection, it also asks that
+broker for the new leader. So each attempt has a short timeout, and the next attempt has a new client, which connects to any of the brokers."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ Listed = dict[TopicPartition, "int | ck.KafkaException"]
 def listed_offsets(
     client: Any, asked: Mapping[TopicPartition, Any], isolation: Any, *, again: Callable[[], Any] | None
 ) -> Listed:
-    """Return what ListOffsets gives. `asked`: an OffsetSpec for each partition; `again`: makes another client, to ask again while a leader does
-    not answer; None: ask once."""
+    """Return the answers of ListOffsets. `asked`: an OffsetSpec for each partition. `again` makes another client, which asks for the partitions
+    whose leaders did not answer; None: ask once."""
     give_up = time.monotonic() + REQUEST_TIMEOUT_MS / 1_000
     found: Listed = {}
     left = dict(asked)
@@ -56,15 +56,15 @@ def listed_offsets(
 
 
 def answer(future: Any, timeout_s: float) -> Any:
-    """Return the result of a request that librdkafka gives up after `timeout_s`. Raises KafkaException, also when librdkafka is silent."""
+    """Return the result of a request that has a timeout of `timeout_s` in librdkafka. Raises KafkaException, also if librdkafka never reports."""
     try:
-        return future.result(timeout_s + 5)  # librdkafka's own report of the time that is over comes first
+        return future.result(timeout_s + 5)  # so that librdkafka's own timeout comes first
     except TimeoutError:
         raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT)) from None
 
 
 def _named(offset: int) -> int:
-    """Raise KafkaException for an offset that is none. librdkafka 2.16 gives -1001 without an error when the leader does not answer in time."""
+    """Return a real offset. Raises KafkaException for -1001, which librdkafka 2.16 gives without an error if the leader does not answer in time."""
     if offset == ck.OFFSET_INVALID:
         raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT))
     return offset

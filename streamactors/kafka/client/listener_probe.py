@@ -1,7 +1,7 @@
-"""Asks a listener itself which protocol it speaks, once a client has failed: does it take TLS, does it want a login, is its certificate good?
+"""Finds out what a listener expects, after a client could not connect: TLS or not, a login or not, and whether its certificate is valid.
 
-`Connection.no_broker` and the commands call it when no broker answers a client. The probe sends a TLS handshake and a SaslHandshake request, and no secret. Each
-answer may take ANSWER_S. librdkafka's log cannot tell some of these faults apart: an expired certificate reads like an unknown authority."""
+`Connection.no_broker` and the commands call it when no broker answers a client. The probe sends a TLS handshake and a SaslHandshake request, and no
+secret. Each answer may take ANSWER_S. In librdkafka's log some faults look alike: an expired certificate and an unknown authority, for example."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def listens(addresses: Iterable[Address]) -> Address | None:
 
 
 def mismatch(listener: Listener, protocol: str) -> str | None:
-    """Return a sentence with the right protocol if a client with this one cannot come in."""
+    """Return a sentence with the right protocol if a client with this protocol cannot connect."""
     tls, login = protocol.endswith("SSL"), protocol.startswith("SASL")
     wants = ["TLS"] if listener.tls and not tls else []
     lacks = ["TLS"] if tls and not listener.tls else []

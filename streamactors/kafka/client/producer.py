@@ -196,7 +196,7 @@ class StreamProducer:
         return len(records)
 
     def _hear(self) -> None:
-        """Serve what librdkafka has to say, unless another thread is at it."""
+        """Serve librdkafka's callbacks, unless another thread does."""
         if self._polls.acquire(timeout=POLL_S):
             try:
                 with contextlib.suppress(ProducerFailed):
@@ -290,7 +290,7 @@ class StreamProducer:
                     return self._callbacks(serve, timeout_s)
             raise self._errors.failed(error) from None
         if self._connection.fatal is not None and len(self._client):
-            # librdkafka has purged its queue, but not a record that was sent at that moment: it would keep it until message.timeout.ms
+            # librdkafka purged its queue once, after the fatal error. A record that was sent at that moment would stay until message.timeout.ms
             self._client.purge(in_flight=False, blocking=False)
         return served
 

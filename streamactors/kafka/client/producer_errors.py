@@ -1,7 +1,7 @@
-"""Which error a producer of librdkafka has met: the record, the reason and the way out.
+"""Builds the errors of a producer: the record, the reason and the way out.
 
-librdkafka says the reason in three places: in the error itself, in an earlier fatal error, and in its log. A producer keeps what it has heard in
-its `Connection`; here the three are put together."""
+librdkafka gives the reason in three places: in the error itself, in an earlier fatal error, and in its log. `Connection` keeps the last two; the
+errors here combine all three."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFUSALS: Final = (ck.KafkaException, TypeError, ValueError, OverflowError)
 
 
 class ProducerErrors:
-    """See the module. `hear()` serves what librdkafka has to say, `topics()` returns the topics that exist."""
+    """See the module. `hear()` serves librdkafka's callbacks, `topics()` returns the topics that exist."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""When virtual time may move for a producer: no call runs, and no delivery report is waited for.
+"""Tells a virtual clock when a producer is at rest: no call runs, and no delivery report is outstanding.
 
 librdkafka's producer has threads and timers of its own, and runs by real time. `VirtualClock.advance` therefore asks the producer."""
 
@@ -19,7 +19,7 @@ class ProducerRest:
         self._lock = threading.Lock()
         self._clocks: list[VirtualClock] = []
         self._closed = False
-        self._calls = 0  # that are not over
+        self._calls = 0  # those that have not returned
         self._ended_calls = 0
 
     def attach_to(self, clock: VirtualClock) -> None:
@@ -47,7 +47,7 @@ class ProducerRest:
             self._ended_calls += change < 0
 
     def at_rest(self) -> int | None:
-        """Return the number of calls that are over; None while a call runs or reports are waited for. See `streamactors.clock.Outside`."""
+        """Return the number of calls that have returned; None while a call runs or reports are outstanding. See `streamactors.clock.Outside`."""
         return None if self._calls or self._serving() else self._ended_calls
 
     def end(self) -> None:

@@ -1,12 +1,12 @@
-"""When virtual time may move for a consumer: nothing that its stream wants is on its way.
+"""Tells a virtual clock when a consumer is at rest: no record that its stream has asked for is on its way.
 
 librdkafka has threads and timers of its own, and runs by real time. `VirtualClock.advance` therefore asks the consumer, which is at rest when
 
-- it has its first assignment, and has polled since the time moved last,
-- every partition that its stream wants records of has been read to the end that the broker has now.
+- it has its first assignment, and has polled since the clock moved last,
+- every partition for which its stream has demand has been read to the broker's current end.
 
-The broker is asked for the ends when `advance` begins and ends, and whenever a stream has worked since the last answer. The question has a client
-of its own, because on the consumer's connection it would wait behind a Fetch. `at_rest` runs on the thread that moves the clock, everything else
+The broker is asked for the ends when `advance` begins and ends, and whenever a stream has worked since the last answer. A separate client asks,
+because on the consumer's connection the request would wait behind a Fetch. `at_rest` runs on the thread that moves the clock, everything else
 on the actor's thread."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 
 
 class ConsumerRest:
-    """See the module. It also keeps the timer of the polls, which are by real time: librdkafka expects them."""
+    """See the module. It also has the timer of the polls, in real time, because librdkafka expects polls in real time."""
 
     def __init__(self, clock: VirtualClock, shared: Shared, joined: Callable[[], bool]) -> None:
         self.name = f"consumer {shared.settings.group_id or ''}".strip()
@@ -47,7 +47,7 @@ class ConsumerRest:
         return self._timers.call_later(delay_ms, fn)
 
     def polled(self, began_ms: float, *, brought: bool) -> None:
-        """A poll that began at a virtual time is over, and what it brought is delivered."""
+        """A poll that began at this virtual time has ended, and its records are delivered."""
         self._handed_over += brought
         self._polled_at_ms = began_ms
 
@@ -85,7 +85,7 @@ class ConsumerRest:
                 or state.pausing.silences(key)
                 or not state.demand.get(partition.feed)
             ):
-                continue  # it waits for its stream, or for the time
+                continue  # no record is on its way: the partition waits for its stream or for virtual time
             if partition.fetched is None:
                 return False
             wanted[key] = partition.fetched

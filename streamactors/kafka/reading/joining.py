@@ -20,9 +20,8 @@ from streamactors.kafka.subscriptions import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Read these partitions, too: from an offset, from the first record at a time (ms since 1970), or (None) from the committed offset.
-
-    `reply` fails if the broker does not have them."""
+    """Read these partitions, too. Each begins at its offset in `offsets`, at the first record of its time in `times_ms` (ms since 1970), or else at
+    the committed offset. `reply` fails if the broker does not have them."""
 
     partitions: tuple[TopicPartition, ...]
     offsets: Mapping[TopicPartition, int]
@@ -32,14 +31,14 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class FeedEnded:
-    """A source takes no more records; those in flight may still become done."""
+    """A source takes no more records; the stream may still process those in flight."""
 
     feed: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Read these partitions no longer. `reply` is done when what was done of them is committed."""
+    """Stop reading these partitions. `reply` completes when the offsets of their processed records are committed."""
 
     partitions: tuple[TopicPartition, ...]
     reply: StreamFuture[None]
@@ -79,7 +78,7 @@ class Joining:
         self._shared.state.feed_gone(message.feed)
 
     def on_leave(self, message: Leave) -> None:
-        """Commit what is done of partitions, and read them no longer."""
+        """Commit the offsets of processed records, and stop reading the partitions."""
         shared, keys = self._shared, list(message.partitions)
         client = shared.client
         assert client is not None

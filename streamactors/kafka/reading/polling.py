@@ -26,7 +26,7 @@ BUSY_POLL_MS = 5.0
 
 
 VIRTUAL_POLL_MS = 2.0
-"""How long a poll waits under a virtual clock, which moves no further before the next poll has begun and ended."""
+"""How long a poll waits under a virtual clock. The clock waits for a whole poll before each move, so this wait must be short."""
 
 
 class Poll:
@@ -93,7 +93,9 @@ class Polling:
 
     def on_tick(self, _: Tick) -> None:
         self._tick = None
-        if not self._soon:  # else two Polls would be in the mailbox, each return for the other, and no poll would wait
+        if (
+            not self._soon
+        ):  # a poll does not wait while a message is in the mailbox: with two Polls there, none would ever wait
             self.on_poll(_POLL)
 
     def on_poll(self, _: Poll) -> None:

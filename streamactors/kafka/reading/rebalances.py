@@ -79,7 +79,7 @@ class Rebalances:
         self.guard = None if protection is None else ResetGuard(protection)
         self.membership = Membership(shared)
         self.joined = False
-        """The first assignment has come."""
+        """Whether the consumer has had its first assignment."""
         self._waiting: Any = None
 
     def begin(self) -> None:
@@ -123,7 +123,7 @@ class Rebalances:
         shared.source.post(shared.source.on_assigned, [(key, epoch) for key in keys])
 
     def on_revoked(self, keys: list[TopicPartition], *, wait: bool = True) -> None:
-        """Partitions are taken away. `wait`: records in flight may still become done."""
+        """Partitions are taken away. `wait`: wait until the stream has processed the records in flight."""
         shared = self._shared
         self.membership.changed()
         gone = self._drop(keys)
@@ -195,7 +195,7 @@ class Rebalances:
             self.seek()
 
     def look(self, run: Run) -> bool:
-        """Return whether records that were read count. A partition that went back too far returns to its position after a while."""
+        """Return whether to deliver records that were read. If the partition was reset too far back, it seeks to its position after a while."""
         guard, shared = self.guard, self._shared
         partition = shared.state.partitions.get(run.key)
         if guard is None or partition is None:

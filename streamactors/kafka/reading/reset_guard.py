@@ -1,8 +1,8 @@
-"""Notices that a partition goes back to records that were read already, because the broker has lost what came after them. Pure.
+"""Notices when librdkafka resets a partition to records that were read already, because the broker has lost later records. Pure.
 
-Owner: the consumer actor, if its settings have a `ResetProtection`. After an unclean election, or with a broker that restores its log, the position
-of a consumer is beyond the end of the partition, and librdkafka goes back to where `auto.offset.reset` says: everything would be read
-again. The guard refuses those records, and the consumer returns to its position until the broker has it again. Source: Alpakka Kafka's
+Owner: the consumer actor, if its settings have a `ResetProtection`. After an unclean election, or while a broker restores its log, the position of a
+consumer is beyond the end of the partition. librdkafka then resets the position by `auto.offset.reset`, and would read everything again. The
+guard refuses those records, and the consumer seeks to its old position until the broker has that offset again. Source: Alpakka Kafka's
 offset-reset-protection."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 _log = logging.getLogger("streamactors.kafka")
 
 AGAIN_AFTER_MS: Final = 1_000.0
-"""How long the consumer waits before it reads on from its position."""
+"""How long the consumer waits before it seeks to its position again."""
 
 
 class _Read(NamedTuple):
@@ -27,7 +27,7 @@ class _Read(NamedTuple):
 
 
 class ResetGuard:
-    """What has been read of each assigned partition, and which partitions went back too far."""
+    """What has been read of each assigned partition, and which partitions were reset too far back."""
 
     def __init__(self, protection: ResetProtection) -> None:
         self._protection = protection
@@ -53,7 +53,7 @@ class ResetGuard:
         self._waiting.discard(key)
 
     def waits(self, key: TopicPartition) -> bool:
-        """Whether a partition is about to return to its position: until then nothing of it counts."""
+        """Whether a partition waits to seek to its position; until then its records are ignored."""
         return key in self._waiting
 
     def takes(self, key: TopicPartition, first: tuple[int, int], end: int, last_ms: int) -> bool:
@@ -66,9 +66,9 @@ class ResetGuard:
             if key not in self._told:
                 self._told.add(key)
                 _log.warning(
-                    "%s: the broker gives offset %d, and records up to %d are behind this consumer: it has lost records or the topic was made "
-                    "again. Its records are not read; every %g s the consumer asks for offset %d (reset_protection). To read the "
-                    "partition from its beginning, remove reset_protection or reset the group's offsets",
+                    "%s: the broker returns records from offset %d on, and this consumer has already read up to offset %d: the broker has lost records, or "
+                    "the topic was created again. The records are ignored; every %g s the consumer asks for offset %d (reset_protection). To read "
+                    "the partition from its beginning, remove reset_protection or reset the group's offsets",
                     key,
                     first[0],
                     known.position,
@@ -78,7 +78,7 @@ class ResetGuard:
             return False
         if key in self._told:
             self._told.discard(key)
-            _log.warning("%s: the broker has offset %d again; reading goes on", key, first[0])
+            _log.warning("%s: the broker has offset %d again; the consumer continues to read", key, first[0])
         self._read[key] = _Read(end, float(last_ms))
         return True
 

@@ -1,8 +1,8 @@
-"""The consumer actor that many sources share, and who of them reads which partition.
+"""The consumer actor that many sources share, and which source reads which partition.
 
 The actor starts with the first source that runs, in the actor system of that run, and ends with `stop()`.
 
-Owner: the `SharedConsumer`. Links ask from any thread; the actor tells its end from its own."""
+Owner: the `SharedConsumer`. Links call from any thread; the actor reports its end on its own thread."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SharedActor:
     # ── what links ask; any thread ────────────────────────────────────────────────────────────────────────────────
 
     def join(self, link: SharedReader, keys: tuple[TopicPartition, ...], run: Run) -> Callable[[Any], None]:
-        """Read the partitions of a link from now on; return where its messages go."""
+        """Note that a link reads these partitions; return the function that sends its messages to the actor. Raises ConsumerFailed."""
         with self._lock:
             if self._stopping:
                 raise ConsumerFailed("the shared consumer is stopped; make another one for this source")
@@ -84,13 +84,13 @@ class SharedActor:
         return tell
 
     def left(self, link: SharedReader) -> None:
-        """A link's partitions are read no longer."""
+        """Forget a link and its partitions."""
         with self._lock:
             for key in [key for key, owner in self._owners.items() if owner is link]:
                 del self._owners[key]
 
     def hold_back(self, link: SharedReader, keys: frozenset[TopicPartition]) -> HoldBack:
-        """Return the message for what all sources hold back, when one of them wants something else held back."""
+        """Note which partitions a link holds back; return the message with the partitions that all links hold back."""
         with self._lock:
             self._held_back[link] = keys
             return HoldBack(frozenset().union(*self._held_back.values()))

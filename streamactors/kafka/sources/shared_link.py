@@ -43,10 +43,10 @@ class SharedLink(ConsumerLink):
         source: ReadingSource,
         how: dict[str, Any],
     ) -> Callable[[Any], None]:
-        """Read over the shared consumer, which starts with its first source."""
+        """Read through the shared consumer, which starts with its first source."""
         if how["commits"] is Commits.TRANSACTION or how["wanted"] is not None:
             raise BuildError(
-                "a sink of this run owns the positions; the source of a shared consumer cannot give them away: use Consumer.source"
+                "a sink of this run keeps the positions of its source, which a shared consumer does not support; use Consumer.source"
             )
         assert isinstance(subscription, ManualSubscription)
         self.source, self.feed_of, self._subscription = source, how["feed_of"], subscription

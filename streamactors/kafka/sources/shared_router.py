@@ -1,4 +1,4 @@
-"""What a shared consumer says of a partition goes to the source that reads this partition.
+"""Passes each event of a partition to the source that reads this partition through a shared consumer.
 
 Owner: the shared consumer's actor, on whose thread everything here runs."""
 
@@ -18,7 +18,7 @@ Item = TypeVar("Item", bound=tuple[Any, ...])
 
 
 class SharedReader(Protocol):
-    """One of the sources that read over a shared consumer."""
+    """One of the sources that read through a shared consumer."""
 
     source: ReadingSource | None
     feed_of: FeedOf

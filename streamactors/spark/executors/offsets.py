@@ -4,7 +4,8 @@
 
 The names of partitions are those of SparkSink's checkpoint, so that a graph without windows moves between this process and a cluster with
 its checkpoint. "_end", "_idle" and "_event" are there only with windows. Windows over several topics have "_done", too: the partitions
-whose input has no more records behind the batch. "_source" names what is read, for queries of Spark's own, whose checkpoint has no file of ours. Pure: the caller brings ends, times and sizes."""
+whose input has no more records behind the batch. "_source" names what is read, for Spark's own queries, whose checkpoint has no file of
+streamactors. Pure: the caller brings ends, times and sizes."""
 
 from __future__ import annotations
 

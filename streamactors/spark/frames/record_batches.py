@@ -1,7 +1,7 @@
 """The rows of a batch DataFrame as Arrow record batches, in the driver's process.
 
-Spark's JVMs make the record batches where the partitions are. They come over a socket of the driver's JVM, in the way that `toLocalIterator`
-uses for rows. So no Python worker takes part, and no row becomes an object on the way."""
+Spark's executors encode the record batches in their JVMs. The driver's JVM sends them to this process over a socket, as `toLocalIterator` does with
+rows. So Spark starts no Python worker, and no row becomes a Python object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def record_batches(frame: Any) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of a batch DataFrame, partition by partition; the next partition is computed meanwhile.
 
     Timestamps have the session's time zone. Raises PySparkTypeError for a column that Arrow does not know, the error of a job that fails, and
-    SparkSetupError for a version of PySpark that has no such way."""
+    SparkSetupError for a version of PySpark without these functions."""
     try:
         from pyspark.serializers import NoOpSerializer
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -28,8 +28,8 @@ def record_batches(frame: Any) -> Iterator[pa.RecordBatch]:
         serve = frame.sparkSession.sparkContext._jvm.PythonRDD.toLocalIteratorAndServe
     except (ImportError, AttributeError) as missing:  # names of PySpark that are not public
         raise SparkSetupError(
-            f"SparkSource.of cannot read record batches with PySpark {pyspark.__version__} ({missing}); with a version that streamactors was "
-            "tested with it can, and Source.from_iterable(df.toArrow().to_batches()) needs memory for all rows"
+            f"SparkSource.of cannot read record batches with PySpark {pyspark.__version__} ({missing}); use a version that streamactors was "
+            "tested with, or Source.from_iterable(df.toArrow().to_batches()), which holds all rows in memory"
         ) from None
     session = frame.sparkSession
     schema = to_arrow_schema(

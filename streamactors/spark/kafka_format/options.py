@@ -60,7 +60,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     topics, partitions = options.get("subscribe"), options.get("assign")
     if (topics is None) == (partitions is None):
         raise BuildError(
-            f"{FORMAT}: what to read is option subscribe (topics, a comma between two) or assign, one of them"
+            f"{FORMAT}: give one of the options subscribe (topics, separated by commas) and assign (partitions)"
         )
     named = tuple(name.strip() for name in (topics or "").split(",") if name.strip())
     if topics is not None and not named:

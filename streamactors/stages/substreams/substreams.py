@@ -122,7 +122,7 @@ class SubstreamsLogic(Logic):
             sub.into.complete()
 
     def closed(self, sub: Substream) -> None:
-        """A substream takes no further elements; what is still pending for it is dropped behind this call."""
+        """A substream takes no further elements; what is still pending for it is dropped after this call."""
 
     def over(self, sub: Substream) -> None:
         """The results of a substream have ended."""

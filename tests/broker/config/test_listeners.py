@@ -103,7 +103,7 @@ def test_a_listener_of_controllers_that_others_reach_stays_closed_and_is_named(
     assert controller_spec(config) is None
     (line,) = caplog.messages
     assert line.startswith(
-        f"listener {address} stays closed: it is for controllers, is not on loopback, and lets strangers in"
+        f"listener {address} stays closed: it is for controllers, is not on loopback, and does not authenticate"
     )
 
 
@@ -116,7 +116,7 @@ def test_one_of_several_controllers_refuses_to_let_strangers_in(protocol: str) -
         "controller.quorum.voters": "1@10.0.0.1:9093,2@10.0.0.2:9093",
     }
     with pytest.raises(
-        InvalidSetting, match=f"listeners=C://10.0.0.1:9093: .*lets strangers in as {protocol}; give it"
+        InvalidSetting, match=f"listeners=C://10.0.0.1:9093: .*does not authenticate its clients as {protocol}; give it"
     ):
         controller_spec(BrokerConfig.of(given))
 
@@ -157,7 +157,7 @@ def test_brokers_reach_each_other_by_the_listener_that_is_named_or_has_the_proto
 def test_a_broker_without_the_listener_that_the_others_look_for_is_refused() -> None:
     member = {"process.roles": "broker", "controller.quorum.bootstrap.servers": "h:1", "listeners": "SSL://h:9092"}
     with pytest.raises(
-        InvalidSetting, match=r"the other brokers look for a listener PLAINTEXT; name one .* inter\.broker"
+        InvalidSetting, match=r"the other brokers connect to a listener PLAINTEXT; set inter\.broker\.listener\.name"
     ):
         listener_specs(BrokerConfig.of(member))
     specs = listener_specs(BrokerConfig.of({**member, "security.inter.broker.protocol": "SSL"}))

@@ -1,4 +1,4 @@
-"""Connections to other nodes behind TLS and logins: they come in, say why they do not, and keep a login fresh."""
+"""Connections to other nodes with TLS and logins: they succeed, name the reason when they fail, and log in again before a login expires."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_node_that_is_not_let_in_is_told_why_and_logs_it_once(
         for answer in answers:
             assert answer.error is not None
             assert re.search(reason, str(answer.error)), str(answer.error)
-    told = [each for each in caplog.messages if "does not let this node in" in each]
+    told = [each for each in caplog.messages if "refuses this node" in each]
     assert len(told) == (0 if entrance is None else 1), told
 
 

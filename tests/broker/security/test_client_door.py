@@ -55,7 +55,7 @@ def test_the_certificate_of_the_broker_is_checked_unless_the_user_says_otherwise
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"security.protocol": "SASL_SSL"}, "security.protocol=SASL_SSL has no login; set sasl.mechanism"),
+        ({"security.protocol": "SASL_SSL"}, "security.protocol=SASL_SSL needs a login; set sasl.mechanism"),
         ({"security.protocol": "SSL", "ssl.keystore.location": "a.p12"}, "ssl.keystore.location=a.p12: this command"),
         (OAUTH, "has no token; set sasl.oauthbearer.method=oidc"),
     ],

@@ -1,4 +1,4 @@
-"""How a node enters the others, from its settings: what is missing or wrong is named before anything is opened."""
+"""How a node connects to the others, by its settings: a missing or wrong setting is named before anything is opened."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_controllers_have_a_mechanism_and_options_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
-        ({}, r"^sasl\.mechanism\.inter\.broker\.protocol=: listener IN .* logs in; choose one of PLAIN, SCRAM"),
+        ({}, r"^sasl\.mechanism\.inter\.broker\.protocol=: listener IN .* needs a login; choose one of PLAIN, SCRAM"),
         ({"sasl_mechanism_inter_broker_protocol": "GSSAPI"}, r"^sasl\.mechanism\.inter\.broker\.protocol=GSSAPI: "),
         (
             {"sasl_mechanism_inter_broker_protocol": "SCRAM-SHA-256"},
@@ -79,5 +79,5 @@ def test_tls_trusts_the_authority_of_the_settings_and_shows_the_certificate_of_t
 
 
 def test_a_trust_store_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSetting, match="of listener IN: this node cannot enter the other nodes"):
+    with pytest.raises(InvalidSetting, match="of listener IN: this node cannot connect to other nodes"):
         between_brokers("SSL", ssl_truststore_location=str(tmp_path / "none.pem"))

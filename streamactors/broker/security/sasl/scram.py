@@ -1,8 +1,8 @@
 """SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): the password is never on the wire, nor kept by the broker.
 
-An unknown user gets a made-up salt, always the same for a name, and fails at the last step as a wrong password does. The made-up salt is as long,
-and its iterations are as many, as those of a user that exists, because the program that sets a password chooses both. So the answers do not tell
-which users exist, as long as one program sets all passwords."""
+An unknown user gets a made-up salt, always the same for a name, and fails at the last step as a wrong password does. The program that sets a
+password chooses the length of the salt and the number of iterations, so an unknown user gets those of a user that exists. The answers do
+not tell which users exist, as long as one program sets all passwords."""
 
 from __future__ import annotations
 

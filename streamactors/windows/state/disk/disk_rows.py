@@ -5,7 +5,7 @@ The lists are in two generations, like the objects of `hot.py`: memory is bounde
 the last cut and for the rows of one key.
 
 A row on disk leaves at a cut: rows lie there by key and time, so one pass over all of them finds those that have expired. A cut removes at
-most as many as the share holds; the next cut goes on from there."""
+most as many as the share holds; the next cut continues from there."""
 
 from __future__ import annotations
 
