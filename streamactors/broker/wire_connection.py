@@ -40,8 +40,8 @@ class WireConnection:
     ) -> None:
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
-        except OSError as error:
-            raise NotConnected(f"{host}:{port} ({error.strerror or error})") from error
+        except (OSError, UnicodeError) as error:  # UnicodeError: Python cannot encode the host name
+            raise NotConnected(f"{host}:{port} ({getattr(error, 'strerror', None) or error})") from error
         try:
             self._socket.settimeout(first_answer_timeout_s or timeout_s)
             try:

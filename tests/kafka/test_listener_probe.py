@@ -13,6 +13,7 @@ import pytest
 
 from streamactors.broker import Cluster
 from streamactors.kafka import Admin, ConsumerSettings
+from streamactors.kafka.client import listener_probe
 from streamactors.kafka.client.listener_probe import Listener, fault_of, mismatch
 from streamactors.kafka.errors import NoBroker
 from streamactors.kafka.property_rules import Address, addresses_of
@@ -89,7 +90,16 @@ def test_what_is_wrong_with_a_certificate_is_told(tmp_path: Path, host: str, age
 
 
 @pytest.mark.parametrize(
-    "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\0\0\0\x0a", b"\0\0\0\x0a\0\0\0\1\0\x21\0\0\x7f\xff"]
+    "answer",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"",
+        b"\0\0\0\x0a",
+        b"\0\0\0\x0a\0\0\0\1\0\x21\0\0\x7f\xff",
+        # a thousand names of length -2: the position never moved, so a larger count kept the client busy and took its memory
+        b"\0\0\0\x0c\0\0\0\1\0\x21\0\0\3\xe8\xff\xfe",
+        b"\0\0\0\x0c\0\0\0\1\0\x21\0\0\0\1\0\1",  # a name that the answer does not have
+    ],
 )
 def test_what_is_no_kafka_listener_is_no_reason(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -110,3 +120,36 @@ def test_what_is_no_kafka_listener_is_no_reason(answer: bytes) -> None:
         assert fault_of([address], {"security.protocol": "SASL_SSL"}) is None
         server.shutdown(socket.SHUT_RDWR)
     thread.join(10)
+
+
+def test_an_answer_in_single_bytes_does_not_prolong_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte had its own time limit: a listener that sent one byte a second held a command for hours."""
+    now_s = 0.0
+    monkeypatch.setattr(listener_probe, "monotonic", lambda: now_s)
+
+    class Dripping:
+        """A connection whose peer sends one byte a second of an answer of 4,096 bytes."""
+
+        def __init__(self) -> None:
+            self.sent = 0
+
+        def sendall(self, data: bytes) -> None: ...
+
+        def settimeout(self, timeout_s: float) -> None:
+            assert timeout_s > 0
+
+        def recv(self, size: int) -> bytes:
+            nonlocal now_s
+            now_s += 1
+            self.sent += 1
+            return b"\0\0\x10\0"[self.sent - 1 : self.sent] or b"x"
+
+    connection: Any = Dripping()
+    assert listener_probe._mechanisms(connection, "PLAIN") is None
+    assert connection.sent <= listener_probe.ANSWER_S + 1
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_name_that_cannot_be_looked_up_takes_no_connections(host: str) -> None:
+    # Python raises UnicodeError for such a name, not OSError: every command ended in a traceback
+    assert fault_of([Address(host, 9092)], {}) is None

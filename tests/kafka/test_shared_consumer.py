@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 from confluent_kafka import Producer
 
@@ -10,6 +13,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Subscriptions, TopicPartition
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import ConsumerFailed, TopicNotFound
+from streamactors.kafka.sources.shared_actor import SharedActor
 from streamactors.testing import TestSink
 
 
@@ -143,3 +147,31 @@ def test_a_shared_consumer_reads_given_partitions_only(settings):
         shared.source(Subscriptions.topics("a"))
     with pytest.raises(BuildError, match=r"Consumer\.shared expects ConsumerSettings, got str"):
         Consumer.shared("localhost:9092")
+
+
+class Reader:
+    source = feed_of = None
+
+
+def test_a_source_that_has_left_is_forgotten(settings):
+    # what it held back was kept, and with it the whole stream: a shared consumer with many short sources grew without end
+    shared, key, reader = SharedActor(settings), TopicPartition("t", 0), Reader()
+    assert shared.hold_back(reader, frozenset([key])).keys == {key}
+    shared.left(reader)
+    assert not shared.hold_back(Reader(), frozenset()).keys
+    gone = weakref.ref(reader)
+    del reader
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_source_whose_consumer_cannot_start_leaves_its_partitions_to_the_next(settings):
+    class ShutDown:
+        @property
+        def system(self):
+            raise RuntimeError("no system")
+
+    shared, key = SharedActor(settings), TopicPartition("t", 0)
+    for reader in (Reader(), Reader()):
+        with pytest.raises(RuntimeError, match="no system"):  # and not: is read by another source already
+            shared.join(reader, (key,), ShutDown())

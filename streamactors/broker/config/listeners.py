@@ -173,7 +173,14 @@ def parse_address(setting: str, text: str) -> tuple[str, str, int]:
         raise _refuse(setting, text, f"an address is host:port or NAME://host:port, as in localhost:9092{every}")
     if len(match["port"]) > 5 or int(match["port"]) > 65535:
         raise _refuse(setting, text, "an address is host:port, with a port from 0 to 65535")
-    return _Address((match["name"] or "PLAINTEXT").upper(), match["v6"] or match["host"] or "", int(match["port"]))
+    host = match["v6"] or match["host"] or ""
+    try:
+        host.encode("idna")  # as Python does before it resolves a name
+    except UnicodeError:
+        raise _refuse(
+            setting, text, f"{host} is no host name; each part between two dots has 1 to 63 characters"
+        ) from None
+    return _Address((match["name"] or "PLAINTEXT").upper(), host, int(match["port"]))
 
 
 def _addresses(setting: str, text: str) -> list[_Address]:

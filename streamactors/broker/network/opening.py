@@ -62,7 +62,7 @@ class Opening:
         host, port = address
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-        except socket.gaierror:
+        except (socket.gaierror, UnicodeError):  # a name, or no name at all (Python encodes names as IDNA)
             threading.Thread(target=self._look_up, name=f"look up {host}", daemon=True).start()
             return
         dispatcher.execute(partial(self._connect, found, None))
@@ -77,18 +77,18 @@ class Opening:
     def _look_up(self) -> None:
         """Resolve the host name; on a thread of its own."""
         host, port = self._address
-        error: OSError | None = None
+        error: OSError | UnicodeError | None = None
         found: list[Any] = []
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as cause:
+        except (OSError, UnicodeError) as cause:
             error = cause
         try:
             self._dispatcher.execute(partial(self._connect, found, error))
         except DispatcherStopped:
             pass  # the broker has stopped
 
-    def _connect(self, found: list[Any], error: OSError | None) -> None:
+    def _connect(self, found: list[Any], error: OSError | UnicodeError | None) -> None:
         if self._over:
             return
         if error is not None or not found:

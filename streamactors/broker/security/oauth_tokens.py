@@ -24,8 +24,15 @@ class NoToken(StreamActorsError):
     """The provider of tokens gave none."""
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error: urllib would send the client's id and secret to the new address."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 def token_of_endpoint(properties: Mapping[str, Any]) -> str:
-    """Return a token of `sasl.oauthbearer.token.endpoint.url`. Raises NoToken, BuildError. Blocks for 5 s at most."""
+    """Return a token of `sasl.oauthbearer.token.endpoint.url`. Raises NoToken, BuildError. Each wait for the provider takes at most 5 s."""
     grant = str(properties.get(f"{_PREFIX}grant.type") or "client_credentials")
     if grant != "client_credentials":
         raise BuildError(f"{_PREFIX}grant.type={grant}: this command can use client_credentials only")
@@ -48,7 +55,8 @@ def token_of_endpoint(properties: Mapping[str, Any]) -> str:
         url, urllib.parse.urlencode(form).encode(), {"Authorization": f"Basic {login}", "Accept": "application/json"}
     )
     try:
-        with urllib.request.urlopen(asked, timeout=_TIMEOUT_S, context=_trusted(properties)) as answer:  # noqa: S310
+        https = urllib.request.HTTPSHandler(context=_trusted(properties))
+        with urllib.request.build_opener(https, _NoRedirect).open(asked, timeout=_TIMEOUT_S) as answer:
             return str(json.loads(answer.read(_MAX_ANSWER_BYTES))["access_token"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         why = f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else str(error) or type(error).__name__

@@ -11,6 +11,7 @@ import ssl
 import struct
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from streamactors.kafka.property_rules import Address
@@ -61,7 +62,7 @@ def listens(addresses: Iterable[Address]) -> Address | None:
     for address in addresses:
         try:
             socket.create_connection(address, CONNECT_S).close()
-        except OSError:
+        except (OSError, UnicodeError):  # UnicodeError: Python cannot encode the host name
             continue
         return address
     return None
@@ -108,29 +109,37 @@ def _asked(address: Address, mechanism: str) -> Listener | None:
 def _mechanisms(connection: socket.socket, mechanism: str) -> tuple[str, ...] | None:
     """Return the logins of a listener, none for one without logins; None if it gives no such answer."""
     name = mechanism.encode()
+    deadline = monotonic() + ANSWER_S
     request = struct.pack(">hhih", *_SASL_HANDSHAKE, 1, -1) + struct.pack(">h", len(name)) + name
     try:
         connection.sendall(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", _exactly(connection, 4))
+        (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
         if not 10 <= size <= _MAX_ANSWER:
             return None
-        answer = _exactly(connection, size)
+        answer = _exactly(connection, size, deadline)
         _, error, count = struct.unpack_from(">ihi", answer)
         if error == _ILLEGAL_SASL_STATE:
             return ()
         found, at = [], 10
         for _ in range(count):
-            (length,) = struct.unpack_from(">h", answer, at)
+            (length,) = struct.unpack_from(">H", answer, at)  # unsigned, so that the position always moves on
             found.append(answer[at + 2 : at + 2 + length].decode())
             at += 2 + length
+            if at > size:
+                return None
     except (OSError, struct.error, UnicodeDecodeError):
         return None
     return tuple(sorted(found)) or None
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
+def _exactly(connection: socket.socket, size: int, deadline: float) -> bytes:
+    """Return so many bytes. Raises OSError when the connection ends or the deadline (a time of `monotonic`) has passed."""
     received = b""
     while len(received) < size:
+        left_s = deadline - monotonic()
+        if left_s <= 0:
+            raise TimeoutError("no whole answer in time")
+        connection.settimeout(left_s)
         more = connection.recv(size - len(received))
         if not more:
             raise ConnectionError("closed")

@@ -57,9 +57,9 @@ class SharedActor:
             for key in keys:
                 if key in self._owners:
                     raise ConsumerFailed(f"{key} is read by another source of this shared consumer already")
-            self._owners.update(dict.fromkeys(keys, link))
             if self._tell is None:
                 self._tell = self._spawned(run)
+            self._owners.update(dict.fromkeys(keys, link))
             return self._tell
 
     def _spawned(self, run: Run) -> Callable[[Any], None]:
@@ -86,6 +86,7 @@ class SharedActor:
     def left(self, link: SharedReader) -> None:
         """Forget a link and its partitions."""
         with self._lock:
+            self._held_back.pop(link, None)
             for key in [key for key, owner in self._owners.items() if owner is link]:
                 del self._owners[key]
 

@@ -35,8 +35,8 @@ class Sender:
         self.maker = ChannelMaker("INTERNAL", door)
         self.channel = self.another(live.port)
 
-    def another(self, port: int) -> Channel:
-        return self.maker.channel(self.dispatcher, ("127.0.0.1", port), "node-1", Buffers())
+    def another(self, port: int, host: str = "127.0.0.1") -> Channel:
+        return self.maker.channel(self.dispatcher, (host, port), "node-1", Buffers())
 
     def ask(self, api: tuple[int, int], body: dict[str, Any], times: int = 1) -> list[Answer]:
         answers: queue.Queue[Answer] = queue.Queue()
@@ -174,3 +174,12 @@ def test_a_login_over_a_cut_link_is_held_back(tmp_path: Path, certificates: Path
             assert "User:node" not in logins
         finally:
             LINKS.disturb([], {})
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_request_to_a_host_name_that_cannot_be_resolved_fails(tmp_path: Path, host: str) -> None:
+    # Another node chooses the name. Python raises UnicodeError for some names: the request was never answered, and the replica stood still.
+    with LiveBroker(tmp_path) as live, Sender(live, None) as sender:
+        sender.channel = sender.another(9092, host)
+        (answer,) = sender.ask(METADATA, {"topics": None})
+        assert "the host name cannot be resolved" in str(answer.error)

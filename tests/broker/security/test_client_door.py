@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.security.client_door import door_of
 from streamactors.broker.security.client_login import BearerToken, log_in
 from streamactors.broker.security.client_tls import Trust
+from streamactors.broker.security.oauth_tokens import NoToken, token_of_endpoint
 from streamactors.errors import BuildError
 
 OAUTH = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
@@ -113,3 +116,33 @@ def test_a_token_that_nobody_signed_has_librdkafkas_claims() -> None:
     claims = json.loads(base64.urlsafe_b64decode(body + "=="))
     assert (json.loads(base64.urlsafe_b64decode(head + "==")), signature) == ({"alg": "none"}, "")
     assert (claims["user"], claims["scope"], round(claims["exp"] - claims["iat"])) == ("ann", ["a", "b"], 60)
+
+
+def test_the_secret_of_a_client_is_not_sent_where_the_endpoint_redirects() -> None:
+    """urllib follows a redirect with all headers, so another host got the client's id and secret."""
+    asked = []
+
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append((self.command, self.headers["Authorization"]))
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.1:{self.server.server_address[1]}/elsewhere")  # type: ignore[attr-defined]
+            self.end_headers()
+
+        do_GET = do_POST
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        properties = {
+            "sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{server.server_address[1]}/token",
+            "sasl.oauthbearer.client.id": "tool",
+            "sasl.oauthbearer.client.secret": "s3cret",
+        }
+        with pytest.raises(NoToken, match=r"no token from http://.*/token \(HTTP 302\)"):
+            token_of_endpoint(properties)
+        server.shutdown()
+    thread.join(10)
+    assert [command for command, _ in asked] == ["POST"]
