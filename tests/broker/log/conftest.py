@@ -105,3 +105,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., LogManager]]:
     yield start
     for logs in started:
         logs.close()
+
+
+@pytest.fixture
+def compacted(make_log: MakeLog) -> PartitionLog:
+    return make_log(cleanup_policy=("compact",), segment_bytes=10_000)
