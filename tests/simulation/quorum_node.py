@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
 from streamactors.broker.quorum.raft_effects import (
     Append,
     AppendLeaderChange,
+    AppendVoters,
     Committed,
     Halt,
     LeaderChanged,
@@ -16,8 +18,10 @@ from streamactors.broker.quorum.raft_effects import (
     Truncate,
 )
 from streamactors.broker.quorum.raft_messages import Answer, BeginEpoch, EndEpoch, Fetch, FetchAnswer, Vote, VoteAnswer
-from streamactors.broker.quorum.raft_state import RaftState, Timing
+from streamactors.broker.quorum.raft_state import RaftState
+from streamactors.broker.quorum.roles import Timing
 from streamactors.broker.quorum.vote_file import Election
+from streamactors.broker.quorum.voter_changes import add_voter, remove_voter
 
 if TYPE_CHECKING:
     from tests.simulation.quorum_world import World
@@ -34,15 +38,38 @@ class Rules:
     """The rules under test. A mutant replaces some of them."""
 
     state: type[RaftState] = RaftState
+    add = staticmethod(add_voter)
+    remove = staticmethod(remove_voter)
     syncs_votes = True
     reports_unsynced_log = False
 
 
 class MemoryLog:
-    """The log as the node sees it, synced or not."""
+    """The log as the node sees it, synced or not. A record whose value is a set of ids names the voters."""
 
     def __init__(self, records: list[Record]) -> None:
         self.records = records
+
+    @property
+    def voters(self) -> Set[int] | None:
+        return self._named_at(self.voters_offset)
+
+    @property
+    def voters_before(self) -> Set[int] | None:
+        return self._named_at(self._last_below(self.voters_offset))
+
+    @property
+    def voters_offset(self) -> int:
+        return self._last_below(self.end_offset)
+
+    def _named_at(self, offset: int) -> Any:
+        return None if offset < 0 else self.records[offset][1]
+
+    def _last_below(self, end_offset: int) -> int:
+        at = end_offset - 1
+        while at >= 0 and not isinstance(self.records[at][1], frozenset):
+            at -= 1
+        return at
 
     start_offset = 0
     newest_snapshot = None
@@ -126,6 +153,9 @@ class Node:
                 case AppendLeaderChange(epoch):
                     self.world.leads(self, epoch)
                     self.append((epoch, "leader"))
+                case AppendVoters(voters):
+                    self.world.note("voters", self.id, sorted(voters))
+                    self.append((self.state.epoch, voters))
                 case Append(records):
                     self.log.records.extend(records)
                     self.sync()
@@ -143,6 +173,15 @@ class Node:
                     raise Violated(f"node {self.id}: {reason}")
         if self.alive:
             self.later(max(self.state.deadline_ms - self.world.now, 0.0) + 0.1, self.due, self.state.deadline_ms)
+
+    def change(self, voter: int) -> None:
+        """Add a voter, or remove it if it has a vote; refused while it cannot be."""
+        rules = self.world.rules
+        change = rules.remove if voter in self.state.voters else rules.add
+        effect = change(self.state, voter)
+        if isinstance(effect, AppendVoters):
+            self.world.changes += 1
+            self.carry_out([effect])
 
     def due(self, deadline_ms: float) -> None:
         if deadline_ms == self.state.deadline_ms:  # else a later deadline has its own call

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from streamactors.broker.quorum.raft_messages import Vote, VoteAnswer
-from streamactors.broker.quorum.raft_state import Role
+from streamactors.broker.quorum.roles import Role
 from streamactors.broker.quorum.vote_file import Election
 from tests.simulation.quorum_node import Node, Record, Rules, Violated
 from tests.simulation.scheduler import Scheduler
@@ -19,22 +19,29 @@ FAULTS = ("crash", "crash", "crash", "start", "start", "start", "start", "apart"
 class World(Scheduler):
     """The replicas, a client that appends, faults and the invariants."""
 
-    def __init__(self, seed: int, rules: Any = Rules) -> None:
+    def __init__(self, seed: int, rules: Any = Rules, *, changing: bool = False) -> None:
+        """`changing`: voters are added and removed, and up to two nodes begin without a vote."""
         super().__init__(seed, loss=0.03)
         self.rules: Any = rules
         self.voters = frozenset(range(1, 1 + self.random.choice((1, 3, 3, 3, 5))))
         self.leaders: dict[int, int] = {}
         self.given: dict[tuple[int, int], int] = {}
-        self.epochs = dict.fromkeys(self.voters, 0)
+        self.epochs = dict.fromkeys(range(1, 10), 0)
         self.committed: list[Record] = []
         self.values = 0
-        self.batch = self.random.choice((1, 1, 4))
+        self.batch = self.random.choice(
+            (4, 50) if changing else (1, 1, 4)
+        )  # a node that gets one at a time never catches up
         self.faulty = self.writing = True
-        self.nodes = {number: Node(self, number) for number in sorted(self.voters)}
+        self.changes = 0
+        count = len(self.voters) + (self.random.choice((0, 1, 1, 2)) if changing else 0)
+        self.nodes = {number: Node(self, number) for number in range(1, count + 1)}
         for node in self.nodes.values():
             node.start()
         self.later(5.0, self.client)
         self.later(200.0, self.fault)
+        if changing:
+            self.later(100.0, self.change)
 
     # --- the client and the faults ---
 
@@ -46,6 +53,15 @@ class World(Scheduler):
                 self.values += 1
                 node.append((node.state.epoch, self.values))
         self.later(self.random.choice((5.0, 20.0)), self.client)
+
+    def change(self) -> None:
+        """Have whoever thinks that it leads add or remove a voter."""
+        voter = self.random.choice(list(self.nodes))
+        for node in self.nodes.values():
+            if node.alive and node.state.role is Role.LEADER:
+                node.change(voter)
+        if self.faulty:
+            self.later(self.random.uniform(5.0, 100.0), self.change)
 
     def fault(self) -> None:
         if not self.faulty:
@@ -64,7 +80,7 @@ class World(Scheduler):
                         each.crash()
                     self.later(self.random.choice((1.0, 1.0, 150.0)), self.restart, each)
             case "apart" if len(self.nodes) > 1:
-                one, other = self.random.sample(sorted(self.voters), 2)
+                one, other = self.random.sample(sorted(self.nodes), 2)
                 self.note("apart", one, other)
                 self.separate(one, other)
             case "resign" if node.alive:
@@ -121,14 +137,15 @@ class World(Scheduler):
             raise Violated(f"node {node.id} commits other records than were committed before")
         if high_watermark > known:
             self.committed += records[known:high_watermark]
-            self.majority_has_it(high_watermark)
+            self.majority_has_it(node, high_watermark)
             if self.random.random() < 0.05:  # what was just committed must not depend on its leader
                 node.later(0.1, self.crash, node)
         self.logs_match()
 
-    def majority_has_it(self, high_watermark: int) -> None:
-        having = [n.id for n in self.nodes.values() if n.disk[:high_watermark] == self.committed]
-        if len(having) <= len(self.nodes) // 2:
+    def majority_has_it(self, leader: Node, high_watermark: int) -> None:
+        voters = leader.state.voters
+        having = [n.id for n in self.nodes.values() if n.id in voters and n.disk[:high_watermark] == self.committed]
+        if len(having) <= len(voters) // 2:
             raise Violated(f"{high_watermark} is committed, and is on the disks of {having} only")
 
     def logs_match(self) -> None:
@@ -161,6 +178,9 @@ class World(Scheduler):
         for node in self.nodes.values():
             if not (node.log.records == node.disk == self.committed):
                 raise Violated(f"node {node.id} ends at {node.log.end_offset}, {len(self.committed)} are committed")
-        if sum(node.state.role is Role.LEADER for node in self.nodes.values()) != 1:
+        leaders = [node for node in self.nodes.values() if node.state.role is Role.LEADER]
+        if len(leaders) != 1:
             raise Violated("not exactly one node leads at the end")
+        if leaders[0].id not in leaders[0].state.voters:
+            raise Violated(f"node {leaders[0].id} leads at the end without a vote")
         return self

@@ -14,7 +14,8 @@ import pytest
 from streamactors.broker.quorum.leader_progress import LeaderProgress
 from streamactors.broker.quorum.raft_effects import Effect, Sync
 from streamactors.broker.quorum.raft_messages import Fetch, FetchAnswer, Vote
-from streamactors.broker.quorum.raft_state import RaftState, Role
+from streamactors.broker.quorum.raft_state import RaftState
+from streamactors.broker.quorum.roles import Role
 from tests.simulation.quorum_world import Rules, Violated, World
 
 QUICK = range(150)
@@ -84,7 +85,7 @@ class LeadsAgain(RaftState):
         if self.role is not Role.RESIGNED:
             return super().start(now_ms)
         self.role = Role.LEADER
-        self.progress = LeaderProgress(self._me, self._voters, self._log.end_offset, now_ms)
+        self.progress = LeaderProgress(self._me, self.voters, self._log.end_offset, now_ms)
         return [*self._lead_on(now_ms), Sync()]
 
 
@@ -140,12 +141,12 @@ class MinorityCommits(RaftState):
                 super().__init__(me, voters, *rest)
 
             def committed(self) -> int | None:
-                ends = sorted(self._ends.values(), reverse=True)
+                ends = sorted((self._ends.get(each, -1) for each in self._voters), reverse=True)
                 end_offset = ends[max(len(ends) // 2 - 1, 0)]
-                return end_offset if end_offset > self._epoch_start else None
+                return end_offset if end_offset > self.epoch_start else None
 
         effects = super()._lead(now_ms)
-        self.progress = Half(self._me, self._voters, self._log.end_offset, now_ms)
+        self.progress = Half(self._me, self.voters, self._log.end_offset, now_ms)
         return effects
 
 

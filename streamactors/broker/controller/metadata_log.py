@@ -82,6 +82,10 @@ class MetadataLog:
         with self._log.read(offset, max_bytes, self._log.end_offset) as found:
             return found.read()
 
+    voters = None  # the voters are known at the start, and `append_batches` refuses others
+    voters_before = None
+    voters_offset = -1
+
     @property
     def newest_snapshot(self) -> tuple[int, int] | None:
         """Return (epoch, end offset) of the newest snapshot, None if there is none, or only that of a formatted folder."""

@@ -14,8 +14,8 @@ from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.quorum.quorum import Handler, Quorum
 from streamactors.broker.quorum.raft_channels import RaftChannels
 from streamactors.broker.quorum.raft_messages import Answer
-from streamactors.broker.quorum.raft_state import Timing
 from streamactors.broker.quorum.raft_wire import Sender
+from streamactors.broker.quorum.roles import Timing
 from streamactors.broker.runtime import Runtime
 
 

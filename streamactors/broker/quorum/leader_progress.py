@@ -5,6 +5,10 @@ Owner: `RaftState` while it leads. Source: KIP-595; KIP-835 for the check of the
 from __future__ import annotations
 
 from collections.abc import Set
+from typing import Final
+
+MOST_REPLICAS: Final = 1_000
+"""Of more nodes without a vote the leader does not know whether they have caught up."""
 
 
 class LeaderProgress:
@@ -12,35 +16,59 @@ class LeaderProgress:
 
     def __init__(self, me: int, voters: Set[int], epoch_start: int, now_ms: float) -> None:
         self._me = me
-        self._epoch_start = epoch_start
-        self._ends = dict.fromkeys(voters, -1)
-        self._fetched_at_ms = dict.fromkeys(voters - {me}, now_ms)
+        self._voters = voters
+        self._began_at_ms = now_ms
+        self.epoch_start = epoch_start
+        self._ends: dict[int, int] = {}
+        self._fetched_at_ms: dict[int, float] = {}
+        self._log_ends: dict[int, int] = {}  # at the last fetch of each replica
+        self._caught_up: set[int] = set()
 
-    def stored(self, voter: int, end_offset: int) -> None:
-        """A voter has everything below this offset on its disk. Nodes that are not voters do not count."""
-        if voter in self._ends:
-            self._ends[voter] = end_offset
+    def use(self, voters: Set[int]) -> None:
+        """Count these voters from now on: the log names them."""
+        self._voters = voters
 
-    def fetched(self, voter: int, now_ms: float) -> None:
-        """A voter has fetched."""
-        if voter in self._fetched_at_ms:
-            self._fetched_at_ms[voter] = now_ms
+    def stored(self, replica: int, end_offset: int) -> None:
+        """A replica has everything below this offset on its disk. Nodes that are not voters do not count."""
+        if self._is_kept(replica):
+            self._ends[replica] = end_offset
+
+    def fetched(self, replica: int, now_ms: float) -> None:
+        """A replica has fetched."""
+        if self._is_kept(replica):
+            self._fetched_at_ms[replica] = now_ms
+
+    def reached(self, replica: int, end_offset: int) -> None:
+        """The leader's log ends here while a replica fetches. It has caught up when it has what the log had at its fetch before."""
+        if self._ends.get(replica, -1) >= self._log_ends.get(replica, end_offset):
+            self._caught_up.add(replica)
+        if self._is_kept(replica):
+            self._log_ends[replica] = end_offset
+
+    def has_caught_up(self, replica: int) -> bool:
+        """Whether a replica had as good as the whole log at one time of this epoch."""
+        return replica in self._caught_up
+
+    def _is_kept(self, replica: int) -> bool:
+        return replica in self._voters or replica in self._ends or len(self._ends) < MOST_REPLICAS
 
     def committed(self) -> int | None:
         """Return the offset below which a majority has everything; None until this covers a record of the leader's own epoch.
 
         Records of earlier epochs are committed together with the first record of the leader's own epoch. If a majority alone committed
         them, a later leader could still remove them."""
-        ends = sorted(self._ends.values(), reverse=True)
+        ends = sorted((self._ends.get(voter, -1) for voter in self._voters), reverse=True)
         end_offset = ends[len(ends) // 2]
-        return end_offset if end_offset > self._epoch_start else None
+        return end_offset if end_offset > self.epoch_start else None
 
     def quorum_seen_at_ms(self, now_ms: float) -> float:
         """Return the last time at which the leader was in touch with a majority."""
-        others = sorted(self._fetched_at_ms.values(), reverse=True)
-        needed = len(self._ends) // 2 + 1 - (self._me in self._ends)
+        times = (self._fetched_at_ms.get(voter, self._began_at_ms) for voter in self._voters if voter != self._me)
+        others = sorted(times, reverse=True)
+        needed = len(self._voters) // 2 + 1 - (self._me in self._voters)
         return others[needed - 1] if needed else now_ms
 
     def successors(self) -> tuple[int, ...]:
         """Return the other voters, the one with the longest log first."""
-        return tuple(sorted(self._fetched_at_ms, key=lambda voter: (-self._ends[voter], voter)))
+        others = self._voters - {self._me}
+        return tuple(sorted(others, key=lambda voter: (-self._ends.get(voter, -1), voter)))

@@ -40,8 +40,9 @@ from streamactors.broker.quorum.raft_messages import (
     Vote,
     VoteAnswer,
 )
-from streamactors.broker.quorum.raft_state import RaftState, Role, Timing
+from streamactors.broker.quorum.raft_state import RaftState
 from streamactors.broker.quorum.replica_log import VotersLog
+from streamactors.broker.quorum.roles import Role, Timing
 from streamactors.broker.quorum.snapshot_transfer import SnapshotReader, piece_of
 
 MOST_WAIT_MS: Final = 30_000.0

@@ -31,6 +31,13 @@ class AppendLeaderChange:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendVoters:
+    """Append a record that names these voters, and then sync the log."""
+
+    voters: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Append:
     """Append the batches of the leader, and then sync the log."""
 

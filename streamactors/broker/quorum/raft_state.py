@@ -6,11 +6,9 @@ itself in `stored`, and a follower fetches again in `stored`. Source: KIP-595, K
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
-from typing import Final
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.leader_epochs import common_end
@@ -38,28 +36,8 @@ from streamactors.broker.quorum.raft_messages import (
     VoteAnswer,
 )
 from streamactors.broker.quorum.replica_log import Log
+from streamactors.broker.quorum.roles import RETRY_MS, Role, Timing
 from streamactors.broker.quorum.vote_file import Election
-
-RETRY_MS: Final = 20.0
-
-
-class Role(enum.Enum):
-    """What a replica does in its epoch."""
-
-    UNATTACHED = "it knows no leader, or waits for one"
-    PROSPECTIVE = "it asks the voters whether they would vote for it"
-    CANDIDATE = "it has begun an epoch, voted for itself, and asks for votes"
-    FOLLOWER = "it copies the leader's log; a node that is no voter is an observer"
-    LEADER = "it writes the log"
-    RESIGNED = "it has led this epoch and must not lead it again"
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """The two timeouts of Kafka's controller.quorum.* settings."""
-
-    election_ms: float = 1_000.0
-    fetch_ms: float = 2_000.0
 
 
 class RaftState:
@@ -69,7 +47,7 @@ class RaftState:
         self, me: int, voters: Set[int], saved: Election, log: Log, timing: Timing, random: Random, now_ms: float
     ) -> None:
         self._me = me
-        self._voters = frozenset(voters)
+        self._first_voters = frozenset(voters)
         self._log = log
         self._timing = timing
         self._random = random
@@ -93,7 +71,7 @@ class RaftState:
 
     def start(self, now_ms: float) -> list[Effect]:
         """Begin. A follower asks its leader; the only voter of a quorum is elected at once."""
-        if self._voters == {self._me}:
+        if self.voters == {self._me}:
             return self._campaign(now_ms)
         return [LeaderChanged(self.leader, self.epoch), Sync()] if self.role is Role.FOLLOWER else []
 
@@ -103,12 +81,19 @@ class RaftState:
 
     @property
     def voters(self) -> Set[int]:
-        return self._voters
+        """The voters that the log names, committed or not; the first ones if it names none."""
+        named = self._log.voters
+        return self._first_voters if named is None else named
+
+    @property
+    def voters_offset(self) -> int:
+        """The offset of the record that names the voters, -1 if no record does."""
+        return self._log.voters_offset
 
     @property
     def granting(self) -> Set[int]:
         """The voters that have elected this node, if it leads."""
-        return self._granted & self._voters
+        return self._granted & self.voters
 
     @property
     def leader(self) -> int | None:
@@ -124,17 +109,32 @@ class RaftState:
         match self.role:
             case Role.LEADER:
                 return self._lead_on(now_ms)
-            case Role.FOLLOWER if self._me not in self._voters or now_ms < self._fetch_by_ms:
+            case Role.FOLLOWER if now_ms < self._fetch_by_ms:
                 if self._asked is not None:  # the question or its answer is lost
                     return self._fetch(now_ms)
                 self.deadline_ms = now_ms + self._timing.fetch_ms / 2  # the disk is slow, and `stored` asks
                 return []
             case Role.RESIGNED:
                 return self._new_epoch(self.epoch + 1, None, now_ms)
-            case _ if self._me in self._voters:
+            case _ if self._may_lead():
                 return self._prospect(now_ms)
-        self._wait_for_election(now_ms)
-        return []
+        return self._look_for_leader(now_ms)
+
+    def _may_lead(self) -> bool:
+        """Whether this node has a vote, or had one before a change that may not be committed."""
+        # 1 removes itself from {1, 2} -> 2 lacks the record and needs the vote of 1 -> the log of 1 is longer: only 1 can lead.
+        log = self._log
+        if self._me in self.voters or log.voters_offset < self.high_watermark:
+            return self._me in self.voters
+        return self._me in (self._first_voters if log.voters_before is None else log.voters_before)
+
+    def _look_for_leader(self, now_ms: float) -> list[Effect]:
+        """A node without a vote asks any voter. The answer names the leader."""
+        effects = self._lose_leader(Role.UNATTACHED)
+        others = sorted(self.voters - {self._me})
+        self.deadline_ms = now_ms + self._timing.fetch_ms / 2
+        self._asked = Fetch(self.epoch, self._me, self._log.end_offset, self._log.last_epoch, max_wait_ms=0.0)
+        return [*effects, Send(self._random.choice(others), self._asked)]
 
     def _wait_for_election(self, now_ms: float) -> None:
         self._fetch_by_ms = now_ms + self._timing.fetch_ms
@@ -146,7 +146,7 @@ class RaftState:
 
     def _prospect(self, now_ms: float) -> list[Effect]:
         """Ask whether the voters would vote for this node, so that a node which is cut off does not raise the epoch."""
-        if self._voters == {self._me}:
+        if self.voters == {self._me}:
             return self._campaign(now_ms)
         return [*self._lose_leader(Role.PROSPECTIVE), *self._ask_for_votes(now_ms, pre_vote=True)]
 
@@ -166,23 +166,23 @@ class RaftState:
         self._granted, self._refused = {self._me}, set()
         self._wait_for_election(now_ms)
         vote = Vote(self.epoch, self._me, self._log.last_epoch, self._log.end_offset, pre_vote)
-        return [Send(voter, vote) for voter in sorted(self._voters - {self._me})]
+        return [Send(voter, vote) for voter in sorted(self.voters - {self._me})]
 
     def voted(self, voter: int, answer: VoteAnswer, now_ms: float) -> list[Effect]:
         """A voter has answered."""
         # A pre-vote can be granted by a follower of a leader that is gone: it names the leader, and this node does not return to it.
         effects = self._learn(answer.epoch, None if answer.granted else answer.leader, now_ms)
         asking = Role.PROSPECTIVE if answer.pre_vote else Role.CANDIDATE
-        if effects or self.role is not asking or answer.epoch != self.epoch or voter not in self._voters:
+        if effects or self.role is not asking or answer.epoch != self.epoch or voter not in self.voters:
             return effects
         (self._granted if answer.granted else self._refused).add(voter)
         return self._count_votes(now_ms)
 
     def _count_votes(self, now_ms: float) -> list[Effect]:
-        majority = len(self._voters) // 2 + 1
-        if len(self._granted & self._voters) >= majority:
+        majority = len(self.voters) // 2 + 1
+        if len(self._granted & self.voters) >= majority:
             return self._campaign(now_ms) if self.role is Role.PROSPECTIVE else self._lead(now_ms)
-        if len(self._refused) > len(self._voters) - majority:  # wait, or two candidates disturb each other for ever
+        if len(self._refused) > len(self.voters) - majority:  # wait, or two candidates disturb each other for ever
             wait_ms = self._random.random() * self._timing.election_ms
             self.deadline_ms = min(self.deadline_ms, now_ms + max(wait_ms, RETRY_MS))
         return []
@@ -225,7 +225,7 @@ class RaftState:
         """The leader gives up. Its best successor asks for votes at once, the others some time later."""
         effects = self._learn(end.epoch, end.leader, now_ms)
         error = ErrorCode.FENCED_LEADER_EPOCH if end.epoch < self.epoch else ErrorCode.NONE
-        if not error and self.role is Role.FOLLOWER and self._me in self._voters:
+        if not error and self.role is Role.FOLLOWER and self._me in self.voters:
             effects += self._lose_leader(Role.UNATTACHED)
             place = end.successors.index(self._me) if self._me in end.successors else len(end.successors)
             if place == 0:
@@ -270,17 +270,18 @@ class RaftState:
     def _lead(self, now_ms: float) -> list[Effect]:
         self.role = Role.LEADER
         self.election = replace(self.election, leader=self._me)
-        self.progress = LeaderProgress(self._me, self._voters, self._log.end_offset, now_ms)
+        self.progress = LeaderProgress(self._me, self.voters, self._log.end_offset, now_ms)
         effects: list[Effect] = [Persist(self.election), AppendLeaderChange(self.epoch)]
         return [*effects, LeaderChanged(self._me, self.epoch), *self._lead_on(now_ms)]
 
     def _lead_on(self, now_ms: float) -> list[Effect]:
         """Say to the voters who leads; resign if no majority fetches."""
         assert self.progress is not None
+        self.progress.use(self.voters)
         if now_ms - self.progress.quorum_seen_at_ms(now_ms) > 1.5 * self._timing.fetch_ms:
             return self.resign(now_ms)
         self.deadline_ms = now_ms + self._timing.fetch_ms / 2
-        return [Send(voter, BeginEpoch(self.epoch, self._me)) for voter in sorted(self._voters - {self._me})]
+        return [Send(voter, BeginEpoch(self.epoch, self._me)) for voter in sorted(self.voters - {self._me})]
 
     def resign(self, now_ms: float) -> list[Effect]:
         """Give up the leadership, for a stop or without a majority. Changes nothing on a node that does not lead."""
@@ -316,12 +317,18 @@ class RaftState:
         if (epoch != fetch.last_epoch or end_offset < fetch.offset) and (fetch.last_epoch, fetch.offset) != snapshot:
             return replace(answer, diverging=(epoch, end_offset)), []
         self.progress.stored(fetch.replica, fetch.offset)
-        effects = self._commit()
+        self.progress.reached(fetch.replica, log.end_offset)
+        effects = self._commit(now_ms)
         return replace(answer, high_watermark=self.high_watermark), effects
 
-    def _commit(self) -> list[Effect]:
-        committed = None if self.progress is None else self.progress.committed()
-        return [] if committed is None else self._raise_high_watermark(committed)
+    def _commit(self, now_ms: float) -> list[Effect]:
+        assert self.progress is not None
+        self.progress.use(self.voters)
+        committed = self.progress.committed()
+        effects = [] if committed is None else self._raise_high_watermark(committed)
+        if self._me not in self.voters and self._log.voters_offset < self.high_watermark:
+            effects += self.resign(now_ms)  # its own removal is committed
+        return effects
 
     def _raise_high_watermark(self, offset: int) -> list[Effect]:
         if offset <= self.high_watermark:
@@ -335,7 +342,7 @@ class RaftState:
         """The log is on disk up to this offset."""
         if self.progress is not None:
             self.progress.stored(self._me, end_offset)
-            return self._commit()
+            return self._commit(now_ms)
         if self.role is not Role.FOLLOWER or self._asked is not None or end_offset != self._log.end_offset:
             return []
         return [*self._raise_high_watermark(min(self.leader_committed, end_offset)), *self._fetch(now_ms)]

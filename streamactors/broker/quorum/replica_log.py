@@ -26,6 +26,18 @@ class Log(Protocol):
     @property
     def last_epoch(self) -> int: ...
 
+    @property
+    def voters(self) -> Set[int] | None:
+        """The voters that the log names last, committed or not; None if it names none, and the settings do."""
+
+    @property
+    def voters_before(self) -> Set[int] | None:
+        """The voters that the log named before, None if it named none."""
+
+    @property
+    def voters_offset(self) -> int:
+        """The offset of the record that names them, -1 if no record above the newest snapshot does."""
+
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return (epoch, end offset) of the greatest epoch that is at most `epoch`; (0, 0) without one."""
 

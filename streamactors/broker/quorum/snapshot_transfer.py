@@ -10,8 +10,9 @@ from typing import Final
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft_messages import EpochEnd, FetchSnapshot, Request, SnapshotPiece
-from streamactors.broker.quorum.raft_state import RaftState, Role
+from streamactors.broker.quorum.raft_state import RaftState
 from streamactors.broker.quorum.replica_log import VotersLog
+from streamactors.broker.quorum.roles import Role
 
 MAX_SNAPSHOT_BYTES: Final = 1 << 30
 

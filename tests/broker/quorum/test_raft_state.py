@@ -7,7 +7,8 @@ from random import Random
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft_effects import AppendLeaderChange, Effect, LeaderChanged, Persist, Send, Sync
 from streamactors.broker.quorum.raft_messages import Answer, BeginEpoch, EndEpoch, Fetch, FetchAnswer, Vote, VoteAnswer
-from streamactors.broker.quorum.raft_state import RaftState, Role, Timing
+from streamactors.broker.quorum.raft_state import RaftState
+from streamactors.broker.quorum.roles import Role, Timing
 from streamactors.broker.quorum.vote_file import Election
 from tests.simulation.quorum_node import MemoryLog, Record
 
@@ -141,10 +142,11 @@ def test_a_follower_asks_only_for_what_follows_its_synced_log() -> None:
     assert sent(state.stored(2, 0.0)) == [(2, Fetch(4, 1, 2, 4, 0, 50.0))]
 
 
-def test_an_observer_follows_and_never_asks_for_votes() -> None:
+def test_an_observer_whose_leader_is_silent_asks_every_voter_and_never_for_votes() -> None:
     state = replica(Election(4, leader=2), me=7)
     state.start(0.0)
     state.stored(0, 0.0)
-    for now_ms in range(0, 10_000, 50):
-        assert all(isinstance(request, Fetch) for _, request in sent(state.tick(float(now_ms))))
-    assert state.role is Role.FOLLOWER
+    asked = [each for now_ms in range(0, 10_000, 50) for each in sent(state.tick(float(now_ms)))]
+    assert all(isinstance(request, Fetch) for _, request in asked)
+    assert {target for target, _ in asked} == {1, 2, 3}
+    assert (state.role, state.epoch) == (Role.UNATTACHED, 4)
