@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
@@ -18,6 +18,8 @@ from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironm
 from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.state.calendar_queue import NEVER, CalendarQueue
 from streamactors.windows.state.serdes import Serdes
+from streamactors.windows.state.store_log import Change, StoreReader, TaskIdentity
+from streamactors.windows.state.stores import ClosingQueue, Stores
 
 
 class Closable(Protocol):
@@ -45,8 +47,12 @@ class Closing(Generic[T]):
     def __init__(self, report: EmitMetrics | SuppressMetrics, width: int) -> None:
         self.report = report
         self.suppresses = isinstance(report, SuppressMetrics)
-        self._queue: CalendarQueue[T] = CalendarQueue(width)
+        self._queue: ClosingQueue[T] = CalendarQueue(width)
         self._count = 0
+
+    def lie_in(self, stores: Stores, store: str, find: Callable[[int, bytes], T | None]) -> None:
+        """The windows are those of a store; `find` returns the window with an end and a tie, None if it is gone."""
+        self._queue = stores.closing(store, self._queue, find)
 
     def put(self, end: int, tie: bytes, window: T) -> None:
         """Add a new window; `tie` orders windows of the same end."""
@@ -124,6 +130,34 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
             self._sweep()
             self._next_sweep = self.stream_time + max(self._retention, 1)
 
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        self._sweep_store()
+        return super().changes(identity)
+
+    def restore(self, reader: StoreReader) -> None:
+        super().restore(reader)
+        if self._closing is not None:
+            limit = self.stream_time - self._wait
+            for window in self._windows():
+                if self._end_of(window) >= limit:  # else its result was emitted before the restart
+                    self._await_close(window)
+
+    @abstractmethod
+    def _windows(self) -> Iterator[T]:
+        """All windows of the store, in no order."""
+
+    @abstractmethod
+    def _end_of(self, window: T) -> int:
+        """The inclusive end of a window."""
+
+    @abstractmethod
+    def _await_close(self, window: T) -> None:
+        """Where results are final: put a window among those that will close."""
+
+    @abstractmethod
+    def _sweep_store(self) -> None:
+        """A cut begins: remove forgotten windows from the disk."""
+
     @abstractmethod
     def _sweep(self) -> None:
         """Forget closed windows that no row can need. Runs once per retention, so a row pays a constant share."""
@@ -132,6 +166,6 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
         end = self._last_end() if self._finals else None
         return NO_TIME if end is None else end + self._wait + 1
 
-    @abstractmethod
     def _last_end(self) -> int | None:
         """The largest end in the store."""
+        return max(map(self._end_of, self._windows()), default=None)

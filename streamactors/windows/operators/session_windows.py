@@ -10,7 +10,7 @@ store shows it: while its end > newest end ever written - retention."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from streamactors.windows.definitions.aggregator import as_values, snapshot
@@ -21,8 +21,8 @@ from streamactors.windows.operators.late_rows import refuse
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment, Update
 from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
-from streamactors.windows.state.serdes import key_bytes
-from streamactors.windows.state.session_store import Session, SessionStore, session_key, two_times
+from streamactors.windows.state.serdes import ident_of_bytes, key_bytes
+from streamactors.windows.state.session_store import Session, SessionStore, session_form, session_key, two_times
 from streamactors.windows.state.store_log import as_restored, pack_context, unpack_context
 from streamactors.windows.state.stores import Stores
 
@@ -41,7 +41,9 @@ class SessionOperator(InclusiveOperator[Session]):
     ) -> None:
         super().__init__(spec, env, closing, spec.windows.wait_ms)
         self._gap = spec.windows.gap_ms
-        self._sessions = SessionStore(stores.keyed(spec.store), self._log)
+        self._sessions = SessionStore(stores.listed(spec.store, session_form(self._session)), self._log)
+        if closing is not None:
+            closing.lie_in(stores, spec.store, self._closing_session)
         aggregator = spec.aggregator
         assert aggregator.merge is not None
         merge = aggregator.merge
@@ -86,12 +88,13 @@ class SessionOperator(InclusiveOperator[Session]):
             session.context = context
         if same is not None:
             same.value, same.context = value, context
-            if not same.dirty:
-                self._log.touch(None, same)
+            self._sessions.touch(same)
         elif value is not None:
             if not joined:
                 self.env.identity.check(ident)
-            self._add_session(Session(ident, record.key, start, end, value, context))
+            session = Session(ident, record.key, start, end, value, context)
+            self._sessions.add(session)
+            self._await_close(session)
         elif (hidden := self._sessions.find(ident, start, end)) is not None:  # in Kafka mode: not joined, yet deleted
             self._sessions.remove(hidden)
         if self._closing is None:
@@ -105,13 +108,19 @@ class SessionOperator(InclusiveOperator[Session]):
             aggregate = self._merge(aggregate, session.value)
         return self._add(aggregate, value)
 
-    def _add_session(self, session: Session) -> None:
-        self._sessions.add(session)
+    def _await_close(self, session: Session) -> None:
         closing = self._closing
         if closing is not None:
             key, start, end = key_bytes(session.ident), session.start, session.end
             tie = key + two_times(end, start) if closing.suppresses else start.to_bytes(8, "big") + key
             closing.put(end, tie, session)
+
+    def _closing_session(self, end: int, tie: bytes) -> Session | None:
+        """Return the session that `_await_close` put there, None if it is gone."""
+        assert self._closing is not None
+        suppresses = self._closing.suppresses
+        key, start = (tie[:-16], tie[-8:]) if suppresses else (tie[8:], tie[:8])
+        return self._sessions.find(ident_of_bytes(key), int.from_bytes(start, "big"), end)
 
     def _emit(self, due: list[Session], trigger: RecordContext | None, out: list[Update]) -> None:
         shown_from = self._newest - self._retention
@@ -129,8 +138,14 @@ class SessionOperator(InclusiveOperator[Session]):
     def _sweep(self) -> None:
         self._sessions.forget(min(self.stream_time - self._wait, self._newest - self._retention + 1))
 
-    def _last_end(self) -> int | None:
-        return max((session.end for session in self._sessions), default=None)
+    def _sweep_store(self) -> None:
+        self._sessions.sweep()
+
+    def _windows(self) -> Iterator[Session]:
+        return iter(self._sessions)
+
+    def _end_of(self, session: Session) -> int:
+        return session.end
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
         return (StoreEntry(each.key, each.value, each.end, each.start, each.end) for each in list(self._sessions))
@@ -143,11 +158,17 @@ class SessionOperator(InclusiveOperator[Session]):
         for _, each in self._log.touched():
             yield session_key(each), [each.key, each.start, each.end, each.value, pack_context(each.context)]
 
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
+        self._sessions.reach(self._newest)
+
     def _restore_entry(self, *fields: Any) -> None:
+        session = self._session(fields)
+        self._sessions.add(session)
+        as_restored(session)
+
+    def _session(self, fields: Sequence[Any]) -> Session:
+        """Return the session of a changelog entry."""
         key, start, end, value, context = fields
         session = Session(self.env.identity.of(key), key, start, end, value, unpack_context(context))
-        if end >= self.stream_time - self._wait:
-            self._add_session(session)
-        else:
-            self._sessions.add(session)  # closed, so its result was emitted before the restart
-        as_restored(session)
+        return as_restored(session)  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ newest timestamp of a window says where the previous row was. The updates are or
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from typing import Any
 
 from streamactors.windows.record import RecordContext
@@ -46,6 +47,24 @@ class Panes:
     def __init__(self) -> None:
         self.starts: list[int] = []
         self.panes: list[Pane] = []
+
+    @classmethod
+    def of(cls, panes: Iterable[Pane]) -> Panes:
+        """Return panes that come in the order of their starts."""
+        found = cls()
+        found.panes = list(panes)
+        found.starts = [pane.start for pane in found.panes]
+        return found
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def drop(self, before: int) -> list[Pane]:
+        """Remove the panes that start before a time; return them."""
+        end = bisect_left(self.starts, before)
+        gone = self.panes[:end]
+        del self.starts[:end], self.panes[:end]
+        return gone
 
     def get(self, start: int) -> Pane | None:
         at = bisect_left(self.starts, start)

@@ -8,9 +8,9 @@ Kafka mode hides windows whose start lies more than the retention behind the new
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, MutableMapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, ClassVar, Final
 
 from streamactors.windows.definitions.aggregator import as_values
 from streamactors.windows.definitions.windows import SlidingWindows
@@ -21,10 +21,13 @@ from streamactors.windows.operators.operator import Found, Ident, TaskEnvironmen
 from streamactors.windows.operators.sliding_plan import Pane, Panes, PaneUpdate, plan, plan_early
 from streamactors.windows.operators.time_finals import STORE_SUFFIX
 from streamactors.windows.record import Record, RecordContext
+from streamactors.windows.state.key_lists import KeyLists, ListForm
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
-from streamactors.windows.state.serdes import key_bytes
-from streamactors.windows.state.store_log import as_restored, unpack_context
+from streamactors.windows.state.serdes import ident_of_bytes, key_bytes
+from streamactors.windows.state.store_log import Logged, as_restored, unpack_context
 from streamactors.windows.state.stores import Stores, cell_key
+
+_PANES: Final = attrgetter("panes")
 
 
 class SlidingOperator(InclusiveOperator[Pane]):
@@ -41,7 +44,10 @@ class SlidingOperator(InclusiveOperator[Pane]):
     ) -> None:
         super().__init__(spec, env, closing, spec.windows.wait_ms)
         self._difference = spec.windows.difference_ms
-        self._keys: MutableMapping[Ident, Panes] = stores.keyed(spec.store)
+        form = ListForm(8, self._pane, Panes.of, _PANES, Panes.drop, lambda ident, pane: cell_key(ident, pane.start))
+        self._keys: KeyLists[Panes, Pane] = stores.listed(spec.store, form)
+        if closing is not None:
+            closing.lie_in(stores, spec.store, self._closing_pane)
         self._old_from_init = spec.old_from_init
         self._init = spec.aggregator.init
         self._add = spec.aggregator.add if spec.aggregator.kind == "count" else as_values(spec.aggregator.add)
@@ -61,7 +67,8 @@ class SlidingOperator(InclusiveOperator[Pane]):
         panes = self._keys.get(ident)
         if panes is None:
             self.env.identity.check(ident)
-            panes = self._keys[ident] = Panes()
+            panes = Panes()
+            self._keys.put(ident, panes)
         start: int | None = None
         try:
             planned = plan_early if timestamp < difference else plan
@@ -84,8 +91,19 @@ class SlidingOperator(InclusiveOperator[Pane]):
                 refuse(self, record, update.start, update.start + difference, limit)
             else:
                 self._apply(ident, panes, update, record, out)
-        if panes.starts and panes.starts[0] < self._kept_from():
-            self._forget(ident, panes, self._kept_from())
+        kept_from = self._kept_from()
+        if panes.starts and panes.starts[0] < kept_from:
+            self._forget(ident, panes, kept_from)
+
+    def _forget(self, ident: Ident, panes: Panes, kept_from: int) -> None:
+        if not self._log.on:
+            panes.drop(kept_from)
+            return
+        if self._closing is not None:  # a jump of time comes before what it closes
+            kept_from = min(kept_from, self._closing.first_end() - self._difference)
+        gone = panes.drop(kept_from)
+        self._leave((cell_key(ident, pane.start), pane) for pane in gone)
+        self._keys.changed(ident, -len(gone))
 
     def _apply(self, ident: Ident, panes: Panes, update: PaneUpdate, record: Record, out: list[Any]) -> None:
         """Write one update to the store and forward it."""
@@ -104,23 +122,38 @@ class SlidingOperator(InclusiveOperator[Pane]):
                 pane.old = old
                 if self._log.on:
                     self._log.leave(cell_key(ident, start), pane)
+                    self._keys.changed(ident, -1)
         elif pane is None:
             pane = Pane(ident, record.key, start, new, timestamp, record.context, old)
             panes.insert(pane)
-            self._log.touch(ident, pane)
+            self._touch(pane, 1)
             self._await_close(pane)
         else:
             pane.value, pane.timestamp, pane.context, pane.old = new, timestamp, record.context, old
             if not pane.dirty:
-                self._log.touch(ident, pane)
+                self._touch(pane, 0)
         if self._closing is None:
             out.append((ident, record.key, start, start + self._difference, new, old, timestamp, record.context, False))
+
+    def _touch(self, pane: Pane, by: int) -> None:
+        """A pane has changed; its key has `by` panes more."""
+        if self._log.on:
+            self._log.touch(pane.ident, pane)
+            self._keys.changed(pane.ident, by)
+            self._keys.reach(pane.start)
 
     def _await_close(self, pane: Pane) -> None:
         closing = self._closing
         if closing is not None:
             suffix = pane.start.to_bytes(8, "big") if closing.suppresses else STORE_SUFFIX
             closing.put(pane.start + self._difference, key_bytes(pane.ident) + suffix, pane)
+
+    def _closing_pane(self, end: int, tie: bytes) -> Pane | None:
+        """Return the pane that `_await_close` put there, None if it is gone."""
+        assert self._closing is not None
+        behind = 8 if self._closing.suppresses else len(STORE_SUFFIX)
+        panes = self._keys.get(ident_of_bytes(tie[:-behind]))
+        return None if panes is None else panes.get(end - self._difference)
 
     def _emit(self, due: list[Pane], trigger: RecordContext | None, out: list[Update]) -> None:
         assert self._closing is not None
@@ -139,31 +172,27 @@ class SlidingOperator(InclusiveOperator[Pane]):
         limit = self.stream_time - self._wait
         return min(limit - 3 * self._difference, self._newest - self._retention)
 
-    def _forget(self, ident: Ident, panes: Panes, kept_from: int) -> None:
-        cut = bisect_left(panes.starts, kept_from)
-        if self._log.on:
-            for pane in panes.panes[:cut]:
-                self._log.leave(cell_key(ident, pane.start), pane)
-        del panes.starts[:cut], panes.panes[:cut]
+    def _leave(self, gone: Iterable[tuple[bytes, Logged]]) -> None:
+        for key, pane in gone:
+            self._log.leave(key, pane)
 
     def _sweep(self) -> None:
         """Forget windows of keys that have no new rows."""
-        kept_from = self._kept_from()
-        for ident, panes in self._keys.items():
-            if panes.starts and panes.starts[0] < kept_from:
-                self._forget(ident, panes, kept_from)
-        for ident in [ident for ident, panes in self._keys.items() if not panes.starts]:
-            del self._keys[ident]
+        self._leave(self._keys.expire(self._kept_from()))
 
-    def _last_end(self) -> int | None:
-        starts = [panes.starts[-1] for panes in self._keys.values() if panes.starts]
-        return max(starts) + self._difference if starts else None
+    def _sweep_store(self) -> None:
+        self._leave(self._keys.sweep())
+
+    def _windows(self) -> Iterator[Pane]:
+        return self._keys.objects()
+
+    def _end_of(self, pane: Pane) -> int:
+        return pane.start + self._difference
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
         return (
             StoreEntry(each.key, each.value, each.timestamp, each.start, each.start + self._difference)
-            for panes in list(self._keys.values())
-            for each in panes.panes
+            for each in list(self._windows())
             if each.value is not None
         )
 
@@ -177,11 +206,21 @@ class SlidingOperator(InclusiveOperator[Pane]):
         for ident, pane in self._log.touched():
             yield cell_key(ident, pane.start), pane.fields(pane.start)
 
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
+        self._keys.reach(self._newest)
+
     def _restore_entry(self, *fields: Any) -> None:
+        pane = self._pane(fields)
+        panes = self._keys.get(pane.ident)
+        if panes is None:
+            panes = Panes()
+            self._keys.put(pane.ident, panes)
+        panes.insert(pane)
+
+    def _pane(self, fields: Sequence[Any]) -> Pane:
+        """Return the pane of a changelog entry."""
         key, start, value, timestamp, context, prior, old = fields
-        ident = self.env.identity.of(key)
-        pane = as_restored(Pane(ident, key, start, value, timestamp, unpack_context(context), prior))
+        pane = Pane(self.env.identity.of(key), key, start, value, timestamp, unpack_context(context), prior)
         pane.old = old
-        self._keys.setdefault(ident, Panes()).insert(pane)
-        if start + self._difference >= self.stream_time - self._wait:  # else it was emitted before the restart
-            self._await_close(pane)
+        return as_restored(pane)  # type: ignore[no-any-return]

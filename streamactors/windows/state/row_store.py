@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from streamactors.windows.state.serdes import Ident, key_bytes
+from streamactors.windows.state.store_log import Logged
 
 _time_of: Final = attrgetter("time")
 
@@ -58,10 +59,10 @@ class RowStore(Protocol):
     def take(self, ident: Ident, time_ms: int) -> Sequence[StoredRow]:
         """Remove and return the rows of a key and time."""
 
-    def expire(self, before_ms: int) -> Iterator[tuple[bytes, StoredRow]]:
+    def expire(self, before_ms: int) -> Iterator[tuple[bytes, Logged]]:
         """Remove the rows with time < before_ms, now or in `sweep`; return those removed now with their keys in the changelog. O(keys)."""
 
-    def sweep(self) -> Iterator[tuple[bytes, StoredRow]]:
+    def sweep(self) -> Iterator[tuple[bytes, Logged]]:
         """A cut begins: remove rows that `expire` has left; return them with their keys in the changelog."""
 
     def reach(self, newest_ms: int) -> None:

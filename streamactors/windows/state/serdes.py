@@ -91,11 +91,15 @@ class KeyIdentity:
             default_bytes(ident)
 
     def _compute(self, key: Any) -> str | bytes:
-        data = self._to_bytes(key)
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            return data
+        return ident_of_bytes(self._to_bytes(key))
+
+
+def ident_of_bytes(data: bytes) -> Ident:
+    """Return the ident of a key with these bytes."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
 
 
 def key_bytes(ident: str | bytes) -> bytes:

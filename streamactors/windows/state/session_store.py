@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, Final
 
 from streamactors.windows.record import RecordContext
+from streamactors.windows.state.key_lists import KeyLists, ListForm
 from streamactors.windows.state.serdes import Ident, key_bytes
-from streamactors.windows.state.store_log import StoreLog
+from streamactors.windows.state.store_log import Logged, StoreLog
 
 _FEW: Final = 8  # a scan of up to so many sessions is faster than a binary search
 _end_of = attrgetter("end")
@@ -46,12 +47,12 @@ class SessionStore:
 
     __slots__ = ("_by_key", "_log")
 
-    def __init__(self, by_key: MutableMapping[Ident, list[Session]], log: StoreLog) -> None:
+    def __init__(self, by_key: KeyLists[list[Session], Session], log: StoreLog) -> None:
         self._by_key = by_key
         self._log = log
 
     def __iter__(self) -> Iterator[Session]:
-        return (session for sessions in self._by_key.values() for session in sessions)
+        return self._by_key.objects()
 
     def overlapping(self, ident: Ident, ends_from: int, starts_to: int) -> list[Session]:
         """Return the key's sessions with end >= `ends_from` and start <= `starts_to`, by ascending end."""
@@ -63,7 +64,7 @@ class SessionStore:
         return [session for session in sessions if session.end >= ends_from and session.start <= starts_to]
 
     def find(self, ident: Ident, start: int | None, end: int | None) -> Session | None:
-        for session in self._by_key.get(ident, ()):
+        for session in self._by_key.get(ident) or ():
             if session.start == start and session.end == end:
                 return session
         return None
@@ -72,7 +73,8 @@ class SessionStore:
         """Insert a session in order. It replaces a session with the same times."""
         sessions = self._by_key.get(session.ident)
         if sessions is None:
-            sessions = self._by_key[session.ident] = []
+            sessions = []
+            self._by_key.put(session.ident, sessions)
         at = len(sessions)
         while at and (before := sessions[at - 1]).end >= session.end:
             if before.end == session.end and before.start <= session.start:
@@ -84,25 +86,58 @@ class SessionStore:
         sessions.insert(at, session)
         if self._log.on:
             self._log.touch(None, session)
+            self._by_key.changed(session.ident, 1)
+            self._by_key.reach(session.end)
+
+    def touch(self, session: Session) -> None:
+        """The value of a session has changed."""
+        if not session.dirty:
+            self._log.touch(None, session)
+            self._by_key.changed(session.ident, 0)
 
     def remove(self, session: Session) -> None:
+        """Remove a session that is there."""
         session.gone = True
-        self._by_key[session.ident].remove(session)
+        sessions = self._by_key.get(session.ident)
+        assert sessions is not None
+        sessions.remove(session)
         if self._log.on:
             self._log.leave(session_key(session), session)
+            self._by_key.changed(session.ident, -1)
 
     def forget(self, before: int) -> None:
         """Remove the sessions that end before `before`, and keys without sessions. O(keys)."""
-        empty = []
-        for ident, sessions in self._by_key.items():
-            while sessions and sessions[0].end < before:
-                self.remove(sessions[0])
-            if not sessions:
-                empty.append(ident)
-        for ident in empty:
-            del self._by_key[ident]
+        self._gone(self._by_key.expire(before))
+
+    def sweep(self) -> None:
+        """A cut begins: remove sessions that `forget` has left on disk."""
+        self._gone(self._by_key.sweep())
+
+    def _gone(self, expired: Iterable[tuple[bytes, Logged]]) -> None:
+        for key, session in expired:
+            self._log.leave(key, session)
+
+    def reach(self, end: int) -> None:
+        """The store may have sessions that end up to this time."""
+        self._by_key.reach(end)
 
 
 def session_key(session: Session) -> bytes:
     """The key of a session in the changelog."""
     return key_bytes(session.ident) + two_times(session.end, session.start)
+
+
+def _expired(sessions: list[Session], before: int) -> list[Session]:
+    end = bisect_left(sessions, before, key=_end_of)
+    gone = sessions[:end]
+    del sessions[:end]
+    for session in gone:
+        session.gone = True
+    return gone
+
+
+def session_form(of: Callable[[list[Any]], Session]) -> ListForm[list[Session], Session]:
+    """Return how sessions lie in a store; `of` returns the session of a changelog entry's fields."""
+    return ListForm(
+        behind=16, of=of, listed=list, objects=iter, drop=_expired, key=lambda _, session: session_key(session)
+    )

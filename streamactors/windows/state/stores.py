@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from streamactors.windows.record import RecordContext
 from streamactors.windows.state.grouped_store import GroupedStore, MemoryGroupedStore
+from streamactors.windows.state.key_lists import KeyLists, ListForm, MemoryLists
 from streamactors.windows.state.ordered_store import MemoryOrderedStore, OrderedStore
 from streamactors.windows.state.row_store import MemoryRowStore, RowStore
 from streamactors.windows.state.serdes import Ident, key_bytes
@@ -111,6 +112,22 @@ class DueQueue(Protocol[T]):
         """Remove and return the first object from the queue. Its caller removes it from the store."""
 
 
+class ClosingQueue(Protocol[T]):
+    """Windows by their ends, then by bytes that order windows of the same end."""
+
+    def push(self, time: int, tie: bytes, item: T, /) -> None:
+        """Put a window at its end."""
+
+    def first_time(self) -> int:
+        """Return the smallest end; NEVER if there is no window."""
+
+    def pop_before(self, limit: int) -> list[tuple[int, bytes, T]]:
+        """Remove and return all windows with end < `limit`, in order; those that are gone may be missing."""
+
+    def items(self) -> Iterable[tuple[int, bytes, T]]:
+        """Return all windows, in no order; those that are gone may be missing."""
+
+
 class Stores(Protocol):
     """Makes the stores of one task. A store is asked for once by name; its operator keeps it."""
 
@@ -131,6 +148,13 @@ class Stores(Protocol):
     ) -> tuple[Waiting[T], DueQueue[T]]:
         """Return a store of objects that wait for a time, and the queue of their times. `key_of`: returns the key in the changelog of what
         identifies an object. `queue`: is used where the objects are in memory."""
+
+    def listed(self, name: str, form: ListForm[Any, Any]) -> KeyLists[Any, Any]:
+        """Return a store of a list of objects for each key."""
+
+    def closing(self, name: str, queue: ClosingQueue[T], find: Callable[[int, bytes], T | None]) -> ClosingQueue[T]:
+        """Return a queue of windows by their ends: `queue`, where they are in memory. `find` returns the window of an item of the queue,
+        None if it is gone."""
 
     def rows(self, name: str) -> RowStore:
         """Return a store of the rows of one side of a join."""
@@ -185,6 +209,12 @@ class MemoryStores:
         self, name: str, form: Form[T], key_of: Callable[[Any], bytes], queue: DueQueue[T]
     ) -> tuple[Waiting[T], DueQueue[T]]:
         return {}, queue
+
+    def listed(self, name: str, form: ListForm[Any, Any]) -> MemoryLists[Any, Any]:
+        return MemoryLists(form)
+
+    def closing(self, name: str, queue: ClosingQueue[T], find: Callable[[int, bytes], T | None]) -> ClosingQueue[T]:
+        return queue
 
     def rows(self, name: str) -> MemoryRowStore:
         return MemoryRowStore()

@@ -46,3 +46,17 @@ def test_times_are_a_priority_queue_with_few_items_in_memory(
         assert times.pop() == heapq.heappop(model)
     with pytest.raises(IndexError):
         times.pop()
+
+
+def test_equal_items_are_one_on_disk_and_the_queue_still_ends(disk: TaskDisk) -> None:
+    """A session that is deleted and comes again is put twice. The queue once counted two items on disk, looked for the second one, and
+    raised IndexError."""
+    times = Times(disk, "held", lambda: 1)
+    for _ in range(2):
+        for number in range(3 * LIMIT):
+            times.push(1_000 + number, b"key")
+    popped = []
+    while times.first_time() < NEVER:
+        popped.append(times.pop()[0])
+    assert popped == sorted(popped)
+    assert set(popped) == set(range(1_000, 1_000 + 3 * LIMIT))

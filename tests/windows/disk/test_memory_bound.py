@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamactors.windows import BufferConfig, JoinWindows, Record, RecordContext, Suppressed, TaskIdentity, TimeWindows
+from streamactors.windows import (
+    BufferConfig,
+    JoinWindows,
+    Record,
+    RecordContext,
+    SessionWindows,
+    SlidingWindows,
+    Suppressed,
+    TaskIdentity,
+    TimeWindows,
+)
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
@@ -53,6 +63,29 @@ def view_of_windows(topics: TopologyTopics) -> Any:
     return counts.filter(lambda value: value != 2, name="not-two")
 
 
+def sessions(topics: TopologyTopics) -> Any:
+    rows = topics.stream("a").merge(topics.stream("b")).group_by_key()
+    windows = SessionWindows.with_gap(60).with_grace(40)
+    return rows.windowed_by(windows).aggregate(str, both, lambda left, right: left + right, name="sessions")
+
+
+def final_sessions(topics: TopologyTopics) -> Any:
+    rows = topics.stream("a").merge(topics.stream("b")).group_by_key()
+    windows = SessionWindows.with_gap(150).with_grace(100)
+    return rows.windowed_by(windows).count(name="sessions").emit_on_window_close()
+
+
+def sliding(topics: TopologyTopics) -> Any:
+    rows = topics.stream("a").merge(topics.stream("b")).group_by_key()
+    return rows.windowed_by(SlidingWindows.of_difference(60).with_grace(40)).aggregate(str, both, name="sliding")
+
+
+def final_sliding(topics: TopologyTopics) -> Any:
+    rows = topics.stream("a").merge(topics.stream("b")).group_by_key()
+    windows = SlidingWindows.of_difference(150).with_grace(100)
+    return rows.windowed_by(windows).count(name="sliding").emit_on_window_close()
+
+
 def final_results(topics: TopologyTopics) -> Any:
     rows = topics.stream("a").merge(topics.stream("b")).group_by_key()
     counts = rows.windowed_by(TimeWindows.of_size(200).with_grace(60)).count(name="counts")
@@ -70,6 +103,10 @@ BUILDS: dict[str, tuple[Callable[[TopologyTopics], Any], set[str]]] = {
     "foreign key": (foreign_key, {"fk-subscription-store", "left", "right"}),
     "stream-table with grace": (graced, {"held-buffer", "versions"}),
     "views": (views, {"small", "some", "known"}),
+    "sessions": (sessions, {"sessions"}),
+    "final sessions": (final_sessions, {"sessions", "sessions (times)"}),
+    "sliding windows": (sliding, {"sliding"}),
+    "final sliding windows": (final_sliding, {"sliding", "sliding (times)"}),
     "final results": (final_results, {"finals-store", "finals-store (times)"}),
     "a limit of time": (rate_limited, {"calm-store", "calm-store (times)"}),
     "a view of windows": (view_of_windows, {"counts", "not-two"}),

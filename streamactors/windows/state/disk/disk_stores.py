@@ -9,15 +9,17 @@ import heapq
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any, Final, TypeVar
 
+from streamactors.windows.state.disk.disk_lists import DiskLists
 from streamactors.windows.state.disk.disk_rows import DiskRowStore
-from streamactors.windows.state.disk.disk_waiting import DiskQueue, DiskWaiting, Times
+from streamactors.windows.state.disk.disk_waiting import DiskClosingQueue, DiskQueue, DiskWaiting, Times
 from streamactors.windows.state.disk.hot import BEHIND_ENTRIES, Hot
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.grouped_store import GroupedStore, GroupsInOrder
+from streamactors.windows.state.key_lists import ListForm
 from streamactors.windows.state.ordered_store import MemoryOrderedStore, OrderedStore
-from streamactors.windows.state.serdes import Ident, key_bytes
+from streamactors.windows.state.serdes import Ident, ident_of_bytes, key_bytes
 from streamactors.windows.state.store_log import ENTRY, META_KEY, Change, StoreReader, TaskIdentity
-from streamactors.windows.state.stores import DueQueue, Form, MemoryWindowStore, Waiting, WindowStore
+from streamactors.windows.state.stores import ClosingQueue, DueQueue, Form, MemoryWindowStore, Waiting, WindowStore
 
 T = TypeVar("T")
 
@@ -30,7 +32,7 @@ class DiskStores:
     def __init__(self, disk: TaskDisk, share: Callable[[], int]) -> None:
         self.disk = disk
         self._share = share
-        self._hot: dict[str, Hot[Any] | DiskRowStore] = {}
+        self._hot: dict[str, Hot[Any] | DiskLists[Any, Any]] = {}
         self._times: dict[str, Times] = {}
 
     def keyed(self, name: str, form: Form[T] | None = None) -> MutableMapping[Ident, Any]:
@@ -56,6 +58,16 @@ class DiskStores:
         hot = self._hot_of(name, form)
         times = self._times[name] = Times(self.disk, name, self._share)
         return DiskWaiting(hot, key_of), DiskQueue(hot, times)
+
+    def listed(self, name: str, form: ListForm[Any, Any]) -> DiskLists[Any, Any]:
+        """Return a store of a list of objects for each key."""
+        lists = self._hot[name] = DiskLists(self.disk, name, self._share, form)
+        return lists
+
+    def closing(self, name: str, queue: ClosingQueue[T], find: Callable[[int, bytes], T | None]) -> ClosingQueue[T]:
+        """Return a queue of windows by their ends; `find` returns the window of an item of the queue."""
+        times = self._times[name] = Times(self.disk, name, self._share)
+        return DiskClosingQueue(times, find)
 
     def rows(self, name: str) -> DiskRowStore:
         """Return a store of the rows of one side of a join."""
@@ -141,7 +153,7 @@ class DiskKeyed(MutableMapping[Ident, Any]):
             raise KeyError(ident)
 
     def __iter__(self) -> Iterator[Ident]:
-        return (_ident(key) for key, _ in self._hot.scan())
+        return (ident_of_bytes(key) for key, _ in self._hot.scan())
 
     def values(self) -> Any:
         """All objects; what is read is not kept in memory."""
@@ -179,7 +191,7 @@ class DiskCells(MutableMapping[Ident, Any]):
         return self._hot.scan(self._at, self._at + b"\xff" * 1_024 if self._at == b"\xff" * _TIME else _next(self._at))
 
     def __iter__(self) -> Iterator[Ident]:
-        return (_ident(key[_TIME:]) for key, _ in self._found())
+        return (ident_of_bytes(key[_TIME:]) for key, _ in self._found())
 
     def values(self) -> Any:
         """All cells; what is read is not kept in memory."""
@@ -190,7 +202,7 @@ class DiskCells(MutableMapping[Ident, Any]):
 
     def drained(self) -> dict[Ident, Any]:
         """Remove all cells; return them."""
-        found = {_ident(key[_TIME:]): cell for key, cell in list(self._found())}
+        found = {ident_of_bytes(key[_TIME:]): cell for key, cell in list(self._found())}
         for ident in found:
             self._hot.remove(self._at + key_bytes(ident))
         return found
@@ -249,10 +261,3 @@ class DiskWindowStore:
 
 def _next(start: bytes) -> bytes:
     return (int.from_bytes(start, "big") + 1).to_bytes(len(start), "big")
-
-
-def _ident(key: bytes) -> Ident:
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        return key

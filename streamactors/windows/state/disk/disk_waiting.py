@@ -25,7 +25,7 @@ _SMALLEST: Final = 64
 
 
 class Times:
-    """A queue of items, none of them twice. All items before the `horizon` are in memory, in a heap. Later ones are collected in memory and
+    """A queue of items; of two equal ones it may give one. All items before the `horizon` are in memory, in a heap. Later ones are collected in memory and
     written together. `share`: returns the bytes of memory that the store may use."""
 
     def __init__(self, disk: TaskDisk, store: str, share: Callable[[], int]) -> None:
@@ -65,6 +65,13 @@ class Times:
             raise IndexError("pop from an empty queue")
         return heapq.heappop(self._near)
 
+    def items(self) -> Iterator[Item]:
+        """Return all items, in no order."""
+        yield from self._near
+        yield from self._far
+        for key in self._spill.all():
+            yield int.from_bytes(key[:_TIME], "big"), key[_TIME:]
+
     def _write_later(self) -> None:
         """Keep in memory at most half of what may be there."""
         keep = self._limit // 2
@@ -85,8 +92,12 @@ class Times:
         if self._on_disk:
             self._write_far()
             time, key = self._horizon
-            found = self._spill.take(time.to_bytes(_TIME, "big") + key, self._limit // 2)
-            self._on_disk -= len(found)
+            most = self._limit // 2
+            found = self._spill.take(time.to_bytes(_TIME, "big") + key, most)
+            self._on_disk = self._on_disk - len(found) if len(found) == most else 0  # equal items are one on disk
+            if not found:
+                self._horizon = _ENDLESS
+                return False
             self._near = [(int.from_bytes(each[:_TIME], "big"), each[_TIME:]) for each in found]
             last_time, last_key = self._near[-1]
             self._horizon = (last_time, last_key + b"\x00")
@@ -125,6 +136,38 @@ class DiskWaiting(Generic[T]):
         if self._count is None:
             self._count = len(self._hot)
         return self._count
+
+
+class DiskClosingQueue(Generic[T]):
+    """A ClosingQueue of windows that `find` reads when they close."""
+
+    def __init__(self, times: Times, find: Callable[[int, bytes], T | None]) -> None:
+        self._times = times
+        self._find = find
+
+    def push(self, time: int, tie: bytes, item: T, /) -> None:
+        self._times.push(time, tie)
+
+    def first_time(self) -> int:
+        return self._times.first_time()
+
+    def pop_before(self, limit: int) -> list[tuple[int, bytes, T]]:
+        times, found = self._times, []
+        last: Item | None = None
+        while times.first_time() < limit:
+            item = times.pop()
+            if item != last:  # a window that was deleted and came again has two equal items
+                last = item
+                window = self._find(*item)
+                if window is not None:
+                    found.append((*item, window))
+        return found
+
+    def items(self) -> Iterator[tuple[int, bytes, T]]:
+        for item in dict.fromkeys(self._times.items()):
+            window = self._find(*item)
+            if window is not None:
+                yield (*item, window)
 
 
 class DiskQueue(Generic[T]):

@@ -197,6 +197,10 @@ class Spill:
         if batch:
             self._rocks.write(batch)
 
+    def all(self) -> Iterator[bytes]:
+        """Return all keys, in order."""
+        return (key[len(self._prefix) :] for key, _ in self._rocks.scan(self._prefix, after(self._prefix)))
+
     def take(self, low: bytes, most: int) -> list[bytes]:
         """Remove the first keys >= low, at most `most`; return them in order."""
         found = [key for key, _ in islice(self._rocks.scan(self._prefix + low, after(self._prefix)), most)]
