@@ -19,7 +19,13 @@ from streamactors.broker.log import logger
 from streamactors.broker.log.checkpoint_text import decode_offsets, encode_offsets
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.meta_properties import FILE_NAME as META_PROPERTIES
-from streamactors.broker.log.meta_properties import MetaProperties, decode_properties, encode_properties, new_properties
+from streamactors.broker.log.meta_properties import (
+    FORMAT,
+    MetaProperties,
+    decode_properties,
+    encode_properties,
+    new_properties,
+)
 
 LOCK_FILE: Final = ".lock"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -118,6 +124,11 @@ class DataFolder:
             properties = new_properties(node_id, cluster_id)
             self.is_new = True
             self._disk.write_atomically(path, encode_properties(properties))
+        if properties.format > FORMAT:
+            raise BrokerStartError(
+                f"the data folder {self.path} was written by a newer streamactors: it has format {properties.format}, and this version "
+                f"reads formats up to {FORMAT}; start that version, or choose another folder with --data"
+            )
         if cluster_id is not None and cluster_id != properties.cluster_id:
             raise BrokerStartError(
                 f"the data folder {self.path} belongs to cluster {properties.cluster_id}, not to {cluster_id}; "

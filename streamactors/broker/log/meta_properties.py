@@ -1,7 +1,7 @@
 """meta.properties: which broker of which cluster a data folder belongs to.
 
 Owner: LogManager. Java properties: version=1, node.id, cluster.id, directory.id. An additional line
-says that this broker created the folder; recovery relies on it. Source: KIP-631, KIP-858.
+says that this broker created the folder, and in which format; recovery relies on it. Source: KIP-631, KIP-858.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from streamactors.broker.log.partition_metadata import decode_uuid, encode_uuid
 
 FILE_NAME: Final = "meta.properties"
 VERSION: Final = "1"
+FORMAT: Final = 1
+"""The newest format of a folder that this version reads. One that an older version must not open gets the next number."""
 _OWN: Final = "streamactors.format"
 
 
@@ -24,6 +26,7 @@ class MetaProperties(NamedTuple):
     directory_id: uuid.UUID | None
     own: bool
     """Whether this broker created the folder and no other broker wrote to it."""
+    format: int = FORMAT
 
 
 def encode_properties(properties: MetaProperties) -> bytes:
@@ -32,7 +35,7 @@ def encode_properties(properties: MetaProperties) -> bytes:
     if properties.directory_id is not None:
         lines.append(f"directory.id={encode_uuid(properties.directory_id)}")
     if properties.own:
-        lines.append(f"{_OWN}=1")
+        lines.append(f"{_OWN}={properties.format}")
     return "\n".join(["#", *lines, ""]).encode()
 
 
@@ -51,8 +54,15 @@ def decode_properties(data: bytes) -> MetaProperties:
     if not node_id.isdigit():
         raise ValueError(f"node.id is {node_id or 'missing'}, it must be a number")
     directory_id = values.get("directory.id")
+    format_ = values.get(_OWN, str(FORMAT))
+    if not format_.isdigit():
+        raise ValueError(f"{_OWN} is {format_}, it must be a number")
     return MetaProperties(
-        values["cluster.id"], int(node_id), decode_uuid(directory_id) if directory_id else None, _OWN in values
+        values["cluster.id"],
+        int(node_id),
+        decode_uuid(directory_id) if directory_id else None,
+        _OWN in values,
+        int(format_),
     )
 
 

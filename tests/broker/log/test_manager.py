@@ -176,6 +176,25 @@ def test_the_folder_of_another_cluster_is_refused(start: Callable[..., LogManage
         start(cluster_id="two")
 
 
+def test_a_folder_of_a_newer_version_is_refused_and_left_as_it_is(
+    start: Callable[..., LogManager], tmp_path: Path
+) -> None:
+    start().close()
+    path = tmp_path / "data" / "meta.properties"
+    content = path.read_bytes()
+    assert b"streamactors.format=1\n" in content
+    newer = content.replace(b"format=1", b"format=2")
+    path.write_bytes(newer)
+    with pytest.raises(
+        BrokerStartError,
+        match="was written by a newer streamactors: it has format 2, and this version reads formats up to 1",
+    ):
+        start()
+    assert path.read_bytes() == newer
+    path.write_bytes(content)
+    assert start().properties.own
+
+
 def test_an_identity_as_apache_kafka_writes_it_is_read() -> None:
     data = b"#\n#Sat Nov 21 10:00:00 UTC 2026\nnode.id=1\nversion=1\ndirectory.id=AAECAwQFBgcICQoLDA0ODw\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\n"
     properties = decode_properties(data)
