@@ -6,9 +6,11 @@ time from the first row taken to the last one done (ours: committed), both on th
 from __future__ import annotations
 
 import logging
+import resource
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -147,6 +149,67 @@ def topic_to_topic() -> Row:
     return row
 
 
+OURS = """
+import sys
+from benchmarks.windows_kafka import CLOSED, TUMBLING
+from streamactors import ActorSystem, Keep
+from streamactors.kafka import Consumer, ConsumerSettings, ProducerRecord, ProducerSettings, Subscriptions, Transactional
+servers, topic, out = sys.argv[1:]
+settings = ConsumerSettings(servers, out, "earliest")
+graph = (
+    Consumer.records(settings, Subscriptions.topics(topic), key="string", value="json", until="end")
+    .group_by_key()
+    .windowed_by(TUMBLING)
+    .count(name="counts")
+    .suppress(CLOSED)
+    .to_stream()
+    .map(lambda row: ProducerRecord(out, b"%d" % row.value, row.key, None, row.timestamp))
+    .to_mat(Transactional.sink(ProducerSettings(servers, transactional_id=out)), Keep.both)
+)
+with ActorSystem("windows") as system:
+    control, done = graph.run(system)
+    done.result(timeout=600)
+    control.is_shutdown.result(timeout=60)
+"""
+
+
+def cpu_of(command: list[str]) -> float:
+    """CPU seconds of a whole process, its start included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, capture_output=True, check=True, timeout=3 * PEER_TIMEOUT_S)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def processes_with_json() -> list[Row]:
+    """CPU time of both applications as processes, in turn. Ours decodes the JSON values; Kafka Streams reads them as text."""
+    rows: list[tuple[float, float]] = []
+    with Cluster(process=True) as cluster, streams_app() as app:
+        if app is None:
+            return []
+        value = b'{"n": 1, "city": "Bern"}'
+        produce(cluster, "rows", ((row.key, value, 1_000_000 + row.timestamp) for row in input_rows(ROWS)))
+        for number in range(REPEATS):
+            out, peer = f"ours-{number}", f"theirs-{number}"
+            cluster.create_topic(out, partitions=1)
+            cluster.create_topic(peer, partitions=1)
+            own = cpu_of([sys.executable, "-c", OURS, cluster.bootstrap_servers, "rows", out])
+            other = cpu_of([*app, cluster.bootstrap_servers, "rows", peer, str(ROWS), "10000", str(GRACE)])
+            rows.append((own, other))
+    ratios = [other / own for own, other in rows]
+    return [
+        {
+            "name": f"the same with JSON values, whole processes, {ROWS:,} rows",
+            "value": round(ROWS / statistics.median(own for own, _ in rows)),
+            "unit": "rows/CPU-s",
+            "peer": f"Kafka Streams with RocksDB {round(ROWS / statistics.median(other for _, other in rows)):,} rows/CPU-s",
+            "ratio": round(statistics.median(ratios), 2),
+            "spread": f"{min(ratios):.2f}–{max(ratios):.2f}",
+            "target": "ratio >= 2",
+        }
+    ]
+
+
 def counting() -> TaskFactory:
     stream = RecordStream().group_by_key().windowed_by(TUMBLING).count(name="counts").suppress(CLOSED).to_stream()
     return compile(stream.blueprint, changelog=True)
@@ -184,4 +247,4 @@ def restore() -> Row:
 def run() -> list[Row]:
     """Every row of the page."""
     logging.getLogger("streamactors").setLevel(logging.ERROR)
-    return [topic_to_topic(), restore()]
+    return [topic_to_topic(), *processes_with_json(), restore()]
