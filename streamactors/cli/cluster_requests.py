@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.security.client_door import door_of
 from streamactors.broker.security.client_login import UnknownMechanism
 from streamactors.broker.security.sasl.mechanism import AuthenticationFailed
@@ -81,9 +82,13 @@ class ClusterRequests:
         return answer
 
     def brokers(self) -> list[int]:
-        """Return the ids of the brokers that are there."""
+        """Return the ids of the brokers that are there, at least one. Raises NoBroker."""
         if not self._brokers:
             self.metadata([])
+        if not self._brokers:
+            raise NoBroker(
+                f"{self._bootstrap}: the cluster names no broker; wait until one has registered, or look into its log"
+            )
         return sorted(self._brokers)
 
     def call(self, broker: int, key: int, version: int, body: Mapping[str, Any]) -> Any:
@@ -134,7 +139,7 @@ class ClusterRequests:
         try:
             connection = known or self._connect(address)
             answer = connection.ask((key, version), body)
-        except (OSError, Refusal, AuthenticationFailed) as error:
+        except (OSError, Refusal, AuthenticationFailed, MalformedMessage) as error:
             if (broken := self._connections.pop(address, None)) is not None:
                 broken.close()
             raise self._told(address, error, known is not None) from None
@@ -155,7 +160,7 @@ class ClusterRequests:
             )
         elif isinstance(error, Refusal | AuthenticationFailed):
             signs.look(f"SASL authentication error: {error}")
-        elif isinstance(error, NoKafka):
+        elif isinstance(error, NoKafka | MalformedMessage):
             signs.look("Invalid response size")
         elif isinstance(error, TlsFailed):
             signs.look(str(error))

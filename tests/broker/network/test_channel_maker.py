@@ -5,6 +5,10 @@ from __future__ import annotations
 import logging
 import queue
 import re
+import socket
+import ssl
+import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from streamactors.broker.cluster_doors import make_certificates
 from streamactors.broker.network.channel import Answer, Buffers, Channel
 from streamactors.broker.network.channel_maker import ChannelMaker
 from streamactors.broker.network.links import LINKS
+from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.security.client_login import Door
 from streamactors.clock import Clock, VirtualClock
 from tests.broker.live_broker import LiveBroker, batch
@@ -183,3 +188,42 @@ def test_a_request_to_a_host_name_that_cannot_be_resolved_fails(tmp_path: Path, 
         sender.channel = sender.another(9092, host)
         (answer,) = sender.ask(METADATA, {"topics": None})
         assert "the host name cannot be resolved" in str(answer.error)
+
+
+def test_an_answer_behind_another_one_in_one_record_of_tls_is_read_at_once(certificates: Path) -> None:
+    # OpenSSL decrypts a whole record -> the first answer takes its part -> the socket is empty: no event tells of the second answer
+    first, second = (struct.pack(">ii", 4 + size, number) + bytes(size) for number, size in ((1, 200_000), (2, 10)))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "server.pem")
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with context.wrap_socket(connection, server_side=True) as encrypted:
+            waiting = 2 * len(request_frame(*METADATA, 1, "node-1", b"body"))
+            while waiting > 0:
+                waiting -= len(encrypted.recv(waiting))
+            encrypted.sendall(first + second)
+            done.wait(WITHIN_S)
+
+    done = threading.Event()
+    answers: queue.Queue[Any] = queue.Queue()
+    dispatcher = Dispatcher("one-record")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        channel = ChannelMaker("INTERNAL", Door(str(certificates / "ca.pem"))).channel(
+            dispatcher, ("127.0.0.1", listening.getsockname()[1]), "node-1", Buffers(), asks_versions=False
+        )
+
+        def send() -> None:
+            for _ in range(2):
+                channel.send(*METADATA, b"body", lambda frame: answers.put(len(frame)))
+
+        dispatcher.execute(send)
+        try:
+            assert [answers.get(timeout=WITHIN_S) for _ in range(2)] == [len(first) - 4, len(second) - 4]
+        finally:
+            done.set()
+            dispatcher.execute(channel.close)
+            dispatcher.stop()
+            thread.join(WITHIN_S)

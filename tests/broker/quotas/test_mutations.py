@@ -94,3 +94,10 @@ def test_no_client_gets_more_than_its_burst_and_its_rate_and_one_change(
             granted += amount
             last = amount
     assert granted <= rate * (3 + now_ms / 1_000) + last + 1e-6
+
+
+def test_tokens_of_a_long_silence_are_no_more_than_a_burst() -> None:
+    bucket = TokenBucket(burst_s=3)
+    assert bucket.spend(30, 10, 0, strict=True) == 0
+    assert bucket.spend(30, 10, 3_600_000, strict=True) == 0
+    assert bucket.spend(1, 10, 3_600_000, strict=True) == 100

@@ -10,7 +10,7 @@ import pytest
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.security.client_login import AUTHENTICATE, HANDSHAKE, Door, log_in
 from streamactors.broker.security.sasl.mechanism import AuthenticationFailed
-from streamactors.broker.security.sasl.scram import SHA_256, Scram, new_credential
+from streamactors.broker.security.sasl.scram import SHA_256, Scram, ScramClient, new_credential
 
 
 class Listener:
@@ -67,3 +67,21 @@ def test_a_broker_that_does_not_prove_that_it_knows_the_password_is_refused(proo
 def test_a_mechanism_that_the_broker_lacks_is_named_with_those_it_has() -> None:
     with pytest.raises(Refusal, match="no mechanism PLAIN; it has SCRAM-SHA-256"):
         log_in(door("PLAIN"), Listener("SCRAM-SHA-256"))
+
+
+@pytest.mark.parametrize(
+    ("challenge", "why"),
+    [
+        ("r={nonce}x,s=c2FsdA==,i=1048577", "the server wants 1048577 iterations; this client makes 1 to 1048576"),
+        ("r={nonce}x,s=c2FsdA==,i=0", "the server wants 0 iterations"),
+        ("r={nonce}x,s=c2FsdA==,i=many", "no salt or no number of iterations"),
+        ("r={nonce}x,s=a,i=4096", "no salt or no number of iterations"),
+        ("r=other,s=c2FsdA==,i=4096", "no answer to ours"),
+        ("\udcff", "no answer to ours"),
+    ],
+)
+def test_a_challenge_that_costs_seconds_or_is_none_ends_the_login(challenge: str, why: str) -> None:
+    client = ScramClient(SHA_256, "ann", "pw")
+    nonce = client.first().decode().rpartition("r=")[2]
+    with pytest.raises(AuthenticationFailed, match=why):
+        client.last(challenge.replace("{nonce}", nonce).encode(errors="surrogateescape"))

@@ -12,6 +12,7 @@ from streamactors.broker.config.listeners import controller_listener, inter_brok
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.security.client_login import Door
 from streamactors.broker.security.node_doors import door_of_nodes
+from streamactors.broker.security.protection import idle_settings
 
 BASE = {"inter.broker.listener.name": "IN", "controller.listener.names": "CTL"}
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="n1" password="p \\" w" user_n1="x";'
@@ -81,3 +82,15 @@ def test_tls_trusts_the_authority_of_the_settings_and_shows_the_certificate_of_t
 def test_a_trust_store_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="of listener IN: this node cannot connect to other nodes"):
         between_brokers("SSL", ssl_truststore_location=str(tmp_path / "none.pem"))
+
+
+def test_settings_that_only_the_connections_between_nodes_use_are_not_idle() -> None:
+    more = {"controller.quorum.bootstrap.servers": "127.0.0.1:9093", "process.roles": "broker", "node.id": "2"}
+    given = {"ssl.truststore.location": "ca.pem", "sasl.mechanism.controller.protocol": "PLAIN"}
+    for protocol, idle in (
+        ("PLAINTEXT", set(given)),
+        ("SSL", {"sasl.mechanism.controller.protocol"}),
+        ("SASL_SSL", set()),
+    ):
+        listeners = {"controller.listener.names": "CTL", "listener.security.protocol.map": f"CTL:{protocol}"}
+        assert idle_settings(BrokerConfig.of({**more, **listeners, **given})).keys() == idle, protocol
