@@ -1,4 +1,4 @@
-"""`make chaos`: three brokers under load and trouble, round after round, each judged by the history checker.
+"""`make chaos`: three brokers under load and trouble, round after round. The history checker judges each, and the replicas of the topic must be equal.
 
     python -m tests.faults.chaos --minutes 30
     python -m tests.faults.chaos --seed 7 --rounds 1
@@ -29,6 +29,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from streamactors.broker import Cluster
 from tests.faults.cluster_nemesis import Trouble
 from tests.faults.connector_worker import WINDOW_MS, counted
+from tests.faults.replica_logs import differences
 from tests.faults.workload import QUIET, RESETS, TOPIC, Run
 from tests.history import Partition, check
 
@@ -194,6 +195,7 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
             wrong = [str(anomaly) for anomaly in check(run.go(seconds, nemesis=trouble.nemesis))]
             for pair in workers if not wrong else []:
                 wrong += pair.judge()
+            wrong += differences(Path(folder), TOPIC, PARTITIONS, nodes=3)
         except (AssertionError, KafkaException) as error:  # a client that failed for good has seen something impossible
             wrong = [f"{type(error).__name__}: {error}"]
         finally:
