@@ -251,6 +251,16 @@ def test_a_fenced_producer_fails_in_the_terms_of_this_package_whoever_serves_its
         second.close(drop=True).result(30)
 
 
+@pytest.mark.parametrize("code", [ck.KafkaError.INVALID_PRODUCER_EPOCH, ck.KafkaError._FENCED])
+def test_the_report_of_a_record_tells_that_the_producer_is_fenced_before_the_fatal_error_is_known(cluster, code):
+    """Broker's answer -> report of the record -> a stage served the report -> the fatal error came behind it, and the run failed with RecordError."""
+    record, error = ProducerRecord("t", b"v"), ck.KafkaError(code)
+    for transactional_id, kind in (("fenced", ProducerFailed), (None, RecordError)):
+        producer = StreamProducer(ProducerSettings(cluster.bootstrap_servers, transactional_id=transactional_id))
+        assert type(producer.not_delivered(record, error)) is kind
+        producer.close(drop=True).result(30)
+
+
 class Fenced:
     """A client whose first poll raises a fatal error, and whose second one delivers its record."""
 

@@ -17,6 +17,8 @@ from streamactors.kafka.producer_record import ProducerRecord, checked_record
 
 REFUSALS: Final = (ck.KafkaException, TypeError, ValueError, OverflowError)
 """What librdkafka raises for a record that it does not take."""
+OLD_EPOCH: Final = (ck.KafkaError.INVALID_PRODUCER_EPOCH, ck.KafkaError._FENCED)
+"""What a record of a transaction is told when the producer has lost its transactional id. The fatal error may come later than this report."""
 
 
 class ProducerErrors:
@@ -68,8 +70,14 @@ class ProducerErrors:
         return ProducerFailed(f"{self._who}: {self._connection.complaint or cause.str()}")
 
     def not_delivered(self, record: ProducerRecord, error: Any) -> BaseException:
-        """Return the error of a record that was not delivered. It names topics with similar names, or the missing right."""
+        """Return the error of a record that was not delivered. It names topics with similar names, or the missing right.
+
+        It is ProducerFailed when the producer has lost its transactional id: then no record can be delivered."""
         topics: Iterable[str] = ()
+        if self._transactional_id is not None and not isinstance(error, BaseException) and error.code() in OLD_EPOCH:
+            return ProducerFailed(
+                f"{self._who}: {error.str()} ({error.name()}): a newer producer has this id, or the transaction lasted longer than its timeout"
+            )
         if not isinstance(error, BaseException) and (why := self._reason(record, error)):
             return not_delivered(record, error, why=why)
         if not isinstance(error, BaseException) and error.code() in NO_TOPIC:
