@@ -6,6 +6,7 @@ controllers, and which metadata the data plane follows."""
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -32,6 +33,20 @@ SUPPORTED_FEATURES: Final = (Feature(METADATA_VERSION, 7, 27), Feature("kraft.ve
 """A level is named only if all of it is implemented."""
 BROKER_REGISTRATION: Final = (62, 4)
 BROKER_HEARTBEAT: Final = (63, 1)
+
+
+def granted_in_time(left: Future[bool], timeout_s: float, patience_s: float, hope: Callable[[], bool]) -> bool:
+    """Return the answer to a departure; False when the time is up, or when there is no `hope` of an answer at the end of a `patience_s`.
+
+    The last leader of the controllers may go while this node waits, so `hope` is asked again."""
+    give_up_s = time.monotonic() + timeout_s
+    while (left_s := give_up_s - time.monotonic()) > 0:
+        try:
+            return left.result(min(patience_s or left_s, left_s))
+        except TimeoutError:
+            if not hope():
+                break
+    return False
 
 
 class Lifecycle:
@@ -87,16 +102,12 @@ class Lifecycle:
         """Leave the cluster in order: leaderships move to other brokers first. Blocks. Return the broker epoch for the
         clean-shutdown file, -1 if the controllers did not grant the departure within the time.
 
-        The time is up earlier if there is no `hope` of an answer after `patience_s`."""
+        The time is up earlier if there is no `hope` of an answer at the end of a `patience_s`; 0: there is always hope."""
         try:
             self._dispatcher.execute(partial(self._step, lifecycle.StopAsked()))
-            try:
-                granted = self._left.result(patience_s)
-            except TimeoutError:
-                granted = hope() and self._left.result(max(timeout_s - patience_s, 0.0))
-            return self._life.broker_epoch if granted else -1
-        except (DispatcherStopped, TimeoutError):
+        except DispatcherStopped:
             return -1
+        return self._life.broker_epoch if granted_in_time(self._left, timeout_s, patience_s, hope) else -1
 
     # --- from any thread ---
 
