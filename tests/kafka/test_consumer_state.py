@@ -313,6 +313,22 @@ def test_a_partition_is_idle_from_its_end_until_a_record_comes():
     assert state.idle(20_000, 500) == []
 
 
+def test_a_partition_that_starts_over_is_silent_anew():
+    state = ConsumerState(LIMITS, 500)
+    key = KEYS[0]
+    state.assigned({key: "s"}, 1, {})
+    state.requested("s", 10)
+    state.end_reached(key, 0)
+    assert [(p.key, ms) for p, ms in state.idle(100, 1)] == [(key, 0)]
+    state.pausing.withheld.add(key)
+    state.start_over(key)
+    assert state.idle(200, 1) == [], "its end is not known"
+    state.read(key, [Rec(key, 5)], 100, 6)
+    assert len(list(state.deliveries())) == 1
+    state.end_reached(key, 6)
+    assert [(p.key, ms) for p, ms in state.idle(300, 1)] == [(key, 0)], "the silence before the seek does not count"
+
+
 def test_a_poll_reads_ahead_until_one_more_would_only_grow_old():
     state = ConsumerState(LIMITS, 10)
     assert not state.hungry, "without partitions"

@@ -126,7 +126,7 @@ class ConsumerState:
         self._at_end.pop(key, None)
         partition.chunks.clear()
         partition.fetched = partition.position = partition.over_since = None
-        partition.at_end = False
+        partition.at_end, partition.silent_since = False, None
         self.pausing.withheld.discard(key)
 
     # ── what to do ────────────────────────────────────────────────────────────────────────────────────────────────
