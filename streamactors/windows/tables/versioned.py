@@ -130,6 +130,12 @@ class VersionedTable(AggregateOperator):
             final = False if end is None else None
             out.append((ident, record.key, None, None, record.value, old, timestamp, record.context, final))
 
+    def idle(self, beyond_ms: int, out: list[Any]) -> None:
+        """Rows alone move the time of a table: silence makes no version older."""
+
+    def end(self, out: list[Any]) -> None:
+        """The table holds nothing back, and rows that waited in a join still need the versions of their times."""
+
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         entry = self._table.get(ident)
         if entry is None:

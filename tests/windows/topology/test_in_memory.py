@@ -34,6 +34,15 @@ def test_rows_of_two_sources_meet_in_the_order_of_their_times() -> None:
     assert listed(graph) == wanted  # a blueprint runs any number of times
 
 
+def test_rows_that_wait_for_a_versioned_table_at_the_end_get_the_version_of_their_times() -> None:
+    topics = Topics.in_memory(
+        {"orders": rows(("a", "o1", 20), ("a", "o2", 30)), "prices": rows(("a", 5, 5), ("a", 9, 25))}
+    )
+    table = topics.table("prices", history="1d")
+    priced = topics.stream("orders").join_table(table, lambda o, p: f"{o}+{p}", grace="10s")
+    assert listed(topics.source(priced)) == [("a", "o1+5", 20), ("a", "o2+9", 30)]
+
+
 def test_a_global_table_is_filled_before_the_first_row() -> None:
     topics = Topics.in_memory({"orders": rows((None, "c1", 1)), "countries": rows(("c1", "land", 99))})
     joined = topics.stream("orders").join_global(

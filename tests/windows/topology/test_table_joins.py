@@ -180,3 +180,16 @@ def test_a_grace_longer_than_the_history_is_refused() -> None:
         TopologyDriver(lambda t: t.stream("s").join_table(t.table("v", history=5), pair, grace=10))
     with pytest.raises(BuildError, match="grace needs a table with history"):
         TopologyDriver(lambda t: t.stream("s").join_table(t.table("v"), pair, grace=10))
+
+
+def test_silence_makes_no_version_of_a_table_older():
+    driver = TopologyDriver(
+        lambda topics: topics.stream("orders").join_table(topics.table("prices", history=100), pair), idle_after=10
+    )
+    for price, at in (("p5", 5), ("p50", 50)):
+        driver.pipe("prices", "tea", price, timestamp=at)
+    driver.advance_wall_clock(1_000)
+    assert plain(driver.pipe("orders", "tea", "order", timestamp=20)) == [("tea", "order+p5", 20)]
+    driver.pipe("prices", "tea", "p10", timestamp=10)
+    assert plain(driver.pipe("orders", "tea", "order", timestamp=20)) == [("tea", "order+p10", 20)]
+    assert driver.dropped == 0
