@@ -58,6 +58,7 @@ class JoinSide(Operator):
         if not is_left:
             self._before, self._after = self._after, self._before
         self._reach_left, self._reach_right = windows.after_ms + spec.grace_ms, windows.before_ms + spec.grace_ms
+        self._shortest = min(self._reach_left, self._reach_right)
         self._grace = spec.grace_ms
         self._nulls = spec.left_nulls if is_left else spec.right_nulls
         self._clock = clock
@@ -114,6 +115,54 @@ class JoinSide(Operator):
             result = fn(value, None) if is_left else fn(None, value)
             found.append(Record(entry.key, result, time, context))
 
+    # ── time without rows; the left side acts for both ────────────────────────────────────────────────────────────
+
+    def new_input(self) -> None:
+        self._clock.silent.over()
+
+    def idle(self, beyond_ms: int, out: list[Any]) -> None:
+        if self._is_left and self._waiting is not None:
+            clock = self._clock
+            clock.stream_time = clock.silent.moved(clock.stream_time, beyond_ms)
+            self._release_closed(self._waiting, None, out)
+
+    def due_at(self) -> int | None:
+        if not self._is_left or self._waiting is None:
+            return None
+        first = NEVER
+        for _, time, is_left, _ in self._waiting.in_order():
+            if time + self._shortest >= first:
+                break
+            first = min(first, time + self._reach_of(is_left))
+        return None if first == NEVER else self._clock.silent.due_in(self._clock.stream_time, first + 1)
+
+    def end(self, out: list[Any]) -> None:
+        """No row comes any more: the rows that wait give their results without a match."""
+        if self._is_left and self._waiting is not None:
+            for where, time, is_left, entry in list(self._waiting.in_order()):
+                self._release(entry, time, is_left, None, out)
+                self._waiting.remove(where)
+                self._given_alone(is_left, entry.key, time)
+            self._waiting.look_again()
+
+    def _release_closed(self, waiting: WaitingRows, row: Record | None, found: list[Any]) -> None:
+        """Append the results of the rows whose windows have closed; `row` moved the time, None: silence did."""
+        shortest, stream_time = self._shortest, self._clock.stream_time
+        if waiting.first_time + shortest >= stream_time:
+            return
+        for where, time, is_left, entry in list(waiting.in_order(stream_time - shortest)):
+            if time + self._reach_of(is_left) < stream_time:
+                self._release(entry, time, is_left, row, found)
+                waiting.remove(where)
+                self._given_alone(is_left, entry.key, time)
+        waiting.look_again()
+
+    def _reach_of(self, is_left: bool) -> int:
+        return self._reach_left if is_left else self._reach_right
+
+    def _given_alone(self, is_left: bool, key: Any, time: int) -> None:
+        """The rows of a side, key and time have given their results without a match."""
+
 
 class StrictSide(JoinSide):
     """No late match, and no result without a match for a row that has or gets one. Dropped rows do not move the time."""
@@ -140,7 +189,7 @@ class StrictSide(JoinSide):
         if timestamp > stream_time:
             clock.stream_time = stream_time = timestamp
         if self._waiting is not None:
-            self._release_due(row, found)
+            self._release_closed(self._waiting, row, found)
         matches = self._other.between(ident, timestamp - self._before, timestamp + self._after)
         if matches:
             self._pairs(row, ident, matches, found)
@@ -152,29 +201,9 @@ class StrictSide(JoinSide):
         own.expire(stream_time - own.retention_ms)
         self._other.expire(stream_time - own.retention_ms)
 
-    def end(self, out: list[Any]) -> None:
-        """No row comes any more: the rows that wait give their results without a match."""
-        if self._is_left and self._waiting is not None:
-            for where, time, is_left, entry in list(self._waiting.in_order()):
-                self._release(entry, time, is_left, None, out)
-                self._waiting.remove(where)
-            self._waiting.look_again()
-
-    def _release_due(self, row: Record, found: list[Any]) -> None:
-        waiting, stream_time = self._waiting, self._clock.stream_time
-        assert waiting is not None
-        shortest = min(self._reach_left, self._reach_right)
-        if waiting.first_time + shortest >= stream_time:
-            return
-        for where, time, is_left, entry in list(waiting.in_order(stream_time - shortest)):
-            if time + (self._reach_left if is_left else self._reach_right) < stream_time:
-                self._release(entry, time, is_left, row, found)
-                waiting.remove(where)
-                self._rows_of(is_left).forget(self._ident(entry.key), time)
-        waiting.look_again()
-
-    def _rows_of(self, is_left: bool) -> SideRows:
-        return self._own if is_left == self._is_left else self._other
+    def _given_alone(self, is_left: bool, key: Any, time: int) -> None:
+        rows = self._own if is_left == self._is_left else self._other
+        rows.forget(self._ident(key), time)
 
 
 class KafkaSide(JoinSide):
@@ -223,7 +252,7 @@ class KafkaSide(JoinSide):
             clock.min_time = time
             if left_open and right_open:
                 break
-            if time + (self._reach_left if is_left else self._reach_right) >= clock.stream_time:
+            if time + self._reach_of(is_left) >= clock.stream_time:
                 left_open, right_open = left_open or is_left, right_open or not is_left
                 continue
             self._release(entry, time, is_left, row, found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironment
+from streamactors.windows.operators.operator import NO_TIME, Ident, SilentTime, TaskEnvironment
 from streamactors.windows.state.row_store import StoredRow, row_key
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
@@ -26,6 +26,7 @@ class JoinClock:
     def __init__(self) -> None:
         self.stream_time = NO_TIME
         self.min_time = NEVER
+        self.silent = SilentTime()
 
 
 class SideRows:

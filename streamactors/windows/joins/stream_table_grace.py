@@ -12,7 +12,7 @@ from typing import Any, Final
 from streamactors.errors import StreamError
 from streamactors.windows.joins.stream_table import StreamTableJoin
 from streamactors.windows.operators.late_rows import refuse_row
-from streamactors.windows.operators.operator import END_OF_TIME, NO_TIME, Operator, TaskEnvironment
+from streamactors.windows.operators.operator import END_OF_TIME, NO_TIME, Operator, SilentTime, TaskEnvironment
 from streamactors.windows.record import Record
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import (
@@ -80,6 +80,7 @@ class GracefulTableJoin(StreamTableJoin):
         self._grace = grace_ms
         self._kafka = kafka
         self._stream_time = NO_TIME
+        self._silent = SilentTime()
         self._sequence = 0
         self._first_time = END_OF_TIME  # no row is held with a smaller time
         self._held = stores.ordered(store, HELD_FORM)
@@ -134,6 +135,17 @@ class GracefulTableJoin(StreamTableJoin):
         low = None if self._first_time == END_OF_TIME else self._first_time.to_bytes(8, "big")
         first = self._held.first(low)
         self._first_time = END_OF_TIME if first is None else int.from_bytes(first[0][:8], "big")
+
+    def new_input(self) -> None:
+        self._silent.over()
+
+    def idle(self, beyond_ms: int, out: list[Any]) -> None:
+        self._stream_time = self._silent.moved(self._stream_time, beyond_ms)
+        self._release(self._stream_time - self._grace, out)
+
+    def due_at(self) -> int | None:
+        due = None if self._first_time == END_OF_TIME else self._first_time + self._grace
+        return self._silent.due_in(self._stream_time, due)
 
     def end(self, out: list[Any]) -> None:
         self._release(END_OF_TIME, out)

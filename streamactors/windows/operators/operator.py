@@ -125,6 +125,33 @@ class Operator(ABC):
         return self.read(ident, None, None)
 
 
+class SilentTime:
+    """How silence moves a stream time: it advances with the wall clock from where it stood when the input fell silent."""
+
+    __slots__ = ("_since",)
+
+    def __init__(self) -> None:
+        self._since: int | None = None
+
+    def over(self) -> None:
+        """A row has come."""
+        self._since = None
+
+    def moved(self, stream_time: int, beyond_ms: int) -> int:
+        """Return the stream time after a silence of `beyond_ms` beyond the idle timeout. Before the first row there is none to move."""
+        if stream_time == NO_TIME:
+            return NO_TIME
+        if self._since is None:
+            self._since = stream_time
+        return max(stream_time, min(self._since + beyond_ms, END_OF_TIME))
+
+    def due_in(self, stream_time: int, at: int | None) -> int | None:
+        """Return the silence beyond the idle timeout that moves the stream time to `at`; None if no silence does."""
+        if at is None or stream_time == NO_TIME:
+            return None
+        return max(0, at - (stream_time if self._since is None else self._since))
+
+
 class TimedOperator(Operator):
     """An operator with a store and a stream time of its own."""
 
@@ -133,20 +160,16 @@ class TimedOperator(Operator):
         self.store = store
         self.stream_time = NO_TIME
         self._log = StoreLog(store, node, shape, env.track_changes)
-        self._time_when_silent: int | None = None
+        self._silent = SilentTime()
         self._time_before_end: int | None = None
 
     # ── time without rows ─────────────────────────────────────────────────────────────────────────────────────────
 
     def new_input(self) -> None:
-        self._time_when_silent = None
+        self._silent.over()
 
     def idle(self, beyond_ms: int, out: list[Any]) -> None:
-        if self.stream_time == NO_TIME:
-            return  # no row has come yet, so there is no stream time to advance
-        if self._time_when_silent is None:
-            self._time_when_silent = self.stream_time
-        self._advance(min(self._time_when_silent + beyond_ms, END_OF_TIME), out)
+        self._advance(self._silent.moved(self.stream_time, beyond_ms), out)
 
     def end(self, out: list[Any]) -> None:
         if self._time_before_end is None:
@@ -159,11 +182,7 @@ class TimedOperator(Operator):
             self._release(out)
 
     def due_at(self) -> int | None:
-        closes_at = self._next_release()
-        if closes_at is None or self.stream_time == NO_TIME:
-            return None
-        since = self.stream_time if self._time_when_silent is None else self._time_when_silent
-        return max(0, closes_at - since)
+        return self._silent.due_in(self.stream_time, self._next_release())
 
     def _next_release(self) -> int | None:
         """The stream time at which the operator emits next; None if it holds nothing."""

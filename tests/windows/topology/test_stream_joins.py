@@ -126,3 +126,40 @@ def test_windows_that_cannot_work_are_refused() -> None:
         JoinWindows.of(5).before(-10)
     with pytest.raises(BuildError, match="no grace period"):
         TopologyDriver(lambda t: t.stream("a").join(t.stream("b"), lambda a, b: a, JoinWindows.of(5)))
+
+
+@pytest.mark.parametrize("semantics", ["strict", "kafka"])
+def test_silence_gives_the_rows_without_a_match_and_the_rows_after_it_are_late(semantics):
+    windows = JoinWindows.of(10).with_grace(5)
+    driver = TopologyDriver(
+        lambda topics: topics.stream("left").join(
+            topics.stream("right"), lambda left, right: (left, right), windows, how="outer", semantics=semantics
+        ),
+        idle_after=100,
+    )
+    assert plain(driver.pipe("left", "a", "l1", 20)) == []
+    assert plain(driver.pipe("right", "b", "r1", 22)) == []
+    assert plain(driver.advance_wall_clock(113)) == [], "the time is 35, and a match of l1 may still come"
+    assert plain(driver.advance_wall_clock(1)) == [("a", "l1", None, 20)]
+    assert plain(driver.advance_wall_clock(2)) == [("b", None, "r1", 22)]
+    assert plain(driver.advance_wall_clock(1_000)) == [], "each once"
+    if semantics == "strict":
+        driver.pipe("right", "a", "r2", 21)
+        assert [late.record.value for late in driver.late] == ["r2"]
+
+
+@pytest.mark.parametrize("semantics", ["strict", "kafka"])
+def test_the_end_of_the_input_gives_the_rows_without_a_match(semantics):
+    driver = driver_of(10, 10, 5, "outer", semantics)
+    driver.pipe("left", "a", "l1", 20)
+    driver.pipe("right", "b", "r1", 19)
+    assert plain(driver.end_of_input()) == [("b", None, "r1", 19), ("a", "l1", None, 20)]
+    assert plain(driver.end_of_input()) == []
+
+
+def test_a_row_that_the_end_gave_without_a_match_matches_no_row_of_the_next_run():
+    driver = driver_of(10, 10, 5, "left")
+    assert plain(driver.pipe("left", "a", "l1", 20)) == []
+    assert plain(driver.end_of_input()) == [("a", "l1", None, 20)]
+    driver.restart(driver.changes())
+    assert plain(driver.pipe("right", "a", "r1", 22)) == []

@@ -193,3 +193,17 @@ def test_silence_makes_no_version_of_a_table_older():
     driver.pipe("prices", "tea", "p10", timestamp=10)
     assert plain(driver.pipe("orders", "tea", "order", timestamp=20)) == [("tea", "order+p10", 20)]
     assert driver.dropped == 0
+
+
+def test_silence_releases_the_rows_that_wait_for_a_versioned_table():
+    driver = TopologyDriver(
+        lambda topics: topics.stream("orders").join_table(topics.table("prices", history=100), pair, grace=10),
+        idle_after=5,
+    )
+    driver.pipe("prices", "tea", "p5", timestamp=5)
+    assert driver.pipe("orders", "tea", "o20", timestamp=20) == []
+    assert driver.advance_wall_clock(14) == []
+    assert plain(driver.advance_wall_clock(1)) == [("tea", "o20+p5", 20)]
+    assert driver.advance_wall_clock(100) == []
+    driver.pipe("orders", "tea", "late", timestamp=21)
+    assert [late.record.value for late in driver.late] == ["late"]
