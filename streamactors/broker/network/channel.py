@@ -109,6 +109,7 @@ class Channel:
         self._output: Output | None = None
         self._reader: FrameReader | None = None
         self._receive_into: ReceiveInto | None = None
+        self._holds_input: Callable[[], bool]
         self._life = 0  # counts the connections: a late event of an earlier one is ignored
         self._let_in = False  # True when TLS and the login are done: requests may be sent
         self._renew_at_ms = 0.0  # when to log in again; 0 if the login does not expire
@@ -243,7 +244,9 @@ class Channel:
     def _opened(self, sock: socket.socket) -> None:
         self._opening = None
         self._socket = sock
-        self._output, self._receive_into = ends_of(sock, encrypted=self._entrance.context is not None)
+        self._output, self._receive_into, self._holds_input = ends_of(
+            sock, encrypted=self._entrance.context is not None
+        )
         self._reader = FrameReader(self._buffers.scratch, self._buffers.pool, MAX_ANSWER_BYTES)
         self._registered = (True, False)
         self._dispatcher.register(sock, partial(self._on_readable, self._life), None)
@@ -326,7 +329,7 @@ class Channel:
             return
         if life == self._life:
             reader.park()
-            if self._entrance.context is not None and self._socket.pending():  # type: ignore[attr-defined]  # an SSLSocket
+            if self._holds_input():
                 # OpenSSL has read these bytes from the socket into its buffer, so no event of the socket follows for them
                 self._dispatcher.execute(partial(self._on_readable, life))
 

@@ -75,6 +75,7 @@ class Connection:
     __slots__ = (
         "client_software",
         "closed",
+        "holds_input",
         "host",
         "id",
         "in_flight",
@@ -115,7 +116,7 @@ class Connection:
         self.client_software = ""
         self.processor = processor
         self.reader = reader
-        self.output, self.receive_into = ends_of(sock, encrypted=listener.protection.tls is not None)
+        self.output, self.receive_into, self.holds_input = ends_of(sock, encrypted=listener.protection.tls is not None)
         self.in_flight: deque[InService] = deque()
         self.muted: int = Mute.NONE
         self.throttles = 0
@@ -137,14 +138,6 @@ class Connection:
         if not hasattr(socket, "TCP_INFO"):
             return False
         return self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _CLOSED_BY_PEER
-
-    @property
-    def decrypted(self) -> bool:
-        """Whether OpenSSL holds bytes that it has taken from the socket: no event will tell of them."""
-        if self.listener.protection.tls is None:
-            return False
-        pending: int = self.socket.pending()  # type: ignore[attr-defined]  # an SSLSocket
-        return pending > 0
 
     def begin(self, request: InService) -> None:
         """Add a request at the end of the order of answers."""

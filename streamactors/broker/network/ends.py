@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import socket
-from functools import partial
+from collections.abc import Callable
 
 from streamactors.broker.network.frame_reader import ReceiveInto
 from streamactors.broker.network.output import Output
 
 
-def ends_of(sock: socket.socket, *, encrypted: bool) -> tuple[Output, ReceiveInto]:
-    """Return the output of a socket, and the function that receives from it."""
+def ends_of(sock: socket.socket, *, encrypted: bool) -> tuple[Output, ReceiveInto, Callable[[], bool]]:
+    """Return the output of a socket, the function that receives from it, and one that says whether bytes wait outside the socket."""
     if not encrypted:
-        return Output(sock), sock.recv_into
-    from streamactors.broker.network.tls_connection import decrypt_into  # a broker without TLS does not load OpenSSL
+        return Output(sock), sock.recv_into, _nothing_held
+    from streamactors.broker.network.tls_input import TlsInput  # a broker without TLS does not load OpenSSL
     from streamactors.broker.network.tls_output import TlsOutput
 
-    return TlsOutput(sock), partial(decrypt_into, sock)
+    received = TlsInput(sock)
+    return TlsOutput(sock), received.receive_into, received.holds
+
+
+def _nothing_held() -> bool:
+    return False

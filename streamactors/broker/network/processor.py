@@ -137,7 +137,7 @@ class Processor:
         self.connections[connection.id] = connection
         self._per_host[connection.host] += 1
         self._dispatcher.register(sock, partial(self._on_readable, connection))
-        if connection.decrypted:
+        if connection.holds_input():
             self._dispatcher.execute(partial(self._on_readable, connection))
 
     def forget(self, connection: Connection) -> None:
@@ -196,7 +196,7 @@ class Processor:
             return
         connection.last_active_ms = self._now_ms()
         self._serve_frames(connection)
-        if connection.listener.protection.tls is not None and not connection.closed and connection.decrypted:
+        if connection.listener.protection.tls is not None and not connection.closed and connection.holds_input():
             self._dispatcher.execute(partial(self._on_readable, connection))
 
     def _serve_frames(self, connection: Connection) -> None:
@@ -275,7 +275,7 @@ class Processor:
         self._register(connection)
         if connection.reader.pending:
             self._dispatcher.execute(lambda: self._serve_pending(connection))
-        if connection.decrypted:
+        if connection.holds_input():
             self._dispatcher.execute(partial(self._on_readable, connection))
 
     def _serve_pending(self, connection: Connection) -> None:
