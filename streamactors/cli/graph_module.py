@@ -1,111 +1,24 @@
-"""MODULE:GRAPH, as `run`, `graph` and `check` take it: found, imported, and a runnable graph.
-
-MODULE is a module's name or the path of a .py file; GRAPH a runnable graph in it, or a function of no arguments that returns
-one. The working folder comes first on the import path, as with `python -m`."""
+"""MODULE:GRAPH, as `run`, `graph` and `check` take it: a runnable graph, or a function of no arguments that returns one."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import inspect
-import sys
-from difflib import get_close_matches
-from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import click
 
+from streamactors.dsl.named import GraphNotFound, load_named
 from streamactors.dsl.runnable import RunnableGraph
-from streamactors.engine.user_code import user_line
-from streamactors.errors import StreamActorsError
 
 FORM: Final = "MODULE:GRAPH, as in my_streams:graph or examples/word_count.py:graph"
-
-
-class GraphNotFound(StreamActorsError):
-    """The module or the graph does not exist, or the name is no graph."""
-
-    exit_code = 2
-
-
-class GraphFailed(StreamActorsError):
-    """The user's module, or the function in it, raised while the graph was made. `__cause__` is that error."""
-
-    exit_code = 1
-
 
 graph_argument = click.argument("graph", metavar="MODULE:GRAPH")
 
 
 def load_graph(text: str) -> RunnableGraph[Any]:
     """Return the graph that `text` names. Raises GraphNotFound or GraphFailed, each in one sentence."""
-    where, colon, name = text.rpartition(":")
-    if not colon or not where or not name:
-        raise GraphNotFound(f"{text!r} names no graph; its form is {FORM}")
-    module = _imported(where)
-    found: Any = module
-    for part in name.split("."):
-        if not hasattr(found, part):
-            known = [each for each, value in vars(module).items() if isinstance(value, RunnableGraph)]
-            near = get_close_matches(part, [each for each in vars(module) if not each.startswith("_")], n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            others = f"; it has {', '.join(known)}" if known else ""
-            raise GraphNotFound(f"{where} has no {name}{meant or others}")
-        found = getattr(found, part)
-    return _runnable(text, found)
-
-
-def _runnable(text: str, found: Any) -> RunnableGraph[Any]:
-    if callable(found) and not isinstance(found, RunnableGraph):
-        try:
-            inspect.signature(found).bind()
-        except TypeError:
-            raise GraphNotFound(f"{text} takes arguments; give a function of none that returns a graph") from None
-        except ValueError:
-            pass  # a built-in without a signature: calling it tells
-        try:
-            found = found()
-        except Exception as error:
-            raise GraphFailed(f"{text} raised {_told(error)}") from error
+    found = load_named(text, RunnableGraph, FORM)
     if not isinstance(found, RunnableGraph):
         kind = type(found).__name__
         advice = "connect it to a sink" if kind in ("Source", "SubFlow") else "give source.to(sink)"
         raise GraphNotFound(f"{text} is a {kind}, not a runnable graph; {advice}")
     return found
-
-
-def _imported(where: str) -> ModuleType:
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        if where.endswith(".py"):
-            return _of_file(Path(where))
-        return importlib.import_module(where)
-    except GraphNotFound:
-        raise
-    except ModuleNotFoundError as error:
-        if error.name is not None and (where == error.name or where.startswith(error.name + ".")):
-            raise GraphNotFound(f"there is no module {error.name!r} here or among the installed ones") from None
-        raise GraphFailed(f"importing {where}: {_told(error)}") from error
-    except Exception as error:
-        raise GraphFailed(f"importing {where}: {_told(error)}") from error
-
-
-def _of_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise GraphNotFound(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise GraphNotFound(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent.absolute()))
-    sys.modules[path.stem] = module  # so that what the file defines can be found by its module's name
-    spec.loader.exec_module(module)
-    return module
-
-
-def _told(error: BaseException) -> str:
-    """Return an error with the place in the user's code it came from."""
-    place = user_line(error)
-    return f"{type(error).__name__}: {error}{f' ({Path(place).name})' if place else ''}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from streamactors.spark.executors.facade import SparkExecutors as SparkExecutors
     from streamactors.spark.frames.on_spark import on_spark as on_spark
     from streamactors.spark.frames.source import SparkSource as SparkSource
+    from streamactors.spark.graph_format.register import register_graph_format as register_graph_format
     from streamactors.spark.kafka_format.register import register_kafka_format as register_kafka_format
     from streamactors.spark.query import SparkStreamQuery as SparkStreamQuery
     from streamactors.spark.session import spark_session as spark_session
@@ -27,6 +28,7 @@ _HOMES = {
     "streamactors.spark.executors.facade": ("SparkExecutors",),
     "streamactors.spark.frames.on_spark": ("on_spark",),
     "streamactors.spark.frames.source": ("SparkSource",),
+    "streamactors.spark.graph_format.register": ("register_graph_format",),
     "streamactors.spark.kafka_format.register": ("register_kafka_format",),
     "streamactors.spark.query": ("SparkStreamQuery",),
     "streamactors.spark.session": ("spark_session",),

@@ -34,7 +34,7 @@ class SparkExecutors:
     bounded read (until="end") ends the query when all of it is written, and takes no interval as trigger.
 
     A graph has one Kafka source (Consumer.source, Consumer.records or Consumer.plain_source), steps that remember nothing and keep the
-    order, at most one window stage (over several topics only with until="end"), and ends in SparkSink.foreach_batch, SparkSink.parquet,
+    order, at most one window stage, and ends in SparkSink.foreach_batch, SparkSink.parquet,
     or a topic (Transactional.sink, Producer.plain_sink); `late=` takes such a sink, too. A topic is written exactly once: each task in one
     transaction with the position behind its range, committed for the group "<group_id>.spark"; `run` then returns the SparkStreamQuery,
     and `checkpoint` is needed.

@@ -10,7 +10,7 @@ from streamactors.kafka.reading.start_positions import StartPositions
 from streamactors.spark.executors.query import ShippedQuery
 from streamactors.spark.executors.runner import named, plans_of, registered
 from streamactors.spark.executors.translate import translate_source
-from streamactors.spark.schema import row_schema
+from streamactors.spark.schema import RowSchema, row_schema
 from streamactors.spark.session import check_session
 from streamactors.spark.shipping.parcel import pack
 from streamactors.spark.sink import TARGET_BATCH_S
@@ -26,8 +26,14 @@ def frame_of(spark: Any, source: Any, schema: Any, max_rows: int, fail_on_data_l
     if not isinstance(source, Source):
         raise BuildError(f"{WHO} expects a source (Consumer.records(…).map(…)), got {type(source).__name__}")
     at_least(WHO, "max_rows", max_rows, 1)
-    plan, program, links = translate_source(source.module, WHO)
     rows = row_schema(schema)
+    parcel = frame_parcel(source, rows, WHO, max_rows, fail_on_data_loss)
+    return spark.readStream.format(registered(spark, parcel)).schema(rows.spark).load()
+
+
+def frame_parcel(source: Source[Any, Any], rows: RowSchema, who: str, max_rows: int, fail_on_data_loss: bool) -> bytes:
+    """Return the parcel of a query that reads a source with its steps. Asks the broker where it begins."""
+    plan, program, links = translate_source(source.module, who)
     positions = StartPositions(plan.settings, plan.subscription, plan.until_end, lambda _: None)
     first = dict(sorted(named(positions.initial()).items()))
     plans = plans_of(
@@ -39,5 +45,4 @@ def frame_of(spark: Any, source: Any, schema: Any, max_rows: int, fail_on_data_l
         skip_lost=not fail_on_data_loss,
         source=SourceIdentity(positions.label, positions.identity()),
     )
-    parcel = pack(ShippedQuery(plans, program, rows.arrow), WHO, links)
-    return spark.readStream.format(registered(spark, parcel)).schema(rows.spark).load()
+    return pack(ShippedQuery(plans, program, rows.arrow), who, links)

@@ -27,7 +27,7 @@ Stepped = Callable[[TopicPartition, int, int], Iterator[list[Any]]]
 
 
 class Part(NamedTuple):
-    """The range of one partition. `done`: the input has no record behind `end`."""
+    """The range of one partition. `done`: no row behind `end` is waited for, because the broker had none when the batch was planned."""
 
     key: TopicPartition
     start: int

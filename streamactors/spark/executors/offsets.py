@@ -4,7 +4,7 @@
 
 The names of partitions are those of SparkSink's checkpoint, so that a graph without windows moves between this process and a cluster with
 its checkpoint. "_end", "_idle" and "_event" are there only with windows. Windows over several topics have "_done", too: the partitions
-whose input has no more records behind the batch. "_source" names what is read, for Spark's own queries, whose checkpoint has no file of
+of which the broker had no more records than the batch takes. "_source" names what is read, for Spark's own queries, whose checkpoint has no file of
 streamactors. Pure: the caller brings ends, times and sizes."""
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ EVENT: Final = "_event"
 DONE: Final = "_done"
 IDENTITY: Final = "_source"
 SOURCE: Final = "0/"
+_NONE: Final[Mapping[str, int]] = {}
 
 
 def name_of(key: TopicPartition) -> str:
@@ -79,50 +80,51 @@ def at(offsets: Mapping[str, Any], name: str, first: Mapping[str, int], beside: 
     )
 
 
-def following(start: Offsets, ends: Mapping[str, int], rows: int, *, is_end: bool = False) -> Offsets:
+def following(
+    start: Offsets, ends: Mapping[str, int], rows: int, *, is_end: bool = False, silent: Mapping[str, int] = _NONE
+) -> Offsets:
     """Return the end of the next batch: up to `rows` records towards `ends`, shared out by how much each partition has waiting.
 
-    `is_end`: `ends` are the ends of the input, so that a batch that reaches all of them is the last one. Returns `start` itself when
-    there is nothing to do. Every partition with records waiting gets at least one."""
+    `is_end`: `ends` are the ends of the input, so that a batch that reaches all of them is the last one. `silent`: the tasks without
+    records that have been silent for so many ms beyond idle_after that a window closes. Returns `start` itself when there is nothing to do.
+    Every partition with records waiting gets at least one, also if there are more such partitions than `rows`."""
     waiting = {name: max(0, end - start.get(name, 0)) for name, end in ends.items()}
     total = sum(waiting.values())
     windows = END in start
     last = is_end and total <= rows
-    if not total and not (windows and last and not start[END]):
+    if not total and not silent and not (windows and last and not start[END]):
         return start
     places = positions(start)
+    busy = sum(n > 0 for n in waiting.values())
     for name, n in waiting.items():
-        places[name] = places.get(name, 0) + (n if total <= rows else -(-n * rows // total))
+        if total > rows and n > 0:
+            n = 1 + (n - 1) * max(0, rows - busy) // max(1, total - busy)
+        places[name] = places.get(name, 0) + n
     found: Offsets = dict(sorted(places.items()))
     if IDENTITY in start:
         found[IDENTITY] = start[IDENTITY]
     if not windows:
         return found
-    found = _with_events(found, start, ended=last)
-    if DONE in found:
-        found[DONE] = [name for name in ends if is_end and found[name] >= ends[name]]
+    idle, events = _happened(start, found, is_end=is_end)
+    found |= {END: int(last or (bool(start[END]) and not total)), IDLE: {**idle, **silent}, EVENT: events}
+    if DONE in start:
+        found[DONE] = [name for name, place in positions(found).items() if place >= ends.get(name, 0)]
     return found
 
 
-def silent(start: Offsets, beyond_ms: Mapping[str, int]) -> Offsets:
-    """Return the offsets of a batch without records, in which partitions have been silent for so long beyond idle_after."""
-    found = _with_events(positions(start), start, ended=bool(start[END]))
-    found[IDLE] = {**start[IDLE], **beyond_ms}
-    return found
+def _happened(start: Offsets, found: Offsets, *, is_end: bool) -> tuple[dict[str, int], dict[str, str]]:
+    """Return the silence so far of each task that gets no records, and from which place on the state of each task follows from records.
 
-
-def _with_events(found: Offsets, start: Offsets, *, ended: bool) -> Offsets:
-    """Add what has happened before the places of `found`."""
-    events = dict(start[EVENT])
-    idle = {}
+    In a read without an end of several topics the state follows from records within a batch only: which rows waited for
+    another topic depends on how far the topics were when the batches were cut."""
+    idle, events = {}, dict(start[EVENT])
     for name, beside in tasks(start).items():
         before = at(start, name, {}, beside)
-        if before.happened:
+        if before.happened or (DONE in start and not is_end):
             events[name] = str(before)
-        if found[name] == before.position and name in start[IDLE]:
+        if name in start[IDLE] and before.positions == at(found, name, {}, beside).positions:
             idle[name] = start[IDLE][name]
-    done = {DONE: start[DONE]} if DONE in start else {}
-    return {**found, END: int(ended), IDLE: idle, EVENT: events, **done}
+    return idle, events
 
 
 def ranges(start: Offsets, end: Offsets, first: Mapping[str, int]) -> list[Range]:

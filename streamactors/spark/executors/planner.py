@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -67,7 +68,7 @@ class Planner:
         self._done: Offsets | None = None
         self._checked = False
         self._stop_at: dict[str, int] | None = None
-        self._silent_since: dict[str, tuple[int, float]] = {}
+        self._silent_since: dict[str, tuple[tuple[int, ...], float]] = {}
         self._due: dict[str, tuple[str, int | None]] = {}
         self._looked_at = time.monotonic()
         self._seen: dict[str, int] | None = None
@@ -111,11 +112,9 @@ class Planner:
         stop_at = self._stop_at if self._stop_at is not None else self._plans.ends
         ends = stop_at if stop_at is not None else self._ends(start)
         self._seen = dict(sorted(ends.items()))
-        found = places.following(start, ends, self._size.rows, is_end=self._plans.ends is not None)
-        if found is start and self._plans.idle_after_ms is not None and stop_at is None:
-            found = self._silence(start, self._plans.idle_after_ms)
-        elif found is not start:
-            self._silent_since.clear()
+        is_live = stop_at is None and self._plans.idle_after_ms is not None
+        silent = self._silence(start, ends, self._plans.idle_after_ms or 0) if is_live else {}
+        found = places.following(start, ends, self._size.rows, is_end=self._plans.ends is not None, silent=silent)
         if found is not start:
             before = places.positions(start)
             rows = sum(place - before.get(name, 0) for name, place in places.positions(found).items())
@@ -206,16 +205,16 @@ class Planner:
         if unknown:
             raise CheckpointError(f"the checkpoint has {', '.join(unknown)}, where the query has not begun")
 
-    def _silence(self, start: Offsets, idle_after_ms: int) -> Offsets:
-        """Return the offsets with silence that closes a window; `start` itself if it closes none yet."""
+    def _silence(self, start: Offsets, ends: Mapping[str, int], idle_after_ms: int) -> dict[str, int]:
+        """Return the tasks that have been silent long enough to close a window, with their silence beyond idle_after."""
         now = time.monotonic()
         due: dict[str, int] = {}
-        for name, place in places.positions(start).items():
+        for name, beside in places.tasks(start).items():
+            here = places.at(start, name, self._plans.first, beside)
             since = self._silent_since.get(name)
-            if since is None or since[0] != place:
-                self._silent_since[name] = (place, now)
+            if since is None or since[0] != here.positions or any(ends.get(n, 0) > start[n] for n in (name, *beside)):
+                self._silent_since[name] = (here.positions, now)
                 continue
-            here = places.at(start, name, self._plans.first)
             if self._due.get(name, ("", None))[0] != str(here):
                 assert self._states is not None
                 self._due[name] = (str(here), self._states.due_ms(str(places.key_of(name)), here))
@@ -223,4 +222,4 @@ class Planner:
             beyond = int((now - since[1]) * 1_000) - idle_after_ms
             if wait_ms is not None and here.idle_ms + wait_ms - idle_after_ms <= beyond:
                 due[name] = beyond
-        return places.silent(start, due) if due else start
+        return due

@@ -237,9 +237,14 @@ class Program:
             if state is not None:
                 return place, state
         if what.event is not None:
+            why = (
+                f"the input ended, or was silent, at {what.event}"
+                if what.event.happened
+                else "the order of the rows of several topics depends on when they came"
+            )
             raise CheckpointError(
-                f"the state of {partition} at {what.start} is missing, and it cannot be computed from the topic alone: the input ended, or "
-                f"was silent, at {what.event}; restore the folder of states from a copy, or begin with a new checkpoint"
+                f"the state of {partition} at {what.start} is missing, and it cannot be computed from the topic alone: {why}; "
+                "restore the folder of states from a copy, or begin with a new checkpoint"
             )
         return first, fresh()
 

@@ -54,8 +54,8 @@ def at_of(name: str) -> At | None:
 class Beside:
     """The other partitions of a task over several topics, and where the query has begun in them.
 
-    `done`: one flag for each partition of the task, `key` first: its input has no record behind the end of the range. `done_before`: the
-    same for the start of the range."""
+    `done`: one flag for each partition of the task, `key` first: the broker had no record behind the end of the range when the batch was
+    planned. `done_before`: the same for the start of the range."""
 
     keys: tuple[TopicPartition, ...]
     firsts: tuple[int, ...]
@@ -98,7 +98,7 @@ class Range:
     @property
     def idle_ms(self) -> int:
         """The silence within this range, in ms beyond idle_after."""
-        if self.end.position != self.start.position or self.start.ended:
+        if self.end.positions != self.start.positions or self.start.ended:
             return self.end.idle_ms
         return self.end.idle_ms - self.start.idle_ms
 

@@ -248,13 +248,12 @@ def checked_sink(node: Node) -> None:
 def _windows(node: Node, plan: ReadPlan) -> Windows:
     stage = node.stage
     assert isinstance(stage, WindowStage)
-    if plan.subscription.several_topics and not plan.until_end:
-        raise BuildError(
-            f"{WHO}: '{node.label}' orders the rows of several topics ({plan.subscription}) by their time, and in a read without an end the order "
-            'depends on how long a task waits for each topic; read with until="end", run after run, or write the topics to one topic first, in a '
-            "graph that runs in this process"
-        )
     blueprint = stage.factory.blueprint
+    if plan.subscription.several_topics and not plan.until_end and blueprint.intake.max_task_idle_ms != 0:
+        raise BuildError(
+            f"{WHO}: '{node.label}' has a max_task_idle, and a batch waits for no topic: a topic is silent for it when the broker has no more "
+            'of its records; leave max_task_idle out, or read with until="end"'
+        )
     steps = tuple(
         replace(step, windowing=replace(step.windowing, late=None)) if isinstance(step, AggregateStep) else step
         for step in blueprint.steps

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from streamactors.errors import BuildError
 from streamactors.kafka.producer_record import ProducerRecord
-from streamactors.spark.kafka_format.options import FORMAT, flag
+from streamactors.spark.format_options import flag
+from streamactors.spark.kafka_format.options import FORMAT
 
 _COLUMNS: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
@@ -30,7 +31,7 @@ WRITTEN: Final = ("value", "key", "topic", "partition", "headers")
 
 def schema_of(options: Mapping[str, str]) -> str:
     """Return the columns of a reader."""
-    headers = flag(options, "includeHeaders", default=False)
+    headers = flag(FORMAT, options, "includeHeaders", default=False)
     return f"{_COLUMNS}, headers array<struct<key: string, value: binary>>" if headers else _COLUMNS
 
 

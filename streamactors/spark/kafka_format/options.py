@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from streamactors.errors import BuildError
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.spark.format_options import check_names, flag, number
 
 FORMAT: Final = "streamactors-kafka"
 EARLIEST: Final = -2
@@ -34,7 +34,6 @@ _READ: Final = {
     )
 }
 _WRITE: Final = {"topic": "topic"}
-_SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 _SERVERS: Final = "kafka.bootstrap.servers"
 
 Offsets = str | Mapping[TopicPartition, int]
@@ -56,7 +55,7 @@ class ReadOptions(NamedTuple):
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Return what the options of a reader mean. Raises BuildError naming the option."""
-    _check_names(options, _READ)
+    check_names(FORMAT, options, _READ, "kafka.")
     topics, partitions = options.get("subscribe"), options.get("assign")
     if (topics is None) == (partitions is None):
         raise BuildError(
@@ -65,9 +64,6 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     named = tuple(name.strip() for name in (topics or "").split(",") if name.strip())
     if topics is not None and not named:
         raise BuildError(f"{FORMAT}: option subscribe has no topic")
-    most = options.get("maxoffsetspertrigger")
-    if most is not None and (not most.isdigit() or int(most) < 1):
-        raise BuildError(f"{FORMAT}: option maxOffsetsPerTrigger must be a number of at least 1, got {most!r}")
     servers, properties = _connection(options)
     return ReadOptions(
         ConsumerSettings(servers, properties=properties),
@@ -75,36 +71,16 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         () if partitions is None else _assigned(partitions),
         _offsets("startingOffsets", options["startingoffsets"]) if "startingoffsets" in options else None,
         _offsets("endingOffsets", options.get("endingoffsets", "latest")),
-        None if most is None else int(most),
-        not flag(options, "failOnDataLoss", default=True),
-        flag(options, "includeHeaders", default=False),
+        number(FORMAT, options, "maxOffsetsPerTrigger"),
+        not flag(FORMAT, options, "failOnDataLoss", default=True),
+        flag(FORMAT, options, "includeHeaders", default=False),
     )
 
 
 def write_options(options: Mapping[str, str]) -> tuple[str, dict[str, str], str | None]:
     """Return the servers, the properties and the topic of a writer. Raises BuildError naming the option."""
-    _check_names(options, _WRITE)
+    check_names(FORMAT, options, _WRITE, "kafka.")
     return *_connection(options), options.get("topic")
-
-
-def flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return an option that is true or false. Raises BuildError."""
-    given = options.get(name.lower())
-    if given is None:
-        return default
-    if given.lower() not in ("true", "false"):
-        raise BuildError(f"{FORMAT}: option {name} must be true or false, got {given!r}")
-    return given.lower() == "true"
-
-
-def _check_names(options: Mapping[str, str], known: Mapping[str, str]) -> None:
-    for name in options:
-        if name not in known and name not in _SPARKS and not name.startswith("kafka."):
-            near = get_close_matches(name, known, n=1)
-            meant = (
-                f"; did you mean {known[near[0]]}?" if near else f"; it has {', '.join(known.values())} and kafka.NAME"
-            )
-            raise BuildError(f"{FORMAT} has no option {name} here{meant}")
 
 
 def _connection(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from confluent_kafka import Producer as BareProducer
 
@@ -46,14 +46,16 @@ def write_rows(cluster: Any, topic: str, rows: Iterable[tuple[int, Any, Any, int
     assert producer.flush(30) == 0
 
 
-def read_rows(cluster: Any, topics: str | tuple[str, ...], partitions: int = 2) -> Any:
+def read_rows(
+    cluster: Any, topics: str | tuple[str, ...], partitions: int = 2, until: Literal["end"] | None = "end"
+) -> Any:
     """The source of Records that both ways begin with."""
     names = (topics,) if isinstance(topics, str) else topics
     settings = ConsumerSettings(
         cluster.bootstrap_servers, auto_offset_reset="earliest", poll_timeout_ms=5, poll_interval_ms=5
     )
     assigned = Subscriptions.assignment(*((topic, i) for topic in names for i in range(partitions)))
-    source = Consumer.plain_source(settings, assigned, until="end")
+    source = Consumer.plain_source(settings, assigned, until=until)
     found = records(
         "rows",
         source,

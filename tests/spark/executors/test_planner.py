@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from confluent_kafka import Producer
 
@@ -9,14 +12,17 @@ from streamactors.broker import Cluster
 from streamactors.kafka import Admin, ConsumerSettings, Subscriptions
 from streamactors.kafka.reading.start_positions import StartPositions
 from streamactors.spark.errors import CheckpointError
+from streamactors.spark.executors.folders import LocalFolder
 from streamactors.spark.executors.offsets import positions
 from streamactors.spark.executors.planner import Planner, Plans
+from streamactors.spark.executors.ranges import At
 from streamactors.spark.executors.runner import named
+from streamactors.spark.executors.states import States, fresh
 from streamactors.spark.source_identity import SourceIdentity
 from tests.kafka.test_shared_consumer import fill
 
 
-def planner_of(cluster: Cluster, topic: str) -> Planner:
+def planner_of(cluster: Cluster, topic: str, **windows: Any) -> Planner:
     settings = ConsumerSettings(cluster.bootstrap_servers, group_id=topic, auto_offset_reset="earliest")
     where = StartPositions(settings, Subscriptions.topics(topic), False, lambda _: None)
     plans = Plans(
@@ -25,14 +31,14 @@ def planner_of(cluster: Cluster, topic: str) -> Planner:
         first=named(where.initial()),
         ends=None,
         commits=False,
-        windows=False,
-        idle_after_ms=None,
-        state_folder="",
+        windows="state_folder" in windows,
+        idle_after_ms=windows.get("idle_after_ms"),
+        state_folder=windows.get("state_folder", ""),
         max_rows=1_000,
         target_ms=10_000,
         skip_lost=False,
         topics=(topic,),
-        source=SourceIdentity(where.label, where.identity()),
+        source=None if windows else SourceIdentity(where.label, where.identity()),
     )
     return Planner(plans)
 
@@ -87,3 +93,34 @@ def test_the_source_stays_in_the_offsets(cluster: Cluster) -> None:
     fill(cluster, "stays", 1, 5)
     planner = planner_of(cluster, "stays")
     assert planner.latest(planner.initial())["_source"] == planner.initial()["_source"]
+
+
+def test_a_silent_partition_closes_its_windows_while_another_partition_has_records(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    topic = "half-silent"
+    cluster.create_topic(topic, 2)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0})
+
+    def write(partition: int) -> None:
+        producer.produce(topic, b"1", partition=partition)
+        assert producer.flush(30) == 0
+
+    write(1)
+    planner = planner_of(cluster, topic, state_folder=str(tmp_path), idle_after_ms=1)
+    states = States(LocalFolder(tmp_path))
+    start = planner.latest(planner.initial())
+    assert positions(start) == {"0/half-silent-0": 0, "0/half-silent-1": 1}
+    states.write(
+        "half-silent-1", At(0), At(1), [], fresh(), due_ms=5
+    )  # a window of partition 1 closes after 5 ms of silence
+    for _ in range(500):
+        write(0)
+        end = planner.latest(start)
+        silent = [each for each in planner.ranges(start, end) if each.key.partition == 1]
+        if silent:
+            break
+        start = end
+    assert [(str(each.start), each.end.position) for each in silent] == [("1", 1)]
+    assert silent[0].idle_ms >= 4
+    assert positions(end)["0/half-silent-0"] > 0

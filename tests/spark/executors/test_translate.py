@@ -91,9 +91,12 @@ REFUSED = {
     ),
     "several": (
         lambda: (
-            Consumer.records(SETTINGS, Subscriptions.topics("a", "b"), until=None).group_by_key().count().to_stream()
+            Consumer.records(SETTINGS, Subscriptions.topics("a", "b"))
+            .group_by_key(max_task_idle="1s")
+            .count()
+            .to_stream()
         ),
-        r"orders the rows of several topics \(a, b\) .* read with until=\"end\"",
+        r"has a max_task_idle, and a batch waits for no topic: .* leave max_task_idle out",
     ),
     "keys": (
         lambda: records().key_by(str).count().to_stream(),
