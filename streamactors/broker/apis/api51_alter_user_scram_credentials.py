@@ -14,7 +14,7 @@ from streamactors.broker.controller.command import AlterScram, Outcome, ScramDel
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.request import Request
 from streamactors.broker.security.rights import alter_cluster
-from streamactors.broker.security.sasl.scram import HASHES, credential_of
+from streamactors.broker.security.sasl.scram import HASHES, credential_of, new_salt_secret
 
 _KINDS: Final = {kind.code: kind for kind in HASHES.values()}
 
@@ -31,6 +31,7 @@ def handle(request: Request) -> Later:
         }
 
     command = AlterScram(
+        new_salt_secret(),
         tuple(ScramDeletion(each.name, each.mechanism) for each in message.deletions),
         tuple(_upsert(each) for each in message.upsertions),
     )

@@ -56,9 +56,9 @@ def optional_long(doc: str, check: Check = ANYTHING, *, dynamic: bool = False) -
     return Setting(SettingType.LONG, None, doc, check, dynamic=dynamic)
 
 
-def secret(doc: str) -> Setting[str | None]:
+def secret(doc: str, *, dynamic: bool = False) -> Setting[str | None]:
     """Declare a text that is never shown: a password or a private key."""
-    return Setting(SettingType.PASSWORD, None, doc)
+    return Setting(SettingType.PASSWORD, None, doc, dynamic=dynamic)
 
 
 def optional_text(doc: str, check: Check = ANYTHING) -> Setting[str | None]:

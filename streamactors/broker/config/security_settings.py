@@ -74,6 +74,11 @@ class SecuritySettings(Settings):
         "The keys that sign tokens (JWKS): a file:// or http:// or https:// URL, read at the start and hourly."
     )
     sasl_oauthbearer_sub_claim_name = text("sub", "The claim of a token that names the user.")
+    sasl_scram_salt_secret = secret(
+        "Makes the salts that SCRAM shows for unknown users, the same on every broker and after a restart. The controller sets it for the "
+        "cluster with the first SCRAM credential. Apache Kafka has no such setting: it refuses an unknown user at the first step.",
+        dynamic=True,
+    )
     ssl_client_auth = text(
         "none", "Certificates of clients: none, requested or required.", one_of("none", "requested", "required")
     )

@@ -249,8 +249,9 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True)
 class AlterScram:
-    """Set and remove SCRAM credentials. Answer: user -> Outcome."""
+    """Set and remove SCRAM credentials. Answer: user -> Outcome. `salt_secret` becomes that of a cluster that has none yet."""
 
+    salt_secret: str = field(repr=False)
     deletions: tuple[ScramDeletion, ...] = ()
     upserts: tuple[ScramUpsert, ...] = ()
 

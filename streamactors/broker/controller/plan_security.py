@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Final
 
+from streamactors.broker.config.security_settings import SecuritySettings
 from streamactors.broker.controller.command import (
     AclFilter,
     AclsDeleted,
@@ -21,7 +22,7 @@ from streamactors.broker.controller.command import (
     ScramUpsert,
 )
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.metadata.metadata_record import MetadataRecord
+from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, ConfigRecord, MetadataRecord
 from streamactors.broker.metadata.security_record import (
     AccessControlEntry,
     RemoveAccessControlEntry,
@@ -36,6 +37,7 @@ _RESOURCE_TYPES: Final = range(2, 8)
 _OPERATIONS: Final = range(2, 16)
 _PERMISSIONS: Final = (2, 3)
 _SCRAM_MECHANISMS: Final = (1, 2)
+SALT_SECRET: Final = SecuritySettings.sasl_scram_salt_secret.name
 _CLUSTER: Final = 4
 _CLUSTER_NAME: Final = "kafka-cluster"
 
@@ -143,6 +145,8 @@ def alter_scram(facts: Facts, command: AlterScram) -> Plan:
         else:
             seen.append(RemoveUserScramCredential(change.name, change.mechanism))
     good = [record for name, made in records.items() if answer[name].code == ErrorCode.NONE for record in made]
+    if good and SALT_SECRET not in facts.image.configs.get((BROKER_RESOURCE, ""), {}):
+        good.append(ConfigRecord(BROKER_RESOURCE, "", SALT_SECRET, command.salt_secret))
     return Plan(good, answer)
 
 

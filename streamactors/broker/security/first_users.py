@@ -15,7 +15,7 @@ from streamactors.broker.controller.command import AlterScram, Command, CreateAc
 from streamactors.broker.metadata.security_record import AccessControlEntry
 from streamactors.broker.security.rights import Operation, ResourceType
 from streamactors.broker.security.sasl.mechanism import MAX_ITERATIONS, MIN_ITERATIONS
-from streamactors.broker.security.sasl.scram import HASHES, credential_of, new_credential
+from streamactors.broker.security.sasl.scram import HASHES, credential_of, new_credential, new_salt_secret
 
 _FORM: Final = re.compile(r"(?P<mechanism>SCRAM-SHA-(?:256|512))=\[(?P<fields>.*)\]")
 _FIELD: Final = re.compile(r'\s*([a-z]+)=(?:"([^"]*)"|([^,\]]*))\s*(?:,|$)')
@@ -35,7 +35,7 @@ def first_commands(add_scram: Sequence[str], acls: Sequence[Mapping[str, str]]) 
     """Return the commands of the controller. Raises InvalidSetting for a text that cannot be."""
     commands: list[Command] = []
     if add_scram:
-        commands.append(AlterScram(upserts=tuple(_upsert(text) for text in add_scram)))
+        commands.append(AlterScram(new_salt_secret(), upserts=tuple(_upsert(text) for text in add_scram)))
     if acls:
         commands.append(CreateAcls(tuple(entry_of(words) for words in acls)))
     return tuple(commands)

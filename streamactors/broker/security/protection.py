@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.config.listeners import controller_listener, inter_broker_listener, listener_specs
-from streamactors.broker.config.security_settings import LISTENER_PREFIX
+from streamactors.broker.config.security_settings import LISTENER_PREFIX, SecuritySettings
 from streamactors.broker.config.setting import InvalidSetting
+from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE
 from streamactors.broker.security.login import Login, Mechanisms
 from streamactors.broker.security.principal_mapping import PrincipalMapping
 from streamactors.broker.security.sasl.mechanism import Mechanism
@@ -170,7 +171,14 @@ def _mechanism(
             user = next(users, None)
             return None if user is None else credential(user)
 
-        return lambda: scram.Scram(kind, credential, partial(tokens.login, kind), example)
+        def salt_secret() -> bytes:
+            """One process's own secret serves until the cluster has one: a program older than the setting made the credentials."""
+            kept = metadata.image.configs.get((BROKER_RESOURCE, ""), {}).get(
+                SecuritySettings.sasl_scram_salt_secret.name
+            )
+            return (kept or own(SecuritySettings.sasl_scram_salt_secret.name) or "").encode() or scram.PROCESS_SECRET
+
+        return lambda: scram.Scram(kind, credential, partial(tokens.login, kind), example, salt_secret)
     if name == "OAUTHBEARER":
         from streamactors.broker.security.sasl.oauth import oauth_mechanism  # its library is an extra
 

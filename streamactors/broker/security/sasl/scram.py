@@ -1,7 +1,7 @@
 """SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): the password is never on the wire, nor kept by the broker.
 
-An unknown user gets a made-up salt, always the same for a name, and fails at the last step as a wrong password does. The program that sets a
-password chooses the length of the salt and the number of iterations, so an unknown user gets those of a user that exists. The answers do
+An unknown user gets a made-up salt, always the same for a name, on every broker of the cluster and after a restart, and fails at the last step
+as a wrong password does. The program that sets a password chooses the length of the salt and the number of iterations, so an unknown user gets those of a user that exists. The answers do
 not tell which users exist, as long as one program sets all passwords."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LAST: Final = re.compile(
 )
 _BY_TOKEN: Final = "tokenauth=true"  # noqa: S105  # an extension of the protocol
 """The extension by which a client says that its user is the id of a delegation token."""
-_NOT_A_USER_KEY: Final = secrets.token_bytes(32)
+PROCESS_SECRET: Final = secrets.token_bytes(32)
 _SALT_BYTES: Final = 24
 MAX_CLIENT_ITERATIONS: Final = 1 << 20
 """A server that wants more would keep this process busy for seconds."""
@@ -75,6 +75,11 @@ def new_credential(kind: ScramHash, password: str, iterations: int = MIN_ITERATI
     return credential_of(kind, kind.salted(password.encode(), salt, iterations), salt, iterations)
 
 
+def new_salt_secret() -> str:
+    """Return a secret from which a cluster makes the salts of unknown users."""
+    return secrets.token_hex(32)
+
+
 class TokenLogin(NamedTuple):
     """What a login by a delegation token needs."""
 
@@ -85,7 +90,8 @@ class TokenLogin(NamedTuple):
 
 class Scram:
     """See the module. `credential(user)` returns what is kept of the user's password, None for an unknown one; `token(id)` what a login by
-    a delegation token needs; `example()` the credential of any user, None if there is no user."""
+    a delegation token needs; `example()` the credential of any user, None if there is no user; `salt_secret()` what the salts of unknown
+    users are made from."""
 
     def __init__(
         self,
@@ -93,8 +99,10 @@ class Scram:
         credential: Callable[[str], Credential | None],
         token: Callable[[str], TokenLogin | None] = lambda _: None,
         example: Callable[[], Credential | None] = lambda: None,
+        salt_secret: Callable[[], bytes] = lambda: PROCESS_SECRET,
     ) -> None:
         self._kind = kind
+        self._salt_secret = salt_secret
         self._example = example
         self._credential_of = credential
         self._token_of = token
@@ -173,7 +181,7 @@ class Scram:
     def _made_up(self, user: str) -> Credential:
         like = self._example()
         size, iterations = (_SALT_BYTES, MIN_ITERATIONS) if like is None else (len(like.salt), like.iterations)
-        salt = hashlib.pbkdf2_hmac("sha256", _NOT_A_USER_KEY, user.encode(), 1, size or _SALT_BYTES)
+        salt = hashlib.pbkdf2_hmac("sha256", self._salt_secret(), user.encode(), 1, size or _SALT_BYTES)
         nothing = self._kind.hash(salt)
         return Credential(salt, nothing, nothing, iterations)
 
