@@ -72,7 +72,7 @@ class Charging:
         limit = self.quotas.limit(MUTATIONS, *_client(request))
         if limit is None:
             return None
-        return MutationQuota(self.quotas.bucket(limit), limit.value, self._now_ms, strict=strict)
+        return MutationQuota(self.quotas.bucket(limit, self._now_ms()), limit.value, self._now_ms, strict=strict)
 
     def charged(self, request: Charged, answer: Any) -> Any:
         """Charge a request and return its answer, with the throttle time in it. The answer is None if there will be none."""

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from streamactors.broker.metadata.security_record import QuotaEntity
 from streamactors.broker.quotas.mutations import TokenBucket
+from streamactors.broker.quotas.per_client import PerClient
 from streamactors.broker.quotas.sampled_rate import SampledRate
 
 PRODUCE: Final = "producer_byte_rate"
@@ -17,11 +18,6 @@ FETCH: Final = "consumer_byte_rate"
 REQUEST: Final = "request_percentage"
 MUTATIONS: Final = "controller_mutation_rate"
 OF_CLIENTS: Final = (PRODUCE, FETCH, REQUEST, MUTATIONS)
-
-IDLE_MS: Final = 3_600_000.0
-"""The rate of a client that has sent nothing for so long is forgotten."""
-
-_MANY: Final = 1_000
 
 Name = str | None
 Level = tuple[bool, Name, bool, Name]  # whether a user is named and which, the same of a client id; None: the default
@@ -43,9 +39,8 @@ class ClientQuotas:
         self._windows = windows
         self._window_ms = window_ms
         self._limits: dict[str, dict[Level, float]] = {}
-        self._rates: dict[tuple[str, Client], SampledRate] = {}
-        self._burst_s = burst_s
-        self._buckets: dict[Client, TokenBucket] = {}
+        self._rates: PerClient[tuple[str, Client], SampledRate] = PerClient(lambda: SampledRate(windows, window_ms))
+        self._buckets: PerClient[Client, TokenBucket] = PerClient(lambda: TokenBucket(burst_s))
 
     def use(self, quotas: Mapping[frozenset[QuotaEntity], Mapping[str, float]]) -> None:
         """Replace all quotas. What clients have used so far is kept."""
@@ -81,38 +76,25 @@ class ClientQuotas:
         limit = self.limit(key, user, client_id)
         if limit is None:
             return 0.0
-        rate = self._rate(key, limit.shared, now_ms)
+        rate = self._rates.of((key, limit.shared), now_ms)
         rate.record(amount, now_ms)
         throttle_ms = rate.throttle_ms(limit.value, now_ms)
         return min(throttle_ms, self._window_ms) if key == REQUEST else throttle_ms
 
-    def bucket(self, limit: Limit) -> TokenBucket:
+    def bucket(self, limit: Limit, now_ms: float) -> TokenBucket:
         """Return the token bucket of the clients that share a quota of mutations."""
-        bucket = self._buckets.get(limit.shared)
-        if bucket is None:
-            if len(self._buckets) >= _MANY:
-                self._buckets.clear()  # all of them start full again
-            bucket = self._buckets[limit.shared] = TokenBucket(self._burst_s)
-        return bucket
+        return self._buckets.of(limit.shared, now_ms)
 
     def take_back(self, key: str, user: str, client_id: str, amount: float, now_ms: float) -> None:
         """Undo a record: the answer that was counted is not sent."""
         limit = self.limit(key, user, client_id)
         if limit is not None:
-            self._rate(key, limit.shared, now_ms).record(-amount, now_ms)
+            self._rates.of((key, limit.shared), now_ms).record(-amount, now_ms)
 
     def most_in_all_windows(self, key: str, user: str, client_id: str) -> float | None:
         """Return what a client may use in all windows but one; a larger answer could never be below the quota. None without a quota."""
         limit = self.limit(key, user, client_id)
         return None if limit is None else limit.value * (self._windows - 1) * self._window_ms / 1_000
-
-    def _rate(self, key: str, shared: Client, now_ms: float) -> SampledRate:
-        rate = self._rates.get((key, shared))
-        if rate is None:
-            if len(self._rates) >= _MANY:
-                self._rates = {each: old for each, old in self._rates.items() if now_ms - old.last_ms < IDLE_MS}
-            rate = self._rates[key, shared] = SampledRate(self._windows, self._window_ms)
-        return rate
 
 
 def _levels(user: str, client_id: str) -> Iterable[tuple[Level, Client]]:

@@ -11,11 +11,10 @@ from contextlib import suppress
 from typing import Final
 
 from streamactors.broker.metadata.security_record import QuotaEntity
+from streamactors.broker.quotas.per_client import PerClient
 from streamactors.broker.quotas.sampled_rate import SampledRate
 
 KEY: Final = "connection_creation_rate"
-_IDLE_MS: Final = 3_600_000.0
-_MANY: Final = 1_000
 
 
 class ConnectionRates:
@@ -23,10 +22,9 @@ class ConnectionRates:
 
     def __init__(self, windows: int, window_ms: float, most_per_second: int) -> None:
         self.most_per_second = most_per_second
-        self._windows = windows
         self._window_ms = window_ms
         self._limits: dict[str | None, float] = {}
-        self._rates: dict[str, SampledRate] = {}
+        self._rates: PerClient[str, SampledRate] = PerClient(lambda: SampledRate(windows, window_ms))
         self._all = SampledRate(windows, window_ms)
 
     def use(self, quotas: Mapping[frozenset[QuotaEntity], Mapping[str, float]]) -> None:
@@ -45,11 +43,7 @@ class ConnectionRates:
         limit = self._limits.get(address, self._limits.get(None))
         if limit is None:
             return 0.0
-        rate = self._rates.get(address)
-        if rate is None:
-            if len(self._rates) >= _MANY:
-                self._rates = {each: old for each, old in self._rates.items() if now_ms - old.last_ms < _IDLE_MS}
-            rate = self._rates[address] = SampledRate(self._windows, self._window_ms)
+        rate = self._rates.of(address, now_ms)
         delay_ms = self._delay(rate, limit, now_ms)
         if delay_ms:
             rate.record(-1, now_ms)  # it is not served

@@ -24,6 +24,7 @@ class TokenBucket:
 
     def __init__(self, burst_s: float) -> None:
         self._burst_s = burst_s
+        self._rate = 0.0
         self._tokens: float | None = None
         self._at_ms = 0.0
         self._lock = threading.Lock()
@@ -44,7 +45,13 @@ class TokenBucket:
         with self._lock:
             return max(-self._refilled(rate, now_ms) / rate * 1_000, 0.0)
 
+    def is_as_new(self, now_ms: float) -> bool:
+        """Whether the bucket is full."""
+        with self._lock:
+            return self._tokens is None or self._refilled(self._rate, now_ms) == self._rate * self._burst_s
+
     def _refilled(self, rate: float, now_ms: float) -> float:
+        self._rate = rate
         burst = rate * self._burst_s
         came = burst if self._tokens is None else self._tokens + rate * (now_ms - self._at_ms) / 1_000
         self._at_ms = now_ms

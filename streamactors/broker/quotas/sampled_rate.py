@@ -10,17 +10,17 @@ from collections import deque
 class SampledRate:
     """Units per second over `windows` windows of `window_ms`. A rate that has just begun is measured as if the earlier windows were empty."""
 
-    __slots__ = ("_samples", "_window_ms", "_windows", "last_ms")
+    __slots__ = ("_last_ms", "_samples", "_window_ms", "_windows")
 
     def __init__(self, windows: int, window_ms: float) -> None:
         self._windows = windows
         self._window_ms = window_ms
         self._samples: deque[list[float]] = deque()  # each: its start in ms, its total
-        self.last_ms = 0.0
+        self._last_ms = 0.0
 
     def record(self, value: float, now_ms: float) -> None:
         """Add a value. A negative value takes an earlier one back."""
-        self.last_ms = now_ms
+        self._last_ms = now_ms
         samples = self._samples
         if not samples or now_ms - samples[-1][0] >= self._window_ms:
             samples.append([now_ms, 0.0])
@@ -45,6 +45,10 @@ class SampledRate:
         """Return how long the client must be silent so that the rate falls to the limit; 0 if it is not above the limit."""
         rate = self.per_second(now_ms)
         return (rate - limit) / limit * self.span_ms(now_ms) if rate > limit else 0.0
+
+    def is_as_new(self, now_ms: float) -> bool:
+        """Whether no window that counts has a value."""
+        return now_ms - self._last_ms >= self._windows * self._window_ms
 
     def _forget(self, now_ms: float) -> None:
         samples = self._samples

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamactors.broker.metadata.security_record import QuotaEntity
-from streamactors.broker.quotas.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuotas
+from streamactors.broker.quotas.client_quotas import FETCH, MUTATIONS, PRODUCE, REQUEST, ClientQuotas
 
 NAMES = [None, "a", "b"]
 PARTS = st.dictionaries(st.sampled_from(["user", "client-id"]), st.sampled_from(NAMES), min_size=1)
@@ -100,10 +100,38 @@ def test_what_idle_clients_have_used_is_forgotten_and_that_of_busy_ones_kept() -
     # client ids are chosen by clients: without a bound they would fill the broker's memory
     made = ClientQuotas(11, 1_000)
     made.use({frozenset({QuotaEntity("client-id", None)}): {PRODUCE: 10.0}})
-    hour_ms = 3_600_000
     for number in range(999):
         made.record(PRODUCE, "ann", f"idle-{number}", 1, 0)
-    made.record(PRODUCE, "ann", "busy", 1, hour_ms)
+    assert made.record(PRODUCE, "ann", "busy", 200, 10_000) > 0
     assert len(made._rates) == 1_000
-    made.record(PRODUCE, "ann", "new", 1, hour_ms)
-    assert {shared[1] for _, shared in made._rates} == {"busy", "new"}
+    made.record(PRODUCE, "ann", "new", 1, 11_000)
+    assert len(made._rates) == 2
+    assert made.record(PRODUCE, "ann", "busy", 0, 11_000) > 0, "a thousand client ids free a client from its quota"
+
+
+def test_a_debt_of_changes_stays_when_a_thousand_client_ids_come() -> None:
+    made = ClientQuotas(11, 1_000, burst_s=10)
+    made.use({frozenset({QuotaEntity("client-id", None)}): {MUTATIONS: 1.0}})
+
+    def spend(client_id: str, amount: float, now_ms: float) -> float | None:
+        limit = made.limit(MUTATIONS, "ann", client_id)
+        assert limit is not None
+        return made.bucket(limit, now_ms).spend(amount, limit.value, now_ms, strict=True)
+
+    assert spend("busy", 5_010, 0) == 5_000_000
+    for number in range(5_000):
+        assert spend(f"new-{number}", 1, number) == 0
+    assert spend("busy", 1, 5_000) is None
+    assert spend("busy", 1, 5_000_000) == 1_000
+    spend("last", 1, 5_020_000)
+    assert len(made._buckets) <= 5_002
+
+
+def test_clients_whose_buckets_are_full_are_forgotten() -> None:
+    made = ClientQuotas(11, 1_000, burst_s=10)
+    made.use({frozenset({QuotaEntity("client-id", None)}): {MUTATIONS: 1.0}})
+    for number in range(10_000):
+        limit = made.limit(MUTATIONS, "ann", f"client-{number}")
+        assert limit is not None
+        made.bucket(limit, number * 100.0).spend(1, limit.value, number * 100.0, strict=True)
+    assert len(made._buckets) <= 1_001
