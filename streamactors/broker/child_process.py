@@ -7,6 +7,7 @@ answers with its addresses or an error. When the socket closes, the child stops;
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import socket
@@ -66,6 +67,11 @@ class ChildBroker:
         with suppress(OSError):
             self._socket.sendall(json.dumps(message).encode() + b"\n")
 
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the process, None while it runs. A signal N ends it with -N."""
+        return self._process.poll()
+
     def kill(self) -> None:
         """End the process at once; its folder stays as it is."""
         self._process.kill()
@@ -121,6 +127,8 @@ def _child(descriptor: int) -> int:
             arguments = _read_message(end, START_TIMEOUT_S)
         except ConnectionError:  # the parent has ended
             return 1
+        if "log" in arguments:
+            logging.basicConfig(**arguments["log"])
         try:
             assembled, metrics = assemble_arguments(arguments)
 

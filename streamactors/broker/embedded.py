@@ -16,7 +16,7 @@ from streamactors.clock import Clock
 
 def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, HttpDoor | None]:
     """Return the configuration of a Cluster's arguments, and where its metrics are served."""
-    metrics = arguments["metrics"]
+    metrics = arguments["metrics"]  # the address, or the parts of a door
     assembled = assemble(
         listen=arguments["listen"],
         advertise=arguments["advertise"],
@@ -25,7 +25,9 @@ def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, HttpDoo
         add_scram=arguments.get("add_scram", ()),
         acls=arguments.get("acls", ()),
     )
-    return assembled, None if metrics is None else HttpDoor.of(metrics)
+    if metrics is None:
+        return assembled, None
+    return assembled, HttpDoor.of(metrics) if isinstance(metrics, str) else HttpDoor(*metrics)
 
 
 def bootstrap_servers(broker: Broker) -> str:

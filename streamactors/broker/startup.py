@@ -47,6 +47,28 @@ def assemble(
     acls: Sequence[Mapping[str, str]] = (),
 ) -> Assembled:
     """Return the checked configuration, and make a temporary folder if none is named. Raises InvalidSetting first."""
+    given = merged(listen=listen, advertise=advertise, data=data, properties=properties, settings=settings or {})
+    config = BrokerConfig.of(given)
+    listener_specs(config)
+    first: tuple[Command, ...] = ()
+    if add_scram or acls:
+        from streamactors.broker.security.first_users import first_commands
+
+        first = first_commands(add_scram, acls)
+    if config.data_folder:
+        return Assembled(config, Path(config.data_folder).expanduser().absolute(), temporary=False, first=first)
+    return Assembled(config, Path(tempfile.mkdtemp(prefix="streamactors-")), temporary=True, first=first)
+
+
+def merged(
+    *,
+    listen: Sequence[str],
+    advertise: Sequence[str],
+    data: str | Path | None,
+    properties: str | Path | None,
+    settings: Mapping[str, Plain],
+) -> dict[str, Plain]:
+    """Return the settings by name, whatever they were given by. Raises InvalidSetting."""
     given: dict[str, Plain] = {}
     if properties is not None:
         given.update(read_properties(Path(properties)))
@@ -59,17 +81,8 @@ def assemble(
             raise InvalidSetting("--data is empty: name a folder, or leave it out for a temporary one", name="log.dirs")
         given["log.dirs"] = str(data)
         given.pop("log.dir", None)
-    given.update(settings or {})
-    config = BrokerConfig.of(given)
-    listener_specs(config)
-    first: tuple[Command, ...] = ()
-    if add_scram or acls:
-        from streamactors.broker.security.first_users import first_commands
-
-        first = first_commands(add_scram, acls)
-    if config.data_folder:
-        return Assembled(config, Path(config.data_folder).expanduser().absolute(), temporary=False, first=first)
-    return Assembled(config, Path(tempfile.mkdtemp(prefix="streamactors-")), temporary=True, first=first)
+    given.update(settings)
+    return given
 
 
 def parse_setting(text: str) -> tuple[str, str]:

@@ -169,8 +169,8 @@ def _place_on_live(facts: Facts, partitions: int, replicas: int) -> list[tuple[i
             f"Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} "
             f"cannot be reached because only {len(live)} broker(s) are registered.",
         )
-    live = over_racks(live, {each: facts.image.brokers[each].rack for each in live})
-    return place(live, partitions, replicas, facts.placement_start)
+    racks = {each: facts.image.brokers[each].rack for each in live}
+    return place(over_racks(live, racks), partitions, replicas, facts.placement_start, racks)
 
 
 def _assigned(facts: Facts, topic: NewTopic) -> list[tuple[int, ...]]:

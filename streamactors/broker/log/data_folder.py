@@ -55,7 +55,7 @@ class DataFolder:
         """
         try:
             self._disk.make_directory(self.path)
-            self._lock()
+            self.lock()
         except OSError as error:
             raise BrokerStartError(
                 f"cannot use the data folder {self.path}: {error.strerror or error}; choose another with --data"
@@ -79,7 +79,7 @@ class DataFolder:
             raise
         return properties
 
-    def _lock(self) -> None:
+    def lock(self) -> None:
         resolved = self.path.resolve()
         with _locked_here_lock:
             fd = (

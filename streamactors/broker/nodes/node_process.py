@@ -103,16 +103,23 @@ class NodeProcess:
             os.kill(self.child.pid, signal.SIGCONT)
 
 
-def free_port(kept: Container[int] = ()) -> int:
-    """Return a port of the loopback interface on which nobody listens, and not one that is `kept`. Raises BrokerStartError."""
+def free_port(kept: Container[int] = (), in_a_row: int = 1) -> int:
+    """Return a port of the loopback interface on which nobody listens, and not one that is `kept`; so are the next ones, `in_a_row` in all.
+
+    Raises BrokerStartError."""
     for _ in range(_TRIES):
-        port = random.choice(_PORTS)
-        if port in kept:
-            continue
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
+        first = random.choice(_PORTS)
+        if all(_is_free(port, kept) for port in range(first, first + in_a_row)):
+            return first
     raise BrokerStartError(f"no free port was found between {_PORTS.start} and {_PORTS.stop}")
+
+
+def _is_free(port: int, kept: Container[int]) -> bool:
+    if port in kept:
+        return False
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

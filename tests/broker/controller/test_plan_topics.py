@@ -22,7 +22,7 @@ from streamactors.broker.controller.command import (
     Plan,
     TopicCreated,
 )
-from streamactors.broker.controller.placement import place
+from streamactors.broker.controller.placement import over_racks, place
 from streamactors.broker.controller.plan import auto_create
 from streamactors.broker.controller.plan_topics import create_partitions, create_topics, delete_topics
 from streamactors.broker.errors import ErrorCode
@@ -135,6 +135,18 @@ def test_a_manual_assignment_is_kept_whatever_its_order() -> None:
     plan = create_topics(given, CreateTopics((NewTopic("t", -1, -1, ((1, (3, 1)), (0, (2, 3)))),)))
     assert [p.replicas for p in after(given, plan).image.topics["t"].partitions] == [(2, 3), (3, 1)]
     assert [p.leader for p in after(given, plan).image.topics["t"].partitions] == [2, 3]
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=9), st.integers(1, 40), st.data(), st.integers(0, 1_000))
+def test_no_rack_has_two_replicas_of_a_partition_while_another_has_none(
+    racks: list[str], partitions: int, data: st.DataObject, start: int
+) -> None:
+    """Several brokers of one host share a rack. From the second round over the brokers on, followers were in the rack of their leader."""
+    rack_of: dict[int, str | None] = dict(enumerate(racks, 1))
+    replicas = data.draw(st.integers(1, len(racks)))
+    for placed in place(over_racks(list(rack_of), rack_of), partitions, replicas, start, rack_of):
+        assert len(set(placed)) == replicas
+        assert len({rack_of[each] for each in placed}) == min(replicas, len(set(racks)))
 
 
 @given(st.integers(1, 7), st.integers(1, 40), st.data())
