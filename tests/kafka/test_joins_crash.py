@@ -122,7 +122,7 @@ def check_disks(folder, changelogs):
             for store in disk.stores:
                 offset, whole, found = disk.offset(store), {}, dict(disk.scan(store))
                 if not offset:
-                    continue  # killed before the first offset was known: the next start empties the store
+                    continue  # killed before the first cut was on disk: the next start empties the store
                 for message in changelogs[store]:
                     if message.partition() == partition:
                         whole[message.key()] = message.value()
@@ -167,6 +167,8 @@ def killed_and_restarted(cluster, read_all, wait_for, tmp_path, seed, kills, siz
     assert cities == {city: list(range(1, count + 1)) for city, count in load.counts.items()}
     stores = ("people", "paid-left", "paid-right", "cities")
     changelogs = {store: read_all(f"{group}-{store}-changelog", PARTITIONS) for store in stores}
+    # Once this found 0 entries. Two members had taken all rows in a second, and no disk named an offset: the offset was asked of the broker after each
+    # commit, and answers that came behind the next cut were dropped. With answers that take 1 s it was red each time. Offsets are counted now.
     assert sum(check_disks(tmp_path / f"m{n}" / group, changelogs) for n in range(2)) > KEYS
 
 

@@ -12,7 +12,6 @@ Owner: the windowed stage's keeper."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from streamactors.engine.marks.marks import PositionMark
 from streamactors.engine.marks.progress import SinkProgress
 from streamactors.errors import BuildError
 from streamactors.kafka.between.standby import STEP_MS
-from streamactors.kafka.between.task_state import TaskState
+from streamactors.kafka.between.task_state import Cut, TaskState
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
@@ -79,19 +78,18 @@ class _KafkaChangelog:
         if self._state.on_disk:
             self._execute(lambda: self._state.revoked(partition))
 
-    def _commit_to_disk(self, cut: int, records: Sequence[ProducerRecord], numbers: Sequence[int]) -> None:
-        """A cut is committed: write it to disk, on the reading thread."""
+    def _write_to_disk(self, write: Callable[[], None]) -> None:
+        """Entries are in the changelog for good: write them to disk, on the reading thread."""
         if not self._state.on_disk:
             return
-        counts = Counter(TopicPartition(record.topic, record.partition or 0) for record in records)
 
-        def commit() -> None:
+        def guarded() -> None:
             try:
-                self._state.commit(cut, counts, numbers)
+                write()
             except Exception as error:  # noqa: BLE001  # the stage hears of it
                 self._keeper.failed(error)
 
-        self._execute(commit)
+        self._execute(guarded)
 
     def _stop_reading(self) -> None:
         self._state.cancel()
@@ -139,6 +137,9 @@ class ChangelogInTransaction(_KafkaChangelog):
         self._transaction = transaction
         self._ready = False
         self._early: list[Sequence[Any]] = []
+        self._cuts: list[
+            Cut
+        ] = []  # of the open transaction; two where the parts of the run first stopped at different marks
         try:
             transaction.start(lambda error: self._execute(lambda: self._on_started(error)))
         except BuildError:
@@ -173,14 +174,19 @@ class ChangelogInTransaction(_KafkaChangelog):
         numbers = [number for number, _ in changes]
 
         def send() -> None:
-            cut = self._state.sent()
-            self._transaction.when_committed(lambda: self._commit_to_disk(cut, records, numbers))
+            if not self._cuts:
+                self._transaction.when_committed(self._on_committed)
+            self._cuts.append(self._state.cut(records, numbers))
             self._transaction.write(records)
             if ended:
                 self._keeper.written()
             self._transaction.on_reached(self._keeper, at, ended=ended)
 
         self._transaction.post(send)
+
+    def _on_committed(self) -> None:
+        cuts, self._cuts = self._cuts, []
+        self._write_to_disk(lambda: self._state.committed(cuts))
 
     def hurry(self) -> None:
         self._transaction.draining()
@@ -272,18 +278,23 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
         return sink in self._behind and not getattr(sink, "done_at_end", False)
 
     def _write(self, records: list[ProducerRecord], numbers: list[int], at: PositionMark, ended: bool) -> None:
-        slot: Slot = {}
-        cut = self._state.sent()
+        last = {TopicPartition(record.topic, record.partition or 0): record for record in records}
+        slots: dict[TopicPartition | None, Slot] = {key: {} for key in (None, *last)}
+        cut = self._state.cut(records, numbers)
+        at_an_end = set(map(id, last.values()))
         try:
-            self._producer.send_all(records, slot.setdefault)
+            self._producer.send_all((each for each in records if id(each) not in at_an_end), slots[None].setdefault)
+            for key, record in last.items():  # the report of the last record of a partition tells its end
+                self._producer.send_all([record], slots[key].setdefault)
             self._producer.flush()
-            lost = next((error for error in slot if error is not None), None)
+            lost = next((error for slot in slots.values() for error in slot if error is not None), None)
             if lost is not None:
                 raise self._producer.not_delivered(records[0], lost)
         except Exception as error:  # noqa: BLE001  # the stage hears of it
             self._keeper.failed(error)
             return
-        self._commit_to_disk(cut, records, numbers)
+        ends = {key: slots[key][None].offset() + 1 for key in last}
+        self._write_to_disk(lambda: self._state.acknowledged(cut, ends))
         if self._progress is not None:
             self._progress.done(self._keeper.stage, at)
         self._keeper.committed()

@@ -140,9 +140,7 @@ class ChangelogProvider:
                 transaction.start(lambda _: None)
                 transaction.leave(keeper, error)
             raise error
-        state = TaskState(
-            self.settings, self.application, topics, tasks, folder, fenced=in_transaction, of_run=self._topics_of_run
-        )
+        state = TaskState(self.settings, self.application, topics, tasks, folder, of_run=self._topics_of_run)
 
         def leave() -> None:
             if folder is not None:

@@ -1,17 +1,18 @@
 """The state of a stage's tasks between its changelog and its disk: restoring, and writing cuts that are committed.
 
-Owner: the stage's changelog, on its reading thread; `expect` is called by the thread that writes entries."""
+Owner: the stage's changelog, on its reading thread; `cut` is called by the thread that writes entries."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from streamactors.kafka.between.changelog_topics import ChangelogTopics
 from streamactors.kafka.between.standby import Standby
-from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.errors import KafkaError
+from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.operators.task import WindowTask
@@ -24,9 +25,17 @@ from streamactors.windows.state.store_log import TaskIdentity
 _log = logging.getLogger("streamactors.kafka")
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Entries that were sent together. `disks`: of their partitions, when they were sent. `counts`: number of entries of each changelog partition."""
+
+    disks: Mapping[int, TaskDisk | None]
+    counts: Mapping[TopicPartition, int]
+
+
 class TaskState:
-    """`topics`: changelog topic by store. `folder`: None for state in memory. `fenced`: nobody else can write the changelog. `of_run`:
-    returns the changelog topics of all stages of the run."""
+    """`topics`: changelog topic by store. `folder`: None for state in memory. `of_run`: returns the changelog
+    topics of all stages of the run."""
 
     def __init__(
         self,
@@ -36,7 +45,6 @@ class TaskState:
         tasks: Tasks,
         folder: StateFolder | None,
         *,
-        fenced: bool,
         of_run: Callable[[], Iterable[str]],
     ) -> None:
         self._settings = settings
@@ -45,16 +53,14 @@ class TaskState:
         self._stores = tuple(topics)
         self._tasks = tasks
         self._folder = folder
-        self._fenced = fenced
         self._reader = ChangelogTopics(settings, topics, of_run, tasks.changelog_settings)
-        self._admin: Admin | None = None
         self._disks: dict[int, TaskDisk] = {}
         self._ends: dict[TopicPartition, int] = {}
-        self._since: Counter[TopicPartition] = Counter()  # entries of committed cuts behind these ends
+        self._since: Counter[TopicPartition] = Counter()  # entries of acknowledged cuts behind these ends
+        self._marked: set[TopicPartition] = set()  # the last transaction has put a marker behind its entries here
         self._standby: Standby | None = None
         if folder is not None and settings.state.standbys:
             self._standby = Standby(self._reader.settings, topics, folder, tasks.time_first)
-        self._sent = 0  # grows with each cut that is sent: entries that a cut counts must not be followed by others
 
     # ── restoring ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -76,6 +82,7 @@ class TaskState:
         numbers = {key.partition for key in partitions}
         count, ends = self._reader.follow(partitions, {number: self._disks[number] for number in numbers})
         self._ends.update(ends)
+        self._marked -= ends.keys()
         for key in ends:
             del self._since[key]
         share = self._share
@@ -116,46 +123,55 @@ class TaskState:
         """True if there is a disk to write."""
         return self._folder is not None
 
-    def sent(self) -> int:
-        """The entries of a cut are about to be sent; returns the number of the cut."""
-        self._sent += 1
-        return self._sent
+    def cut(self, records: Sequence[ProducerRecord], numbers: Sequence[int]) -> Cut:
+        """Return the cut that has these entries, of these partitions, about to be sent; on the thread that sends them."""
+        if not self.on_disk:
+            return Cut({}, {})
+        counts = Counter(TopicPartition(record.topic, record.partition or 0) for record in records)
+        return Cut({number: self._disks.get(number) for number in numbers}, counts)
 
-    def commit(self, cut: int, counts: Mapping[TopicPartition, int], numbers: Sequence[int]) -> None:
-        """A cut is committed: write it. `counts`: the entries of each changelog partition. `numbers`: the partitions of the cut.
+    def committed(self, cuts: Sequence[Cut]) -> None:
+        """The cuts of a transaction are committed: write them. Raises StateError.
 
-        The end of a changelog partition is the offset that goes with the entries, unless others were sent meanwhile: then an earlier
-        offset stays, and a restart reads some entries twice. Raises StateError."""
-        ends = self._ends_after(cut, counts, numbers)
-        for number in numbers:
-            disk = self._disks.get(number)
-            if disk is not None:
+        The offset that goes with the entries is counted: nobody else writes the changelog. So it needs no answer of the broker, and it is never too
+        far: entries of an aborted attempt are not counted, and the marker behind a transaction is counted when the next one is committed, which
+        cannot begin before the marker is there. A restart reads the few entries between it and the end again."""
+        for key in self._marked:
+            self._ends[key] += 1
+        self._marked = set()
+        for cut in cuts:
+            counts = self._still_ours(cut)
+            self._write(cut, {key: self._ends[key] + count for key, count in counts.items()})
+            self._marked.update(counts)
+
+    def acknowledged(self, cut: Cut, ends: Mapping[TopicPartition, int]) -> None:
+        """The entries of a cut are in the changelog, up to these ends: write them. Raises StateError.
+
+        Entries of a former owner that is still writing are not on this disk. An end behind such an entry does not go with the entries: the
+        earlier offset stays, and a restart reads from there."""
+        counts = self._still_ours(cut)
+        self._since.update(counts)
+        self._write(cut, {key: ends[key] for key in counts if ends[key] == self._ends[key] + self._since[key]})
+
+    def _still_ours(self, cut: Cut) -> dict[TopicPartition, int]:
+        """Return the counts of a cut without those of partitions that were taken away since it was sent: a restore has read these entries."""
+        disks = self._disks
+        return {
+            key: count
+            for key, count in cut.counts.items()
+            if disks.get(key.partition) is cut.disks[key.partition] is not None
+        }
+
+    def _write(self, cut: Cut, ends: Mapping[TopicPartition, int]) -> None:
+        self._ends.update(ends)
+        for key in ends:
+            del self._since[key]
+        for number, disk in cut.disks.items():
+            if disk is not None and self._disks.get(number) is disk:
                 disk.commit({store: ends[key] for store, key in self._keys(number).items() if key in ends})
 
     def _keys(self, number: int) -> dict[str, TopicPartition]:
         return {store: TopicPartition(topic, number) for store, topic in self._topics.items()}
-
-    def _ends_after(
-        self, cut: int, counts: Mapping[TopicPartition, int], numbers: Sequence[int]
-    ) -> dict[TopicPartition, int]:
-        if not counts:
-            return {}
-        self._since.update(counts)
-        if self._admin is None:
-            self._admin = Admin(self._settings)
-        try:
-            found = self._admin.offsets(dict.fromkeys(counts, LATEST))
-        except KafkaError as error:
-            _log.warning("%s: the ends of changelogs are not known after a commit: %s", self._application, error)
-            return {}
-        if self._sent != cut:
-            return {}
-        if not self._fenced:  # the entries of a former owner that is still writing are not on this disk
-            found = {key: end for key, end in found.items() if end == self._ends.get(key, 0) + self._since[key]}
-        self._ends.update(found)
-        for key in found:
-            del self._since[key]
-        return found
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -166,11 +182,7 @@ class TaskState:
 
     def close(self) -> None:
         """The stage has stopped. Raises StateError if a database cannot be closed; the folder closes those that are left."""
-        try:
-            if self._standby is not None:
-                self._standby.close()
-            for number in list(self._disks):
-                self.revoked(number)
-        finally:
-            if self._admin is not None:
-                self._admin.close()
+        if self._standby is not None:
+            self._standby.close()
+        for number in list(self._disks):
+            self.revoked(number)
