@@ -17,6 +17,7 @@ from streamactors.windows.operators.stream_steps import PassOn
 from streamactors.windows.processors.operator import ProcessorOperator
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.record import Record
+from streamactors.windows.tables.expiring import ExpiringTable
 from streamactors.windows.topology.edges import Entrance
 from streamactors.windows.topology.model import Build, Node
 
@@ -76,6 +77,8 @@ class Plan:
                     partial(_pass_on, step),
                     {child.name: partial(_pass_to, self.steps[child]) for child in node.children},
                 )
+            elif isinstance(step.operator, ExpiringTable):
+                step.operator.bind(partial(forward, step))
         in_memory = build.outbox.queues is not None
         self.entrances: dict[str, Way] = {}
         for topic, source in topology.sources.items():

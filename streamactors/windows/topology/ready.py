@@ -83,6 +83,10 @@ class CountedStream:
         self._stream = stream
         self._size = size
 
+    def count(self, *, name: str | None = None) -> TopologyStream:
+        """The number n for each n rows of a key; a Record with the largest time of them."""
+        return self.aggregate(int, lambda count, _: count + 1, name=name)
+
     def reduce(self, fn: Callable[[Any, Any], Any], *, name: str | None = None) -> TopologyStream:
         """`fn(old, new)` over the n values of a window; the first value is the first aggregate."""
         callable_or_error("reduce", fn)

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.errors import BuildError
 from streamactors.windows.definitions.blueprint import WindowingStep
 from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.suppressed import Suppressed
@@ -17,6 +18,7 @@ from streamactors.windows.metrics import SuppressMetrics
 from streamactors.windows.operators.chain import suppress_buffer
 from streamactors.windows.operators.operator import Operator
 from streamactors.windows.operators.table_steps import TableFilter, ToStream
+from streamactors.windows.tables.expiring import ExpiringTable
 from streamactors.windows.tables.source import TableSource, UnstoredTableSource
 from streamactors.windows.tables.stored import StoredTable
 from streamactors.windows.tables.versioned import VersionedTable
@@ -72,10 +74,14 @@ class TableNode(Node):
 class TableSourceNode(TableNode):
     """A topic or a stream as a table. `named`: it has a store in any case."""
 
-    def __init__(self, name: str, store: str, named: bool, history_ms: int | None = None) -> None:
+    def __init__(
+        self, name: str, store: str, named: bool, history_ms: int | None = None, ttl_ms: int | None = None
+    ) -> None:
         super().__init__(name)
         self._store = store
-        self._materialized = named or history_ms is not None
+        self._materialized = named or history_ms is not None or ttl_ms is not None
+        self._ttl_ms = ttl_ms
+        self.keeps_time = ttl_ms is not None
         self.history_ms = history_ms
         self.topic: str | None = None  # of a global table
         self.versioned = history_ms is not None
@@ -113,16 +119,31 @@ class TableSourceNode(TableNode):
                 sends_old=self._carries_old,
                 kafka=kafka,
             )
+        if self._ttl_ms is not None:
+            return ExpiringTable(
+                self.name,
+                self._store,
+                build.env,
+                build.stores,
+                self._ttl_ms,
+                build.time_of(self),
+                sends_old=self._carries_old,
+            )
         if not self._materialized:
             return UnstoredTableSource(self.name, build.env, build.stores)
         return TableSource(self.name, self._store, build.env, build.stores, sends_old=self._carries_old)
 
 
-def table_source(topology: Topology, kind: str, name: str | None, history: Duration | None) -> TableSourceNode:
-    """Return the node of a table of records. `history`: it keeps older versions for so long."""
+def table_source(
+    topology: Topology, kind: str, name: str | None, history: Duration | None, ttl: Duration | None = None
+) -> TableSourceNode:
+    """Return the node of a table of records. `history`: it keeps older versions for so long. `ttl`: its entries expire after so long."""
     history_ms = None if history is None else to_ms(history, f"{kind}: history", minimum=1)
+    ttl_ms = None if ttl is None else to_ms(ttl, f"{kind}: ttl", minimum=1)
+    if history_ms is not None and ttl_ms is not None:
+        raise BuildError(f"{kind}: a table with history= keeps the newest version for ever; leave ttl= or history= out")
     node_name = topology.named(name, kind)
-    return TableSourceNode(node_name, node_name, name is not None, history_ms)
+    return TableSourceNode(node_name, node_name, name is not None, history_ms, ttl_ms)
 
 
 class ViewNode(TableNode):

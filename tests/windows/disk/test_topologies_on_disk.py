@@ -66,6 +66,7 @@ BUILDS: dict[str, Callable[[TopologyTopics], Any]] = {
     .group_by(lambda key, value: (value % 2, value))
     .aggregate(int, add=lambda a, v: a + v, subtract=lambda a, v: a - v, name="sums"),
     "windows": lambda t: t.stream("a").merge(t.stream("b")).group_by_key().windowed_by(TimeWindows.of_size(8).with_grace(4)).count(name="n"),
+    "table with ttl": lambda t: t.stream("a").join_table(t.table("b", ttl=5, name="people"), both, how="left"),
     "processor": lambda t: t.stream("a").process(Sums, stores=[KeyValueStore("sums", ttl=9)], name="p"),
 }  # fmt: skip
 

@@ -73,6 +73,15 @@ def test_a_window_of_n_rows_gives_one_result_with_the_largest_time() -> None:
     assert driver.pipe("s", "a", 4, 6) == []
 
 
+def test_the_count_of_a_window_of_n_rows_comes_with_its_last_row() -> None:
+    driver = TopologyDriver(
+        lambda topics: topics.stream("s").group_by_key().windowed_by(CountWindows.of_size(2)).count()
+    )
+    assert [len(driver.pipe("s", key, "x", at)) for at, key in enumerate("abab")] == [0, 0, 1, 1]
+    [output] = driver.pipe("s", "a", "x", 9) + driver.pipe("s", "a", "x", 7)
+    assert (output.record.value, output.record.timestamp) == (2, 9)
+
+
 def test_a_join_as_of_a_time_meets_the_newest_row_at_or_before_it() -> None:
     def build(topics: Any) -> Any:
         return topics.stream("trades").join_asof(
