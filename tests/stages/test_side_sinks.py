@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from streamactors import ActorSystem, Balance, Broadcast, Flow, GraphDSL, Keep, Sink, Source, Unzip
 from streamactors import Partition as PartitionStage
+from streamactors.clock import VirtualClock
 from streamactors.testing import TestSink, TestSource
 
 
@@ -103,6 +104,14 @@ FORKS = {
 }
 
 
+@pytest.fixture(scope="module")
+def system_without_time():
+    # A fork in a busy island waits at most 50 ms for a failure on its way up. A machine under load once stood still for so long,
+    # and the fork completed its other output. Here no time passes, so only the idle island lets the fork complete.
+    with ActorSystem("forks", clock=VirtualClock()) as system:
+        yield system
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     fork=st.sampled_from(sorted(FORKS)),
@@ -111,7 +120,7 @@ FORKS = {
     chunk=st.integers(1, 13),
     depth=st.integers(0, 4),
 )
-def test_a_fork_that_cancels_eagerly_fails_every_output_when_one_fails(fork, n, k, chunk, depth, system):
+def test_a_fork_that_cancels_eagerly_fails_every_output_when_one_fails(fork, n, k, chunk, depth, system_without_time):
     path = Flow.map(lambda x: x)
     for _ in range(depth):
         path = path.detach().map(lambda x: x)
@@ -121,7 +130,7 @@ def test_a_fork_that_cancels_eagerly_fails_every_output_when_one_fails(fork, n, 
         g.add(Source.range(n).max_chunk(chunk).map(lambda i: (i, i))) >> junction
         for i, sink in enumerate(sinks):
             junction.out(i) >> path.map(fails_at(k, lambda pair: pair[0])) >> sink
-    outcomes = [type(future.exception(10)) for future in g.to_runnable().run(system)]
+    outcomes = [type(future.exception(10)) for future in g.to_runnable().run(system_without_time)]
     assert outcomes == [Boom if k < n else type(None)] * 2
 
 
