@@ -16,8 +16,8 @@ from typing import Any
 
 from thespian.actors import Actor, ActorExitRequest, ActorSystem, ActorTypeDispatcher
 
-from streamactors.actors.elastic_pool import ElasticPool
 from streamactors.actors.local_system import LocalSystemBase
+from streamactors.actors.pool.elastic_pool import ElasticPool
 
 ROUNDS = 3
 Row = dict[str, object]

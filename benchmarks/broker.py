@@ -36,7 +36,7 @@ from benchmarks._broker_clients import (
     resident_mb,
     write_once,
 )
-from streamactors.broker.cluster import Cluster
+from streamactors.broker.cluster.cluster import Cluster
 
 Row = dict[str, Any]
 

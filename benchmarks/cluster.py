@@ -29,8 +29,8 @@ from benchmarks._broker_clients import (
     write_once,
 )
 from benchmarks._group_clients import fresh_name
-from streamactors.broker.cluster import Cluster
-from streamactors.broker.nodes.view import View
+from streamactors.broker.cluster.cluster import Cluster
+from streamactors.broker.cluster.view import View
 
 Row = dict[str, Any]
 Three = Cluster | ApacheCluster

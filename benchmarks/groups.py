@@ -37,7 +37,7 @@ from benchmarks._group_clients import (
     idempotent_rate,
     transactional_rate,
 )
-from streamactors.broker.cluster import Cluster
+from streamactors.broker.cluster.cluster import Cluster
 
 Row = dict[str, Any]
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from math import log
 from typing import Any, Protocol
 
-from streamactors.actors.timing_wheel import Timer
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.purgatory import DelayedOperation, Purgatory
 
 REQUESTS = 1_000_000

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
-from streamactors.actors.timing_wheel import TimingWheel
+from streamactors.actors.dispatching.timing_wheel import TimingWheel
 
 TIMEOUT_MS = 200.0
 REQUESTS = 300_000

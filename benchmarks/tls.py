@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from benchmarks import _apache_kafka
 from benchmarks._apache_kafka import ApacheKafka
 from benchmarks._broker_clients import consume, delete_topic, fresh_topic, in_turns, median_and_spread, produce
-from streamactors.broker.cluster import Cluster
-from streamactors.broker.cluster_doors import make_certificates
+from streamactors.broker.cluster.cluster import Cluster
+from streamactors.broker.cluster.doors import make_certificates
 
 Row = dict[str, Any]
 

@@ -17,8 +17,8 @@ from prometheus_client.exposition import generate_latest
 
 from benchmarks._rows import Row, cpu, first, row, second, third
 from streamactors import Keep, RunnableGraph, Sink, Source, Watchdog
-from streamactors.cli.run_metrics import registry_of
-from streamactors.cli.supervised import SupervisedRun
+from streamactors.cli.graphs.run_metrics import registry_of
+from streamactors.cli.graphs.supervised import SupervisedRun
 from streamactors.engine.snapshot import snapshots
 
 ELEMENTS = 4_000_000

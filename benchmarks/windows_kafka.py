@@ -31,7 +31,7 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
-from streamactors.kafka.between.changelog_topics import ChangelogTopics
+from streamactors.kafka.between.changelogs.changelog_topics import ChangelogTopics
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import (

@@ -12,14 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from streamactors.broker import apis
-from streamactors.broker.api import Routes
-from streamactors.broker.broker_metrics import sample
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.setting import Settings
 from streamactors.broker.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 from streamactors.broker.config.unsupported import WITHOUT_EFFECT
 from streamactors.broker.helpers import call_on
-from streamactors.broker.server import Broker
+from streamactors.broker.http.broker_metrics import sample
+from streamactors.broker.requests.api import Routes
+from streamactors.broker.server.server import Broker
 
 PAGE = Path(__file__).parent / "broker-reference.md"
 LABELS = ("Versions", "Authorised", "Errors", "Differs from Apache Kafka")

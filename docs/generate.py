@@ -34,10 +34,10 @@ PICTURES_SAY = (
 AROUND = {
     "context.operators": "Operators on elements with a context",
     "context.with_context": "Sources and flows with a context",
-    "hubs": "Hubs",
-    "pub_sub": "Publish and subscribe",
-    "kill_switches": "Kill switches",
-    "restarts": "Restarts with back-off",
+    "dynamic.hubs": "Hubs",
+    "dynamic.pub_sub": "Publish and subscribe",
+    "dynamic.kill_switches": "Kill switches",
+    "dynamic.restarts": "Restarts with back-off",
 }
 """Modules beside the mix-ins, and the titles of their pages."""
 
@@ -164,7 +164,7 @@ def _pages(marbles: Marbles) -> dict[str, str]:
     index += ["## Around them", ""]
     for name, title in AROUND.items():
         module = importlib.import_module(f"streamactors.dsl.{name}")
-        file = f"{name.replace('.', '-').replace('_', '-')}.md"
+        file = f"{name.removeprefix('dynamic.').replace('.', '-').replace('_', '-')}.md"
         made[file] = page(title, file, module, marbles, qualified=True)
         names = [each for each, _, _ in operators(module, qualified=True)]
         links = ", ".join(f"[{each}]({file}#{each.replace('.', '').lower()})" for each in names)

@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from streamactors.clock import VirtualClock as VirtualClock
     from streamactors.dsl.context.with_context import FlowWithContext as FlowWithContext
     from streamactors.dsl.context.with_context import SourceWithContext as SourceWithContext
+    from streamactors.dsl.dynamic.hubs import BroadcastHub as BroadcastHub
+    from streamactors.dsl.dynamic.hubs import MergeHub as MergeHub
+    from streamactors.dsl.dynamic.hubs import PartitionHub as PartitionHub
+    from streamactors.dsl.dynamic.kill_switches import KillSwitches as KillSwitches
+    from streamactors.dsl.dynamic.kill_switches import SharedKillSwitch as SharedKillSwitch
+    from streamactors.dsl.dynamic.pub_sub import PubSub as PubSub
+    from streamactors.dsl.dynamic.restarts import RestartFlow as RestartFlow
+    from streamactors.dsl.dynamic.restarts import RestartSettings as RestartSettings
+    from streamactors.dsl.dynamic.restarts import RestartSink as RestartSink
+    from streamactors.dsl.dynamic.restarts import RestartSource as RestartSource
+    from streamactors.dsl.dynamic.restarts import RetryFlow as RetryFlow
+    from streamactors.dsl.dynamic.stream_refs import SinkRef as SinkRef
+    from streamactors.dsl.dynamic.stream_refs import SourceRef as SourceRef
+    from streamactors.dsl.dynamic.stream_refs import StreamRefs as StreamRefs
+    from streamactors.dsl.dynamic.tcp import IncomingConnection as IncomingConnection
+    from streamactors.dsl.dynamic.tcp import Tcp as Tcp
     from streamactors.dsl.flow import Flow as Flow
     from streamactors.dsl.graph.component import BidiFlow as BidiFlow
     from streamactors.dsl.graph.graph_dsl import GraphDSL as GraphDSL
-    from streamactors.dsl.hubs import BroadcastHub as BroadcastHub
-    from streamactors.dsl.hubs import MergeHub as MergeHub
-    from streamactors.dsl.hubs import PartitionHub as PartitionHub
     from streamactors.dsl.keep import Keep as Keep
-    from streamactors.dsl.kill_switches import KillSwitches as KillSwitches
-    from streamactors.dsl.kill_switches import SharedKillSwitch as SharedKillSwitch
-    from streamactors.dsl.pub_sub import PubSub as PubSub
-    from streamactors.dsl.restarts import RestartFlow as RestartFlow
-    from streamactors.dsl.restarts import RestartSettings as RestartSettings
-    from streamactors.dsl.restarts import RestartSink as RestartSink
-    from streamactors.dsl.restarts import RestartSource as RestartSource
-    from streamactors.dsl.restarts import RetryFlow as RetryFlow
     from streamactors.dsl.runnable import RunnableGraph as RunnableGraph
     from streamactors.dsl.sink import Sink as Sink
     from streamactors.dsl.source import Source as Source
-    from streamactors.dsl.stream_refs import SinkRef as SinkRef
-    from streamactors.dsl.stream_refs import SourceRef as SourceRef
-    from streamactors.dsl.stream_refs import StreamRefs as StreamRefs
-    from streamactors.dsl.tcp import IncomingConnection as IncomingConnection
-    from streamactors.dsl.tcp import Tcp as Tcp
     from streamactors.dsl.topics import Topics as Topics
     from streamactors.engine.element.graph_stage_logic import GraphStageLogic as GraphStageLogic
     from streamactors.engine.marks.marks import EXACT as EXACT
@@ -106,18 +106,24 @@ _HOMES = {
     "streamactors.dsl.flow": ("Flow",),
     "streamactors.dsl.graph.graph_dsl": ("GraphDSL",),
     "streamactors.dsl.graph.component": ("BidiFlow",),
-    "streamactors.dsl.hubs": ("BroadcastHub", "MergeHub", "PartitionHub"),
+    "streamactors.dsl.dynamic.hubs": ("BroadcastHub", "MergeHub", "PartitionHub"),
     "streamactors.dsl.keep": ("Keep",),
-    "streamactors.dsl.kill_switches": ("KillSwitches", "SharedKillSwitch"),
-    "streamactors.dsl.pub_sub": ("PubSub",),
-    "streamactors.dsl.restarts": ("RestartFlow", "RestartSettings", "RestartSink", "RestartSource", "RetryFlow"),
+    "streamactors.dsl.dynamic.kill_switches": ("KillSwitches", "SharedKillSwitch"),
+    "streamactors.dsl.dynamic.pub_sub": ("PubSub",),
+    "streamactors.dsl.dynamic.restarts": (
+        "RestartFlow",
+        "RestartSettings",
+        "RestartSink",
+        "RestartSource",
+        "RetryFlow",
+    ),
     "streamactors.stages.control.retrying_flow": ("FailedElement",),
     "streamactors.dsl.runnable": ("RunnableGraph",),
     "streamactors.dsl.sink": ("Sink",),
     "streamactors.dsl.source": ("Source",),
     "streamactors.dsl.topics": ("Topics",),
-    "streamactors.dsl.stream_refs": ("SinkRef", "SourceRef", "StreamRefs"),
-    "streamactors.dsl.tcp": ("IncomingConnection", "Tcp"),
+    "streamactors.dsl.dynamic.stream_refs": ("SinkRef", "SourceRef", "StreamRefs"),
+    "streamactors.dsl.dynamic.tcp": ("IncomingConnection", "Tcp"),
     "streamactors.dsl.context.with_context": ("FlowWithContext", "SourceWithContext"),
     "streamactors.engine.element.graph_stage_logic": ("GraphStageLogic",),
     "streamactors.engine.marks.marks": ("EXACT", "EXACT_MEMORY", "Handling"),

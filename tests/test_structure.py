@@ -17,10 +17,6 @@ ALLOWED_CYCLES: dict[str, str] = {
     "streamactors.testing.probe_stages streamactors.testing.sink_probe streamactors.testing.source_probe": (
         "a probe makes its stage, and the stage's logic reports to the probe"
     ),
-    "streamactors.windows.stage.keeper streamactors.windows.stage.turns streamactors.windows.stage.window_logic "
-    "streamactors.windows.state.changelogs": (
-        "the keeper, the order of turns and the changelogs call each other; each part holds the others' types"
-    ),
     "streamactors.windows.topology.grouped streamactors.windows.topology.ready streamactors.windows.topology.stream "
     "streamactors.windows.topology.table": (
         "streams, groups and tables make each other: each method returns what the user continues with"

@@ -1,7 +1,7 @@
 """Mutation testing: change one expression of the product, and check whether a test fails.
 
     python tools/mutants.py --seed 7 --count 200 --group pure
-    python tools/mutants.py --only streamactors/broker/group/classic_state.py --count 20
+    python tools/mutants.py --only streamactors/broker/group/classic/classic_state.py --count 20
 
 Each mutant is one small change (a comparison, a boolean, a number, a deleted statement). The sample is drawn with the seed, so a run can
 be repeated. The tests nearest to the changed file run first: those named after it, then those that import it, then the folder that mirrors
@@ -35,13 +35,13 @@ FAST = "not slow and not compat and not differential"
 PURE = (
     "streamactors/*_state.py",
     "streamactors/engine/marks/*.py",
-    "streamactors/actors/timing_wheel.py",
+    "streamactors/actors/dispatching/timing_wheel.py",
     "streamactors/windows/operators/*.py",
     "streamactors/broker/group/classic_*.py",
     "streamactors/broker/purgatory.py",
     "streamactors/kafka/sources/replayed_range.py",
     "streamactors/kafka/reading/offset_tracker.py",
-    "streamactors/spark/batch_size.py",
+    "streamactors/spark/sink/batch_size.py",
     "streamactors/stages/*/token_bucket.py",
 )
 """Files without clock, socket or thread, in which at least nine of ten mutants should be killed."""

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from streamactors.actors.messages import ThespianWatch as ThespianWatch
     from streamactors.actors.messages import WakeupMessage as WakeupMessage
     from streamactors.actors.messages import WatchMessage as WatchMessage
-    from streamactors.actors.running_actor import unwatch_actor as unwatch_actor
-    from streamactors.actors.running_actor import watch_actor as watch_actor
+    from streamactors.actors.running.running_actor import unwatch_actor as unwatch_actor
+    from streamactors.actors.running.running_actor import watch_actor as watch_actor
+    from streamactors.actors.running.supervision import ActorTerminated as ActorTerminated
+    from streamactors.actors.running.supervision import Supervision as Supervision
     from streamactors.actors.status_reply import StatusError as StatusError
     from streamactors.actors.status_reply import StatusReply as StatusReply
-    from streamactors.actors.supervision import ActorTerminated as ActorTerminated
-    from streamactors.actors.supervision import Supervision as Supervision
     from streamactors.actors.system import ActorSystem as ActorSystem
     from streamactors.actors.topic import Publish as Publish
     from streamactors.actors.topic import Subscribe as Subscribe
@@ -41,9 +41,9 @@ _HOMES = {
         "WakeupMessage",
         "WatchMessage",
     ),
-    "streamactors.actors.running_actor": ("unwatch_actor", "watch_actor"),
+    "streamactors.actors.running.running_actor": ("unwatch_actor", "watch_actor"),
     "streamactors.actors.status_reply": ("StatusError", "StatusReply"),
-    "streamactors.actors.supervision": ("ActorTerminated", "Supervision"),
+    "streamactors.actors.running.supervision": ("ActorTerminated", "Supervision"),
     "streamactors.actors.system": ("ActorSystem",),
     "streamactors.actors.topic": ("Publish", "Subscribe", "Topic", "Unsubscribe"),
 }

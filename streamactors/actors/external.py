@@ -13,11 +13,11 @@ from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 from thespian.system.messages.status import Thespian_ActorStatus, Thespian_SystemStatus
 
 from streamactors.actors.address import ActorRef
-from streamactors.actors.dispatcher import DispatcherStopped
+from streamactors.actors.dispatching.dispatcher import DispatcherStopped
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.actors.futures import StreamFuture, WouldBlock
 from streamactors.actors.system_base import SystemBase
 from streamactors.actors.threads import current_owner
-from streamactors.actors.timing_wheel import Timer
 from streamactors.errors import ActorError
 
 

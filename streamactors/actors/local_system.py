@@ -31,14 +31,14 @@ from thespian.actors import (
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.cell import Executor
-from streamactors.actors.creation import maker_of
 from streamactors.actors.dead_letters import DeadLetters
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.actors.elastic_pool import ElasticPool
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.external import External, Nobody, Promise
-from streamactors.actors.running_actor import RunningActor
+from streamactors.actors.pool.elastic_pool import ElasticPool
+from streamactors.actors.running.creation import maker_of
+from streamactors.actors.running.running_actor import RunningActor
+from streamactors.actors.running.supervision import Supervision
 from streamactors.actors.shutdown_hooks import ShutdownHook, ShutdownHooks
-from streamactors.actors.supervision import Supervision
 from streamactors.actors.threads import current_owner, left_behind_by_fork
 from streamactors.clock import Clock, SystemClock
 from streamactors.errors import ActorError

@@ -22,13 +22,13 @@ from thespian.actors import Actor, ActorAddress
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.dead_letters import DeadLetters
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.actors.elastic_pool import ElasticPool
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.external import Promise
 from streamactors.actors.futures import StreamFuture
 from streamactors.actors.local_system import LocalSystemBase
+from streamactors.actors.pool.elastic_pool import ElasticPool
+from streamactors.actors.running.supervision import Supervision
 from streamactors.actors.shutdown_hooks import ShutdownHook
-from streamactors.actors.supervision import Supervision
 from streamactors.actors.threads import note_process_ending
 from streamactors.clock import Clock, Timeout, timeout_s
 from streamactors.errors import ActorError

@@ -8,7 +8,7 @@ from thespian.actors import ActorAddress
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.cell import Executor
-from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.clock import Clock
 
 

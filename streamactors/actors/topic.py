@@ -7,8 +7,8 @@ from typing import Any
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.messages import ActorTypeDispatcher
-from streamactors.actors.running_actor import unwatch_actor, watch_actor
-from streamactors.actors.supervision import ActorTerminated
+from streamactors.actors.running.running_actor import unwatch_actor, watch_actor
+from streamactors.actors.running.supervision import ActorTerminated
 
 
 @dataclass(frozen=True, slots=True)

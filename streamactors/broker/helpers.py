@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, Protocol
 
-from streamactors.actors.timing_wheel import Timer, TimingWheel
+from streamactors.actors.dispatching.timing_wheel import Timer, TimingWheel
 from streamactors.clock import Clock
 
 _log = logging.getLogger("streamactors.broker.purgatory")

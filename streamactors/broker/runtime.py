@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.actors.real_time import RealTime
+from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.actors.dispatching.real_time import RealTime
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.helpers import Helpers
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.metadata.cache import MetadataCache
-from streamactors.broker.network.channel_maker import ChannelMaker
+from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.purgatory import Purgatory
 from streamactors.broker.records.control_batch import ControlRecord
 from streamactors.clock import Clock, VirtualClock

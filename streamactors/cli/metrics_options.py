@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from streamactors.broker.http_door import HttpDoor
+    from streamactors.broker.http.door import HttpDoor
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
@@ -36,7 +36,7 @@ def metrics_options(fn: Fn) -> Fn:
 
 def metrics_door(given: dict[str, Any]) -> HttpDoor | None:
     """Return the door of the options; None without `--metrics-port`. Raises InvalidSetting."""
-    from streamactors.broker.http_door import HttpDoor
+    from streamactors.broker.http.door import HttpDoor
 
     port, token, certificate = (given[f"metrics_{name}"] for name in ("port", "token_file", "certificate"))
     return None if port is None else HttpDoor.of(port, token, certificate)

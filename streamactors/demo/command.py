@@ -46,7 +46,7 @@ def command(into: Path, speed: int | None, crash: bool, cluster: bool, seed: int
       streamactors demo --cluster
     """
     if crash:
-        from streamactors.demo.crash import crash_demo
+        from streamactors.demo.killing.crash import crash_demo
 
         return 0 if crash_demo(into, seed) else 1
     import logging
@@ -56,7 +56,7 @@ def command(into: Path, speed: int | None, crash: bool, cluster: bool, seed: int
     windows.setLevel(logging.ERROR)  # late flights are the point here, not a warning
     try:
         if cluster:
-            from streamactors.demo.cluster_demo import run_cluster_demo
+            from streamactors.demo.killing.cluster_demo import run_cluster_demo
 
             return 0 if run_cluster_demo(into) else 1
         from streamactors.demo.main import run_demo

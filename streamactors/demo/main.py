@@ -20,8 +20,8 @@ from streamactors.collector import collecting_seldom
 from streamactors.demo import topics
 from streamactors.demo.data import DemoError, flights_frame
 from streamactors.demo.folder import Folder
-from streamactors.demo.progress import Progress
-from streamactors.demo.report import show_report
+from streamactors.demo.showing.progress import Progress
+from streamactors.demo.showing.report import show_report
 from streamactors.demo.steps import STEPS, Job
 
 T = TypeVar("T")

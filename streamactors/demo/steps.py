@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from streamactors.demo import alerts, flights_to_spark, hours, hours_on_executors, hours_to_spark, produce, topics
 from streamactors.demo.data import PLANTED_EVERY, planned
 from streamactors.demo.folder import Folder
-from streamactors.demo.progress import Progress
-from streamactors.demo.watch import watched
+from streamactors.demo.showing.progress import Progress
+from streamactors.demo.showing.watch import watched
 
 if TYPE_CHECKING:
     import pandas as pd

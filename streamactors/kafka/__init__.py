@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from streamactors.kafka.producer_record import ProducerMessage as ProducerMessage
     from streamactors.kafka.producer_record import ProducerRecord as ProducerRecord
     from streamactors.kafka.record import ConsumerRecord as ConsumerRecord
-    from streamactors.kafka.registry_serdes import AvroSerde as AvroSerde
-    from streamactors.kafka.registry_serdes import JsonSchemaSerde as JsonSchemaSerde
-    from streamactors.kafka.registry_serdes import ProtobufSerde as ProtobufSerde
     from streamactors.kafka.restart_control import RestartControl as RestartControl
     from streamactors.kafka.round_trips.retry_topics import RetryTopics as RetryTopics
     from streamactors.kafka.round_trips.through import through_topic as through_topic
     from streamactors.kafka.round_trips.transactional import Transactional as Transactional
     from streamactors.kafka.send_producer import SendProducer as SendProducer
-    from streamactors.kafka.serdes import Serde as Serde
+    from streamactors.kafka.serdes.registry_serdes import AvroSerde as AvroSerde
+    from streamactors.kafka.serdes.registry_serdes import JsonSchemaSerde as JsonSchemaSerde
+    from streamactors.kafka.serdes.registry_serdes import ProtobufSerde as ProtobufSerde
+    from streamactors.kafka.serdes.serdes import Serde as Serde
     from streamactors.kafka.settings import CommitterSettings as CommitterSettings
     from streamactors.kafka.settings import ConsumerSettings as ConsumerSettings
     from streamactors.kafka.settings import ProducerSettings as ProducerSettings
     from streamactors.kafka.settings import ResetProtection as ResetProtection
-    from streamactors.kafka.sources.shared_consumer import SharedConsumer as SharedConsumer
+    from streamactors.kafka.sources.shared.shared_consumer import SharedConsumer as SharedConsumer
     from streamactors.kafka.subscriptions import PartitionAssignmentHandler as PartitionAssignmentHandler
     from streamactors.kafka.subscriptions import PartitionOffset as PartitionOffset
     from streamactors.kafka.subscriptions import RestrictedConsumer as RestrictedConsumer
@@ -56,13 +56,13 @@ _HOMES = {
     "producer": ("Producer",),
     "producer_record": ("ProducerMessage", "ProducerRecord"),
     "record": ("ConsumerRecord",),
-    "registry_serdes": ("AvroSerde", "JsonSchemaSerde", "ProtobufSerde"),
+    "serdes.registry_serdes": ("AvroSerde", "JsonSchemaSerde", "ProtobufSerde"),
     "restart_control": ("RestartControl",),
     "round_trips.retry_topics": ("RetryTopics",),
     "send_producer": ("SendProducer",),
-    "serdes": ("Serde",),
+    "serdes.serdes": ("Serde",),
     "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings", "ResetProtection"),
-    "sources.shared_consumer": ("SharedConsumer",),
+    "sources.shared.shared_consumer": ("SharedConsumer",),
     "subscriptions": (
         "PartitionAssignmentHandler",
         "PartitionOffset",

@@ -30,7 +30,7 @@ from streamactors.kafka.sources.consumer_link import ConsumerLink
 from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
 from streamactors.kafka.sources.partitioned_stage import PartitionedSourceStage
 from streamactors.kafka.sources.read_plan import ReadPlan
-from streamactors.kafka.sources.shared_consumer import SharedConsumer
+from streamactors.kafka.sources.shared.shared_consumer import SharedConsumer
 from streamactors.kafka.sources.source_stage import ConsumerSourceStage
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, Subscriptions, TopicPartition
 from streamactors.stages.checks import function, plain_function

@@ -24,7 +24,7 @@ from streamactors.kafka.producer_record import (
     ProducerRecord,
     Result,
 )
-from streamactors.kafka.serdes import writing_function
+from streamactors.kafka.serdes.serdes import writing_function
 from streamactors.kafka.settings import CommitterSettings, ProducerSettings
 from streamactors.kafka.writing.producer_stage import ProducerStage
 from streamactors.stages.control.retrying_flow import FailedElement

@@ -14,7 +14,7 @@ from streamactors.kafka.control import Control
 from streamactors.kafka.dead_letters import DeadLetter, Err, dead_letters_of
 from streamactors.kafka.producer import Producer
 from streamactors.kafka.record import ConsumerRecord
-from streamactors.kafka.serdes import reading_serde
+from streamactors.kafka.serdes.serdes import reading_serde
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.stages.checks import plain_function
 from streamactors.windows.record import Record, RecordContext

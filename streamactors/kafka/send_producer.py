@@ -11,7 +11,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.producer_record import ProducerRecord, RecordMetadata, checked_record
-from streamactors.kafka.serdes import writing_function
+from streamactors.kafka.serdes.serdes import writing_function
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.writing.deliveries import Slot
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from streamactors.spark.frames.source import SparkSource as SparkSource
     from streamactors.spark.graph_format.register import register_graph_format as register_graph_format
     from streamactors.spark.kafka_format.register import register_kafka_format as register_kafka_format
-    from streamactors.spark.query import SparkStreamQuery as SparkStreamQuery
-    from streamactors.spark.session import spark_session as spark_session
-    from streamactors.spark.sink import SparkSink as SparkSink
+    from streamactors.spark.query.query import SparkStreamQuery as SparkStreamQuery
+    from streamactors.spark.session.session import spark_session as spark_session
+    from streamactors.spark.sink.spark_sink import SparkSink as SparkSink
 
 _HOMES = {
     "streamactors.spark.errors": ("CheckpointError", "RowError", "SparkError", "SparkQueryFailed", "SparkSetupError"),
@@ -30,9 +30,9 @@ _HOMES = {
     "streamactors.spark.frames.source": ("SparkSource",),
     "streamactors.spark.graph_format.register": ("register_graph_format",),
     "streamactors.spark.kafka_format.register": ("register_kafka_format",),
-    "streamactors.spark.query": ("SparkStreamQuery",),
-    "streamactors.spark.session": ("spark_session",),
-    "streamactors.spark.sink": ("SparkSink",),
+    "streamactors.spark.query.query": ("SparkStreamQuery",),
+    "streamactors.spark.session.session": ("spark_session",),
+    "streamactors.spark.sink.spark_sink": ("SparkSink",),
 }
 _HOME_OF = homes_of(_HOMES)
 _load = lazy_names(__name__, _HOME_OF)
@@ -42,7 +42,7 @@ __all__ = sorted(_HOME_OF)
 
 def __getattr__(name: str) -> Any:
     if name in ("SparkExecutors", "SparkSink", "SparkSource", "on_spark"):
-        from streamactors.spark.session import check_pyspark
+        from streamactors.spark.session.session import check_pyspark
 
         check_pyspark()  # a clear error when PySpark is missing
     return _load(name)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.actors.elastic_pool import ElasticPool
+from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.actors.pool.elastic_pool import ElasticPool
 from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
 

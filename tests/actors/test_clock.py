@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.actors.timing_wheel import TimingWheel
+from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.actors.dispatching.timing_wheel import TimingWheel
 from streamactors.clock import NotQuiescent, SystemClock, VirtualClock, duration_ms
 from streamactors.errors import StreamActorsError
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from streamactors.actors import poller
-from streamactors.actors.descriptors import Descriptors
-from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.actors.dispatching import poller
+from streamactors.actors.dispatching.descriptors import Descriptors
+from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.actors.threads import current_owner
 from streamactors.clock import VirtualClock
 from streamactors.errors import ActorError
@@ -341,7 +341,7 @@ def test_timers_follow_virtual_time(virtual: VirtualClock) -> None:
 
 
 def test_the_portable_poller_serves_the_same_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamactors.actors.descriptors.new_poller", poller.SelectorPoller)
+    monkeypatch.setattr("streamactors.actors.dispatching.descriptors.new_poller", poller.SelectorPoller)
     monkeypatch.delattr(os, "eventfd", raising=False)
     dispatcher = Dispatcher("portable")
     try:

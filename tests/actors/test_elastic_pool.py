@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamactors.actors.cell import MESSAGES_PER_TURN, Cell
-from streamactors.actors.elastic_pool import ElasticPool
+from streamactors.actors.pool.elastic_pool import ElasticPool
 from streamactors.clock import VirtualClock
 from tests.actors.eventually import eventually
 from tests.own_process import own_process

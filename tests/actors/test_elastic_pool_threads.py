@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.actors.elastic_pool import ElasticPool, PoolStopped
+from streamactors.actors.pool.elastic_pool import ElasticPool, PoolStopped
 from streamactors.actors.threads import current_owner
 from tests.actors.eventually import eventually
 from tests.own_process import own_process
@@ -78,7 +78,7 @@ def test_the_pool_does_not_grow_for_cells_that_do_not_block(pool: ElasticPool) -
 
 
 def test_the_pool_shrinks_to_one_thread_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamactors.actors.elastic_pool._WORKER_IDLE_S", 0.02)
+    monkeypatch.setattr("streamactors.actors.pool.elastic_pool._WORKER_IDLE_S", 0.02)
     pool = ElasticPool("shrinking")
     barrier = threading.Barrier(8)
     for k in range(8):
@@ -107,7 +107,7 @@ def test_max_threads_is_kept_and_said_once(caplog: pytest.LogCaptureFixture) -> 
 
 def test_a_cell_queued_while_a_worker_parks_is_served_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     # The worker finds the queue empty -> another thread queues a cell and finds no parked worker -> the worker parks.
-    monkeypatch.setattr("streamactors.actors.pool_watch.PoolWatch.start", lambda watch: None)
+    monkeypatch.setattr("streamactors.actors.pool.pool_watch.PoolWatch.start", lambda watch: None)
     pool = ElasticPool("parking")
     served = threading.Event()
     late = pool.spawn(lambda _: served.set(), "late")

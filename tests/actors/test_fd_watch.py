@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.actors.fd_watch import FdWatch
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.messages import ActorExitRequest, ActorTypeDispatcher, ThespianWatch, WatchMessage
+from streamactors.actors.running.fd_watch import FdWatch
 from streamactors.actors.system import ActorSystem
 from tests.actors.eventually import eventually
 

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.actors.elastic_pool import ElasticPool
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.futures import StreamFuture, WouldBlock
+from streamactors.actors.pool.elastic_pool import ElasticPool
 
 
 def test_a_thread_waits_for_the_result() -> None:

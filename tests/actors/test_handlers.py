@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thespian.actors import Actor, ActorTypeDispatcher
 
-from streamactors.actors import handlers
-from streamactors.actors.handlers import behaviour_of
+from streamactors.actors.running import handlers
+from streamactors.actors.running.handlers import behaviour_of
 
 
 class M0: ...

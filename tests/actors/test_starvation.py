@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from streamactors.actors.elastic_pool import ElasticPool
-from streamactors.actors.starvation import COMPUTING_S, Starvation
+from streamactors.actors.pool.elastic_pool import ElasticPool
+from streamactors.actors.pool.starvation import COMPUTING_S, Starvation
 from streamactors.actors.threads import cpu_clock_of_current_thread, cpu_time_s
 from tests.actors.eventually import eventually
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.messages import Actor, ActorExitRequest, ActorTypeDispatcher, ChildActorExited, PoisonMessage
-from streamactors.actors.running_actor import unwatch_actor, watch_actor
-from streamactors.actors.supervision import ActorTerminated, Directive, FailureRecord, Supervision, Verdict
+from streamactors.actors.running.running_actor import unwatch_actor, watch_actor
+from streamactors.actors.running.supervision import ActorTerminated, Directive, FailureRecord, Supervision, Verdict
 from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
 from tests.actors.actor_classes import Echo

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from streamactors.actors.timing_wheel import Timer, TimingWheel
+from streamactors.actors.dispatching.timing_wheel import Timer, TimingWheel
 
 
 def wheel_at(now_ms: float = 0.0, tick_ms: float = 1.0) -> TimingWheel:

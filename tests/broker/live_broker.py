@@ -15,7 +15,7 @@ from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.compression import Compression
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.replication.hosted_partition import HostedPartition
-from streamactors.broker.server import Broker
+from streamactors.broker.server.server import Broker
 from streamactors.clock import Clock
 from tests.broker.wire import WireClient
 

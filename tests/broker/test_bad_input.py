@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamactors.broker.api import LATER, Api
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.network.other_protocols import Foreigners
+from streamactors.broker.requests.api import LATER, Api
 from streamactors.broker.security.rights import anyone
 from tests.broker.fuzz import random_request
 from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body

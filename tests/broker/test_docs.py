@@ -9,7 +9,7 @@ import pytest
 
 from docs import broker_page
 from streamactors.broker import apis
-from streamactors.broker.api import Routes
+from streamactors.broker.requests.api import Routes
 
 ROUTES = Routes.of_package(apis)
 

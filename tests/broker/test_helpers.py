@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.helpers import Helpers, Outcome
 
 

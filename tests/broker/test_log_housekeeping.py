@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamactors.broker import log_housekeeping
+from streamactors.broker.server import log_housekeeping
 from streamactors.clock import VirtualClock
 
 

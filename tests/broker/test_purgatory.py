@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from streamactors.actors.timing_wheel import Timer, TimingWheel
+from streamactors.actors.dispatching.timing_wheel import Timer, TimingWheel
 from streamactors.broker.purgatory import DelayedOperation, Purgatory
 
 

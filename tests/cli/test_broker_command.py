@@ -98,14 +98,14 @@ def test_it_says_when_it_is_ready_and_stops_cleanly_on_a_signal(number: signal.S
 
 STOPPED_EARLY = """
 import os, signal, sys
-from streamactors.broker import startup
+from streamactors.broker.launch import startup
 
 made = startup.tempfile.mkdtemp
 def make_and_be_asked_to_stop(**options):
     folder = made(**options)
     class Importing:  # what is imported after that is the broker: somebody has had enough meanwhile
         def find_spec(self, name, *rest):
-            if name == "streamactors.broker.server":
+            if name == "streamactors.broker.server.server":
                 os.kill(os.getpid(), signal.SIGTERM)
     sys.meta_path.insert(0, Importing())
     return folder

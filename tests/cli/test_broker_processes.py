@@ -15,8 +15,8 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
-from streamactors.broker.nodes.acked import check_acked
-from streamactors.broker.nodes.view import View
+from streamactors.broker.cluster.acked import check_acked
+from streamactors.broker.cluster.view import View
 from tests.actors.eventually import eventually
 
 COMMAND = [sys.executable, "-m", "streamactors.cli.main", "broker"]

@@ -14,7 +14,7 @@ import pytest
 
 from streamactors.broker import Cluster
 from streamactors.cli import bootstrap as client
-from streamactors.cli import cluster_requests
+from streamactors.cli.clusters import cluster_requests
 from streamactors.cli.main import COMMANDS, run
 from streamactors.cli.texts import as_time
 from streamactors.kafka.client import connection

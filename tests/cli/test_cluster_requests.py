@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamactors.cli.cluster_requests import ClusterRequests
+from streamactors.cli.clusters.cluster_requests import ClusterRequests
 from streamactors.kafka.errors import NoBroker
 
 NO_BROKERS = bytes(60)

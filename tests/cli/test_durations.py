@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from streamactors.cli.docs import command as docs
-from streamactors.cli.durations import SECONDS
-from streamactors.cli.run import command as run
+from streamactors.cli.graphs.durations import SECONDS
+from streamactors.cli.graphs.run import command as run
 
 
 @pytest.mark.parametrize(

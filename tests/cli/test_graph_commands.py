@@ -14,10 +14,10 @@ import pytest
 
 from streamactors import Flow, Keep, RestartSettings, RestartSource, Sink, Source
 from streamactors.broker import Cluster
-from streamactors.broker.http_door import HttpDoor
+from streamactors.broker.http.door import HttpDoor
+from streamactors.cli.graphs.run_metrics import registry_of, serve_metrics
+from streamactors.cli.graphs.supervised import SupervisedRun
 from streamactors.cli.main import run
-from streamactors.cli.run_metrics import registry_of, serve_metrics
-from streamactors.cli.supervised import SupervisedRun
 from streamactors.errors import StageFailed
 from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRecord, ProducerSettings, Subscriptions
 

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streamactors.broker import Cluster
 from streamactors.cli import bootstrap as client
-from streamactors.cli.cluster_requests import ClusterRequests
+from streamactors.cli.clusters.cluster_requests import ClusterRequests
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.errors import NoBroker
 from tests.broker.apis.test_group_apis import join, sync

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from streamactors.cli.graphs.state import command
 from streamactors.cli.main import run as run_command
-from streamactors.cli.state import command
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import Record, State, TaskIdentity, compile
 from streamactors.windows.state.disk.disk_stores import DiskStores

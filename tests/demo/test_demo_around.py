@@ -11,17 +11,17 @@ import pytest
 
 from streamactors.cli.main import run
 from streamactors.demo import flights_to_spark
-from streamactors.demo.check import check
-from streamactors.demo.crash import KILLS, Moment, moments
+from streamactors.demo.checking.check import check
+from streamactors.demo.checking.tables import Tables
+from streamactors.demo.checking.truth import Truth
 from streamactors.demo.data import DemoError, flights_frame
 from streamactors.demo.folder import Folder
 from streamactors.demo.hours_on_executors import first_difference
-from streamactors.demo.pictures import draw_pictures
-from streamactors.demo.progress import Progress
+from streamactors.demo.killing.crash import KILLS, Moment, moments
+from streamactors.demo.showing.pictures import draw_pictures
+from streamactors.demo.showing.progress import Progress
 from streamactors.demo.steps import STEPS, spark_side
-from streamactors.demo.tables import Tables
 from streamactors.demo.topics import HOURS, HOURS_THERE, LATE
-from streamactors.demo.truth import Truth
 
 
 class Terminal(StringIO):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamactors.demo.cluster_demo import run_cluster_demo
 from streamactors.demo.data import DemoError
-from streamactors.demo.standalone import HOST, Standalone
+from streamactors.demo.killing.cluster_demo import run_cluster_demo
+from streamactors.demo.killing.standalone import HOST, Standalone
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):
@@ -48,9 +48,9 @@ def test_the_jvms_of_a_cluster_that_cannot_start_are_ended(tmp_path, monkeypatch
     def full(*arguments: Any) -> None:
         raise OSError("no port")
 
-    monkeypatch.setattr("streamactors.demo.standalone.java_home", lambda: None)
-    monkeypatch.setattr("streamactors.demo.standalone.subprocess.Popen", Process)
-    monkeypatch.setattr("streamactors.demo.standalone._wait_for_port", full)
+    monkeypatch.setattr("streamactors.demo.killing.standalone.java_home", lambda: None)
+    monkeypatch.setattr("streamactors.demo.killing.standalone.subprocess.Popen", Process)
+    monkeypatch.setattr("streamactors.demo.killing.standalone._wait_for_port", full)
     with pytest.raises(OSError, match="no port"), Standalone(tmp_path):
         pass
     assert [process.ended for process in started] == [True]

@@ -11,11 +11,11 @@ import pytest
 from streamactors.broker import Cluster
 from streamactors.demo import alerts, hours, produce, topics
 from streamactors.demo.alerts import Alert
+from streamactors.demo.checking.tables import origin_of, read
+from streamactors.demo.checking.truth import Truth
 from streamactors.demo.data import PLANTED_EVERY, data_file, flights_frame, planned
 from streamactors.demo.flight import ORIGINS, BadFlight, Flight
 from streamactors.demo.hours import Hour
-from streamactors.demo.tables import origin_of, read
-from streamactors.demo.truth import Truth
 
 FLIGHTS = 20_000
 

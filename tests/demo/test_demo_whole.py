@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from streamactors.demo.crash import Moment
 from streamactors.demo.folder import Folder
+from streamactors.demo.killing.crash import Moment
 from streamactors.demo.steps import STEPS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]

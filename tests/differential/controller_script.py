@@ -7,9 +7,9 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
-from streamactors.broker.forwarding import principal_data
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.protocol.messages import encode_request
+from streamactors.broker.requests.forwarding import principal_data
 from tests.broker.wire import WireClient
 
 FAKE, REAL, NOBODY = 7, 1, 99

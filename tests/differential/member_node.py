@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
@@ -14,9 +14,9 @@ from streamactors.broker.membership.lifecycle_state import Times
 from streamactors.broker.membership.member import Member
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import Endpoint
-from streamactors.broker.metadata_publisher import MetadataPublisher
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.runtime import Runtime
+from streamactors.broker.server.metadata_publisher import MetadataPublisher
 from streamactors.errors import StreamActorsError
 
 

@@ -15,11 +15,11 @@ import confluent_kafka.admin
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.cleaner import Cleaner
+from streamactors.broker.log.cleaning.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.manager import LogManager
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.compression import Compression

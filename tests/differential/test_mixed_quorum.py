@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.broker.storage_format import format_folder
+from streamactors.broker.launch.storage_format import format_folder
 from streamactors.broker.wire_request import call, create_topic
 from tests.differential.apache_kafka import broker as apache
 from tests.differential.apache_kafka.broker import CLUSTER_ID, _free_ports

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from streamactors.broker import Cluster
-from streamactors.kafka.client.listener_probe import fault_of
+from streamactors.kafka.client.diagnosis.listener_probe import fault_of
 from streamactors.kafka.property_rules import addresses_of
 from tests.broker.wire import WireClient
 from tests.differential.apache_kafka import broker as apache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.stored_quorum import voters_of_folder
+from streamactors.broker.server.stored_quorum import voters_of_folder
 from streamactors.broker.wire_request import create_topic
 from streamactors.cli.main import run
 from tests.broker.live_broker import LiveBroker

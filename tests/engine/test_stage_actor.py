@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streamactors import Flow, GraphStageLogic, Keep, Stage
 from streamactors.actors.messages import Actor, ActorExitRequest
-from streamactors.actors.running_actor import watch_actor
-from streamactors.actors.supervision import ActorTerminated
+from streamactors.actors.running.running_actor import watch_actor
+from streamactors.actors.running.supervision import ActorTerminated
 from streamactors.engine.stage import element_logic
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 from tests.actors.eventually import eventually

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from streamactors.broker import Cluster
-from streamactors.broker.log import partition_log
-from streamactors.broker.log.log_append import AppendResult
-from streamactors.broker.log.log_read import LogReader
+from streamactors.broker.log.partition import partition_log
+from streamactors.broker.log.partition.log_append import AppendResult
+from streamactors.broker.log.partition.log_read import LogReader
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.validation import AppendOrigin
 from streamactors.broker.replication.hosted_partition import HostedPartition

@@ -11,7 +11,7 @@ from confluent_kafka import Producer as BareProducer
 
 from streamactors import ActorSystem, Flow, Keep, Sink
 from streamactors.codec import loads
-from streamactors.kafka.between.changelog_topics import ChangelogTopics
+from streamactors.kafka.between.changelogs.changelog_topics import ChangelogTopics
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.settings import ClientSettings

@@ -15,7 +15,7 @@ from streamactors.kafka.client import connection as connections
 from streamactors.kafka.client.connection import SILENCE_MS as OF_USERS
 from streamactors.kafka.client.connection import Connection, ck
 from streamactors.kafka.client.consumer import StreamConsumer
-from streamactors.kafka.client.property_names import PROPERTY_NAMES, is_known
+from streamactors.kafka.client.diagnosis.property_names import PROPERTY_NAMES, is_known
 from streamactors.kafka.errors import KafkaError, NoBroker
 from streamactors.kafka.property_rules import Properties
 

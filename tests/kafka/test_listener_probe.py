@@ -13,8 +13,8 @@ import pytest
 
 from streamactors.broker import Cluster
 from streamactors.kafka import Admin, ConsumerSettings
-from streamactors.kafka.client import listener_probe
-from streamactors.kafka.client.listener_probe import Listener, fault_of, mismatch
+from streamactors.kafka.client.diagnosis import listener_probe
+from streamactors.kafka.client.diagnosis.listener_probe import Listener, fault_of, mismatch
 from streamactors.kafka.errors import NoBroker
 from streamactors.kafka.property_rules import Address, addresses_of
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from streamactors import Keep, Sink, Source
 from streamactors.broker import Cluster
 from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRecord, ProducerSettings, Subscriptions
-from streamactors.kafka.client import outage
-from streamactors.kafka.client.outage import SAID_AFTER_S, Outage
+from streamactors.kafka.client.diagnosis import outage
+from streamactors.kafka.client.diagnosis.outage import SAID_AFTER_S, Outage
 from streamactors.kafka.errors import NoBroker
 
 

@@ -16,8 +16,8 @@ from streamactors import ActorSystem, Keep, Sink
 from streamactors.cli.main import LazyGroup
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Subscriptions, Transactional
-from streamactors.kafka.between.query_peers import PeerFailed, ask
-from streamactors.kafka.between.query_wire import pack_request
+from streamactors.kafka.between.queries.query_peers import PeerFailed, ask
+from streamactors.kafka.between.queries.query_wire import pack_request
 from streamactors.windows import State, UnknownStore
 from streamactors.windows.state.disk.errors import StateError
 from streamactors.windows.state.reads import StoreRequest

@@ -10,7 +10,7 @@ from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle
 from streamactors.engine.stage import SINK, GraphStage
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Serde, Subscriptions
-from streamactors.kafka.serdes import SERDES
+from streamactors.kafka.serdes.serdes import SERDES
 from streamactors.windows import Record
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamactors import Sink
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, ResetProtection, Subscriptions
-from streamactors.kafka.reading.reset_guard import ResetGuard
+from streamactors.kafka.reading.assignment.reset_guard import ResetGuard
 from streamactors.kafka.subscriptions import TopicPartition
 
 KEY = TopicPartition("t", 0)

@@ -32,8 +32,8 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.kafka.errors import RecordError
-from streamactors.kafka.serdes import JSON, Serde, reading_serde, serde_of
-from streamactors.kafka.typed_records import Misfit
+from streamactors.kafka.serdes.serdes import JSON, Serde, reading_serde, serde_of
+from streamactors.kafka.serdes.typed_records import Misfit
 
 
 class Kind(Enum):

@@ -13,7 +13,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Subscriptions, TopicPartition
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import ConsumerFailed, TopicNotFound
-from streamactors.kafka.sources.shared_actor import SharedActor
+from streamactors.kafka.sources.shared.shared_actor import SharedActor
 from streamactors.testing import TestSink
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.between.task_state import TaskState
+from streamactors.kafka.between.changelogs.task_state import TaskState
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.subscriptions import TopicPartition
 

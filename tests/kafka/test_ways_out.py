@@ -20,7 +20,7 @@ from streamactors.kafka import (
 )
 from streamactors.kafka.client import created_topics
 from streamactors.kafka.errors import RecordError, TopicNotFound
-from streamactors.kafka.reading import rebalances
+from streamactors.kafka.reading.assignment import rebalances
 from streamactors.windows import Record, TimeWindows
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
-from streamactors.broker.quorum.raft_effects import (
+from streamactors.broker.quorum.raft.raft_effects import (
     Append,
     AppendLeaderChange,
     AppendVoters,
@@ -17,9 +17,17 @@ from streamactors.broker.quorum.raft_effects import (
     Sync,
     Truncate,
 )
-from streamactors.broker.quorum.raft_messages import Answer, BeginEpoch, EndEpoch, Fetch, FetchAnswer, Vote, VoteAnswer
-from streamactors.broker.quorum.raft_state import RaftState
-from streamactors.broker.quorum.roles import Timing
+from streamactors.broker.quorum.raft.raft_messages import (
+    Answer,
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchAnswer,
+    Vote,
+    VoteAnswer,
+)
+from streamactors.broker.quorum.raft.raft_state import RaftState
+from streamactors.broker.quorum.raft.roles import Timing
 from streamactors.broker.quorum.vote_file import Election
 from streamactors.broker.quorum.voter_changes import add_voter, remove_voter
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from streamactors.broker.quorum.raft_messages import Vote, VoteAnswer
-from streamactors.broker.quorum.roles import Role
+from streamactors.broker.quorum.raft.raft_messages import Vote, VoteAnswer
+from streamactors.broker.quorum.raft.roles import Role
 from streamactors.broker.quorum.vote_file import Election
 from tests.simulation.quorum_node import Node, Record, Rules, Violated
 from tests.simulation.scheduler import Scheduler

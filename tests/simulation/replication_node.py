@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.leader_epochs import LeaderEpochs
+from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
 from streamactors.broker.replication.follower_state import (
     Asked,
     Extend,

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from streamactors.broker.quorum.leader_progress import LeaderProgress
-from streamactors.broker.quorum.raft_effects import Effect, Sync
-from streamactors.broker.quorum.raft_messages import Fetch, FetchAnswer, Vote
-from streamactors.broker.quorum.raft_state import RaftState
-from streamactors.broker.quorum.roles import Role
+from streamactors.broker.quorum.raft.leader_progress import LeaderProgress
+from streamactors.broker.quorum.raft.raft_effects import Effect, Sync
+from streamactors.broker.quorum.raft.raft_messages import Fetch, FetchAnswer, Vote
+from streamactors.broker.quorum.raft.raft_state import RaftState
+from streamactors.broker.quorum.raft.roles import Role
 from tests.simulation.quorum_world import Rules, Violated, World
 
 QUICK = range(150)

@@ -10,8 +10,8 @@ from collections.abc import Set
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.quorum.raft_effects import AppendVoters, Effect
-from streamactors.broker.quorum.raft_state import RaftState
+from streamactors.broker.quorum.raft.raft_effects import AppendVoters, Effect
+from streamactors.broker.quorum.raft.raft_state import RaftState
 from tests.simulation.quorum_world import Rules, Violated, World
 
 QUICK = range(30)

@@ -17,7 +17,7 @@ from typing import Any
 from streamactors import Keep, RunnableGraph
 from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 from streamactors.spark import SparkSink, spark_session
-from streamactors.spark.batches import Batches
+from streamactors.spark.sink.batches import Batches
 
 MAX_ROWS = 300
 STUCK_S = 540.0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streamactors.spark.batch_size import BatchSize
+from streamactors.spark.sink.batch_size import BatchSize
 
 
 def settled(

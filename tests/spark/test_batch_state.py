@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamactors.spark.batch_state import PLENTY, BatchState, Phase
 from streamactors.spark.errors import CheckpointError
+from streamactors.spark.sink.batch_state import PLENTY, BatchState, Phase
 
 
 def mark_at(place: int, part: str = "0/0") -> tuple[dict[str, int], dict]:

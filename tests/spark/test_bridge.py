@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from streamactors.spark.bridge import (
+from streamactors.spark.bridge.bridge import (
     ROWS_PER_SLICE,
     SENT_BATCH,
     SENT_BYTES,
@@ -27,9 +27,9 @@ from streamactors.spark.bridge import (
     rows_of,
     slices,
 )
-from streamactors.spark.bridge_tls import tls_for_one_run
+from streamactors.spark.bridge.bridge_tls import tls_for_one_run
+from streamactors.spark.bridge.reader import BridgeReader
 from streamactors.spark.errors import CheckpointError
-from streamactors.spark.reader import BridgeReader
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -217,7 +217,7 @@ def test_the_reader_needs_no_other_part_of_this_package() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, streamactors.spark.reader; "
+            "import sys, streamactors.spark.bridge.reader; "
             "print(sorted(n for n in sys.modules if n.startswith('streamactors')), 'reactivex' in sys.modules, 'thespian' in sys.modules)",
         ],
         capture_output=True,
@@ -225,7 +225,7 @@ def test_the_reader_needs_no_other_part_of_this_package() -> None:
         check=True,
     ).stdout
     assert said.strip() == (
-        "['streamactors', 'streamactors.lazy_names', 'streamactors.spark', 'streamactors.spark.reader'] False False"
+        "['streamactors', 'streamactors.lazy_names', 'streamactors.spark', 'streamactors.spark.bridge.reader'] False False"
     )
 
 

@@ -18,11 +18,11 @@ from streamactors import Keep, Source
 from streamactors.broker import Cluster
 from streamactors.broker.apis import api03_metadata
 from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
-from streamactors.kafka.reading.start_positions import StartPositions
+from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.spark import CheckpointError, SparkSink, SparkStreamQuery
-from streamactors.spark.checkpoint import Checkpoint
 from streamactors.spark.files import Files
-from streamactors.spark.source_identity import SourceIdentity, difference, merged
+from streamactors.spark.query.checkpoint import Checkpoint
+from streamactors.spark.query.source_identity import SourceIdentity, difference, merged
 
 pytestmark = pytest.mark.timeout(600)
 END_S = 300.0

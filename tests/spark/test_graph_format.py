@@ -21,7 +21,7 @@ from streamactors.kafka import Producer, ProducerRecord, ProducerSettings
 from streamactors.spark import register_graph_format
 from streamactors.spark.graph_format.options import graph_options
 from streamactors.spark.graph_format.reading import parcel_of
-from streamactors.spark.sink import MAX_ROWS
+from streamactors.spark.sink.spark_sink import MAX_ROWS
 
 pytestmark = pytest.mark.timeout(300)
 END_S = 120.0

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 PROGRAM = """
-from streamactors.spark.reader import BridgeReader
+from streamactors.spark.bridge.reader import BridgeReader
 BridgeReader({{"host": "127.0.0.1", "port": 1, "token": "t"}}).stop()
 raise {error}("the end")
 """

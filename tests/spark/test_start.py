@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from streamactors.spark import SparkQueryFailed, SparkSetupError, java, python, session
-from streamactors.spark.java import java_home, java_version
-from streamactors.spark.python import DRIVERS, PROGRAM, workers_python
-from streamactors.spark.quiet import without_greetings
-from streamactors.spark.runner import NO_WORKER, RETRIES, SHORT_INTERRUPT, QueryRunner
-from streamactors.spark.session import spark_session
+from streamactors.spark import SparkQueryFailed, SparkSetupError
+from streamactors.spark.query.runner import NO_WORKER, RETRIES, SHORT_INTERRUPT, QueryRunner
+from streamactors.spark.session import java, python, session
+from streamactors.spark.session.java import java_home, java_version
+from streamactors.spark.session.python import DRIVERS, PROGRAM, workers_python
+from streamactors.spark.session.quiet import without_greetings
+from streamactors.spark.session.session import spark_session
 
 FAKE_JAVA = """#!/bin/sh
 echo 'openjdk version "{version}" 2025-04-15' >&2

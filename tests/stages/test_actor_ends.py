@@ -6,8 +6,8 @@ import pytest
 
 from streamactors import Keep, Sink, Source
 from streamactors.actors.messages import Actor, ActorExitRequest
-from streamactors.actors.running_actor import watch_actor
-from streamactors.actors.supervision import ActorTerminated
+from streamactors.actors.running.running_actor import watch_actor
+from streamactors.actors.running.supervision import ActorTerminated
 from streamactors.errors import ActorError, BufferOverflow, StreamError
 from streamactors.stages.sources.actor_ref import StreamCompleted, StreamFailed
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped

@@ -27,7 +27,7 @@ from streamactors import (
     Source,
     Tcp,
 )
-from streamactors.dsl.tcp import IncomingConnection
+from streamactors.dsl.dynamic.tcp import IncomingConnection
 from streamactors.stages.network.tcp import AcceptedTcp
 from tests.own_process import own_process
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.workers.frames import MOST_BUFFERS, BrokenFrame, Buffer, Frame, FrameReader, after_sending
 from streamactors.actors.workers.process import WorkerProcess
 

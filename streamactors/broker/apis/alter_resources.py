@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from streamactors.broker.api import LATER, Body, Later
 from streamactors.broker.controller.command import AlterConfigs, Outcome, ResourceChange
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import TOPIC_RESOURCE
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType
 
 

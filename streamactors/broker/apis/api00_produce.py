@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from streamactors.broker.api import LATER, NO_ANSWER, Api, Later
 from streamactors.broker.apis.transaction_verification import check_transactional
 from streamactors.broker.errors import BrokerError, ErrorCode, InvalidRecord, NotOneBatch, UnsupportedCompressionType
 from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS
@@ -37,7 +36,8 @@ from streamactors.broker.protocol.produce import (
 from streamactors.broker.records.header import TRANSACTIONAL
 from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.pending_produce import Appended, PendingProduce
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, NO_ANSWER, Api, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _log = logging.getLogger("streamactors.broker.produce")

@@ -14,10 +14,9 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Later
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.helpers import Outcome
-from streamactors.broker.log.log_read import LogSlice
+from streamactors.broker.log.partition.log_read import LogSlice
 from streamactors.broker.network.output import Part
 from streamactors.broker.protocol.fetch import (
     FetchRequest,
@@ -31,7 +30,8 @@ from streamactors.broker.replication.delayed_fetch import DelayedFetch
 from streamactors.broker.replication.follower_reads import note_follower
 from streamactors.broker.replication.reading import Reading, ReadLimits, Wanted, WantedTopic, read_all
 from streamactors.broker.replication.warming import is_cold, warm
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, cluster_action, each
 
 _log = logging.getLogger("streamactors.broker.fetch")

@@ -14,13 +14,13 @@ from collections import Counter
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.helpers import Outcome
-from streamactors.broker.log.log_read import ListedOffset
+from streamactors.broker.log.partition.log_read import ListedOffset
 from streamactors.broker.protocol.fetch import READ_COMMITTED
 from streamactors.broker.replication.hosted_partition import HostedPartition
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _log = logging.getLogger("streamactors.broker.list_offsets")

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from streamactors.broker.api import Api
 from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_cluster, on_topic
 from streamactors.broker.apis.partition_view import partition_view
 from streamactors.broker.controller.command import AutoCreate, TopicCreated
@@ -33,7 +32,8 @@ from streamactors.broker.protocol.metadata import (
     encode_metadata,
     encode_topic,
 )
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType, each
 
 
@@ -69,7 +69,7 @@ class EncodedTopics:
         return known[1]
 
 
-_log = logging.getLogger("streamactors.broker.request")
+_log = logging.getLogger("streamactors.broker.requests.request")
 
 _encoded: Final[WeakKeyDictionary[Node, EncodedTopics]] = WeakKeyDictionary()
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.group_requests import Asked, asked_partitions, by_topic, one_error
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import CommitOffsets, NewOffset
 from streamactors.broker.protocol.record_schema import too_long
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import read_group
 
 

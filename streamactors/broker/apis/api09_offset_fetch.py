@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import FetchedOffset, FetchedOffsets, FetchOffsets
 from streamactors.broker.group.offset_record import CommittedOffset
 from streamactors.broker.protocol.record_schema import too_long
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _SEVERAL_GROUPS: Final = 8

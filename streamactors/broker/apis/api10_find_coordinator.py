@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.command import AutoCreate
 from streamactors.broker.coordinator.partitioning import partition_for
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _SEVERAL_KEYS: Final = 4

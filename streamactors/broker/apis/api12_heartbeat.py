@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.group_requests import with_group_id
-from streamactors.broker.group.classic_events import Heartbeat, HeartbeatAnswer
-from streamactors.broker.request import Request
+from streamactors.broker.group.classic.classic_events import Heartbeat, HeartbeatAnswer
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import read_group
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.group_requests import with_group_id
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_events import SyncAnswer, SyncGroup
-from streamactors.broker.request import Request
+from streamactors.broker.group.classic.classic_events import SyncAnswer, SyncGroup
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import read_group
 
 _NAMES_PROTOCOL: Final = 5

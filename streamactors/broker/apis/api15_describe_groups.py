@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_group
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_group import Group, GroupState
-from streamactors.broker.request import Request
+from streamactors.broker.group.classic.classic_group import Group, GroupState
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _NAMES_MISSING: Final = 6

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import Feature
 from streamactors.broker.quorum.voter_set import KRAFT_VERSIONS
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import anyone
 
 _VERSIONS: Final = (0, 4)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _NO_WATERMARK: Final = -1

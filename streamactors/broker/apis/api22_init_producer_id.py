@@ -11,11 +11,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.transaction_requests import for_old_clients
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.protocol.record_schema import too_long
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType
 from streamactors.broker.transaction.transaction_events import InitAnswer, InitProducerId
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.transaction_requests import for_old_clients, transactional_id_error
 from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, cluster_action
 from streamactors.broker.transaction.transaction import TopicPartition
 from streamactors.broker.transaction.transaction_events import (

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.transaction_requests import for_old_clients, offsets_in_transaction
 from streamactors.broker.controller.command import AutoCreate
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.transaction.transaction import TopicPartition
 from streamactors.broker.transaction.transaction_events import AddPartitions, ErrorAnswer
 

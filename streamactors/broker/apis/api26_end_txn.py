@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.transaction_requests import for_old_clients, with_transactional_id
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import write_transactional_id
 from streamactors.broker.transaction.transaction_events import EndTransaction, ErrorAnswer
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.api08_offset_commit import new_offsets
 from streamactors.broker.apis.group_requests import asked_partitions, by_topic, one_error
 from streamactors.broker.apis.transaction_requests import offsets_in_transaction
 from streamactors.broker.apis.transaction_verification import offset_commit_error
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import CommitOffsets
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 
 _KNOWS_LOADING: Final = 2
 _KNOWS_ABORTABLE: Final = 4

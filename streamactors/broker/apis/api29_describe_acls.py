@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.apis.acl_requests import by_resource, filter_of, why_no_filter
-from streamactors.broker.controller.plan_security import matches
+from streamactors.broker.controller.rules.plan_security import matches
 from streamactors.broker.errors import ErrorCode, Refusal
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import describe_cluster
 
 

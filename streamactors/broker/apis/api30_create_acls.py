@@ -9,12 +9,12 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.acl_requests import NO_AUTHORISER
 from streamactors.broker.controller.command import CreateAcls, Outcome
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.security_record import AccessControlEntry
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import alter_cluster
 
 

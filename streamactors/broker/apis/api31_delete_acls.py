@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.acl_requests import NO_AUTHORISER, filter_of, why_no_filter
 from streamactors.broker.controller.command import AclsDeleted, DeleteAcls
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.security_record import AccessControlEntry
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import alter_cluster
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -22,7 +21,8 @@ from streamactors.broker.config.setting import SettingType
 from streamactors.broker.errors import BrokerError, ErrorCode, Refusal
 from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
 from streamactors.broker.metadata.topic_name import check_topic_name
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType, each
 
 

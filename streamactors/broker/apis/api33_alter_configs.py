@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Later
 from streamactors.broker.apis.alter_resources import alter, refuse
 from streamactors.broker.controller.command import ConfigChange, ResourceChange
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import each
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import describe_cluster
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.connection import Connection, Mute
-from streamactors.broker.node import Node
-from streamactors.broker.request import Request
-from streamactors.broker.security.login import Answered
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.logins import logged_in, refused
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import anyone
 
 
@@ -43,20 +41,6 @@ def handle(request: Request) -> Body | Later:
 
     request.node.data_plane.call_later(request.node.config.connection_failed_authentication_delay_ms, answer)
     return LATER
-
-
-def logged_in(node: Node, connection: Connection) -> None:
-    """Give the connection its principal and the size of requests that a known client may send."""
-    login = connection.login
-    if login is not None and login.principal is not None:
-        connection.principal = login.principal
-        connection.reader.max_bytes = node.processor.limits.max_request_bytes
-
-
-def refused(node: Node, connection: Connection, answered: Answered) -> None:
-    """Log a failed login, and read no more of the connection."""
-    connection.mute(Mute.HANDLER)
-    node.processor.foreigners.report(connection.host, connection.peer, f"closed: its login failed ({answered.message})")
 
 
 API: Final = Api(key=36, versions=(0, 2), authorise=anyone, handle=handle)

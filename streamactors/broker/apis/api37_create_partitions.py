@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.command import CreatePartitions, MorePartitions, Outcome
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _DENIED: Final = Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")

@@ -10,11 +10,11 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.token_requests import named, principals, why_not
 from streamactors.broker.controller.command import CreateToken, TokenChanged
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _FIRST_WITH_OWNER: Final = 3

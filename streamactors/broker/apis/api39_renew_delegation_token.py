@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import Api, Body, Later
 from streamactors.broker.apis.token_requests import change, refuse_change, why_not
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import each
 
 

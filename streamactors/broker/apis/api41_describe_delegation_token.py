@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.apis.token_requests import named, principals, why_not
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.security_record import DelegationToken
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _FIRST_WITH_REQUESTER: Final = 3

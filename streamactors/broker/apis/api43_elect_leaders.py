@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.cluster_command import ElectLeaders
 from streamactors.broker.controller.command import Outcome
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import alter_cluster
 
 _PREFERRED, _UNCLEAN = 0, 1

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import Api, Body
-from streamactors.broker.controller.election_rules import partitions_of
-from streamactors.broker.request import Request
+from streamactors.broker.controller.rules.election_rules import partitions_of
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import describe_cluster
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.group_requests import asked_partitions, by_topic, with_group_id
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import DeleteOffsets
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import delete_group
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
-from streamactors.broker.controller.plan_quotas import CLIENT_ID, ENTITY_TYPES, IP, USER
+from streamactors.broker.controller.rules.plan_quotas import CLIENT_ID, ENTITY_TYPES, IP, USER
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.security_record import QuotaEntity
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import describe_cluster_configs
 
 _EXACT: Final = 0

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.command import AlterQuotas, Outcome, QuotaAlteration
-from streamactors.broker.controller.plan_quotas import IP
+from streamactors.broker.controller.rules.plan_quotas import IP
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.helpers import Outcome as Helped
 from streamactors.broker.quotas.connection_rates import addresses_of
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import alter_cluster_configs
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.command import AlterScram, Outcome, ScramDeletion, ScramUpsert
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import alter_cluster
 from streamactors.broker.security.sasl.scram import HASHES, credential_of, new_salt_secret
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.metadata_feed import DescribeQuorum, QuorumView, Replica
-from streamactors.broker.endpoints import node_endpoints
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.endpoints import node_endpoints
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import describe_cluster
 
 _NOT_HERE: Final = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_cluster
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import anyone
 
 _BROKERS: Final = 1

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.topic_name import topic_name_complaint
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _UNKNOWN: Final = "This server does not host this topic-partition."

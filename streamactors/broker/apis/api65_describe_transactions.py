@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.apis.transaction_requests import partitions_by_topic, transactional_id_error
 from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 from streamactors.broker.transaction.transaction import Transaction
 

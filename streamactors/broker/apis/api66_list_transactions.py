@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, anyone
 from streamactors.broker.transaction.transaction import Transaction, TransactionState
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import describe_cluster_configs
 
 _TYPES: Final = frozenset({TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, 32})  # loggers, client metrics and groups: none here

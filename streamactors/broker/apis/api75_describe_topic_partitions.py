@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_topic
 from streamactors.broker.apis.partition_view import partition_view
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS, topic_name_complaint
 from streamactors.broker.protocol.metadata import PartitionMetadata
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from streamactors.broker.request import Request
+    from streamactors.broker.requests.request import Request
 
 NOT_ASKED: Final = -(2**31)  # Kafka's value if the client did not request them
 _TOPIC: Final = (

@@ -11,7 +11,7 @@ from streamactors.broker.protocol.record_schema import too_long
 from streamactors.broker.security.rights import Asking, Authorise, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from streamactors.broker.request import Request
+    from streamactors.broker.requests.request import Request
 
 
 def group_id_error(group_id: str) -> ErrorCode:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamactors.broker.api import LATER, Body, Later
 from streamactors.broker.controller.command import ChangeToken, TokenChanged
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.protection import SecurityProtocol
 from streamactors.broker.security.rights import ANONYMOUS
 

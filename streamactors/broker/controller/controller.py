@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
-from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker.controller.change import Change, Publisher, Reply, Submitted
 from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
 from streamactors.broker.controller.duties import Duties
-from streamactors.broker.controller.election_rules import with_broker, without_broker
 from streamactors.broker.controller.metadata_feed import DescribeQuorum
 from streamactors.broker.controller.metadata_log import MetadataLog
-from streamactors.broker.controller.plan import plan
-from streamactors.broker.controller.registration import CLUSTER_METADATA_VERSION, new_topic_id, own_registration
+from streamactors.broker.controller.rules.election_rules import with_broker, without_broker
+from streamactors.broker.controller.rules.plan import plan
+from streamactors.broker.controller.rules.registration import CLUSTER_METADATA_VERSION, new_topic_id, own_registration
 from streamactors.broker.controller.voter import Voter, no_leader
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError
 from streamactors.broker.helpers import call_on

@@ -10,16 +10,16 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.actors.timing_wheel import Timer
+from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.controller.cluster_command import Heartbeat, ProcessEnded, RegisterBroker
 from streamactors.broker.controller.command import Command, Facts, Plan
 from streamactors.broker.controller.metadata_feed import AskQuorum, Replica
 from streamactors.broker.controller.metadata_log import MetadataLog
-from streamactors.broker.controller.plan_partitions import allows_unclean
+from streamactors.broker.controller.rules.plan_partitions import allows_unclean
 from streamactors.broker.controller.sessions_state import Sessions
 from streamactors.broker.quorum.quorum import Quorum
-from streamactors.broker.quorum.raft_messages import Fetch
+from streamactors.broker.quorum.raft.raft_messages import Fetch
 
 _log = logging.getLogger("streamactors.broker.controller")
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from streamactors.broker.controller.command import Outcome
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.quorum.raft_messages import Answer, Request
+from streamactors.broker.quorum.raft.raft_messages import Answer, Request
 from streamactors.broker.runtime import Voters
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.loader import MetadataLoader, batch_records

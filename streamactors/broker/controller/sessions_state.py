@@ -14,7 +14,7 @@ from typing import Final
 
 from streamactors.broker.controller.cluster_command import Beat, Heartbeat, ProcessEnded, RegisterBroker, Registered
 from streamactors.broker.controller.command import Outcome, Plan
-from streamactors.broker.controller.election_rules import Unclean, with_broker, without_broker
+from streamactors.broker.controller.rules.election_rules import Unclean, with_broker, without_broker
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import (

@@ -7,15 +7,15 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.controller.metadata_feed import QuorumView, Replica, view_of
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.quorum.quorum import Handler, Quorum
-from streamactors.broker.quorum.raft_channels import RaftChannels
-from streamactors.broker.quorum.raft_messages import Answer
-from streamactors.broker.quorum.raft_wire import Sender
-from streamactors.broker.quorum.roles import Timing
+from streamactors.broker.quorum.raft.raft_channels import RaftChannels
+from streamactors.broker.quorum.raft.raft_messages import Answer
+from streamactors.broker.quorum.raft.raft_wire import Sender
+from streamactors.broker.quorum.raft.roles import Timing
 from streamactors.broker.runtime import Runtime
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body, Later
 from streamactors.broker.controller_apis.quorum_requests import ask_quorum, refuse
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.quorum.raft_messages import Vote
-from streamactors.broker.request import Request
+from streamactors.broker.quorum.raft.raft_messages import Vote
+from streamactors.broker.requests.api import Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import cluster_action
 
 _FIRST_WITH_PRE_VOTE: Final = 2

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import Api, Body, Later
 from streamactors.broker.controller_apis.quorum_requests import ask_quorum, nothing_more, refuse
-from streamactors.broker.quorum.raft_messages import BeginEpoch
-from streamactors.broker.request import Request
+from streamactors.broker.quorum.raft.raft_messages import BeginEpoch
+from streamactors.broker.requests.api import Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import cluster_action
 
 

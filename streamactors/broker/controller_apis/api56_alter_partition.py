@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.cluster_command import (
     AlterPartition,
     IsrOutcome,
@@ -16,7 +15,8 @@ from streamactors.broker.controller.cluster_command import (
     PartitionsAltered,
 )
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import cluster_action
 
 _FIRST_WITH_EPOCHS: Final = 3

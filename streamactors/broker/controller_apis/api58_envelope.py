@@ -10,14 +10,14 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.network.output import Part
 from streamactors.broker.node import FORWARDED
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.header import read_request_header
 from streamactors.broker.protocol.primitives import read_string
-from streamactors.broker.request import Request, messages
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request, messages
 from streamactors.broker.security.rights import NOT_ALLOWED, cluster_action, each
 
 _PRINCIPAL_START: Final = 2  # behind the version

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.metadata_feed import AskQuorum
-from streamactors.broker.endpoints import node_endpoints
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
-from streamactors.broker.quorum.raft_messages import FetchSnapshot, SnapshotPiece
-from streamactors.broker.request import Request
+from streamactors.broker.quorum.raft.raft_messages import FetchSnapshot, SnapshotPiece
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.endpoints import node_endpoints
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import cluster_action
 
 _FIRST_WITH_ENDPOINTS: Final = 1

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import Api, Body
-from streamactors.broker.endpoints import node_endpoints
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.endpoints import node_endpoints
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import anyone
 
 _CONTROLLERS: Final = 2

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.cluster_command import RegisterBroker, Registered
 from streamactors.broker.metadata.metadata_record import Endpoint, Feature
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import cluster_action
 
 _FIRST_WITH_PREVIOUS_EPOCH: Final = 3

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.api import LATER, Api, Body, Later
 from streamactors.broker.controller.cluster_command import Beat, Heartbeat
 from streamactors.broker.controller_apis.ended_process import watch
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import cluster_action
 
 

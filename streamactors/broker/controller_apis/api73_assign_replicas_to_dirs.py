@@ -9,10 +9,10 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
-from streamactors.broker.api import Api, Body
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage
-from streamactors.broker.request import Request
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import cluster_action
 
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from streamactors.broker.controller.cluster_command import ProcessEnded
 from streamactors.broker.helpers import Outcome
-from streamactors.broker.network.opening import Address
+from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.node import Node
-from streamactors.broker.request import Request
+from streamactors.broker.requests.request import Request
 
 _log = logging.getLogger("streamactors.broker.controller")
 

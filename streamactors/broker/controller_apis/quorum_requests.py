@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.broker.api import LATER, Body, Later
 from streamactors.broker.controller.metadata_feed import AskQuorum
-from streamactors.broker.endpoints import node_endpoints
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
-from streamactors.broker.quorum.raft_messages import Answer
-from streamactors.broker.quorum.raft_messages import Request as QuorumRequest
-from streamactors.broker.request import Request
+from streamactors.broker.quorum.raft.raft_messages import Answer
+from streamactors.broker.quorum.raft.raft_messages import Request as QuorumRequest
+from streamactors.broker.requests.api import LATER, Body, Later
+from streamactors.broker.requests.endpoints import node_endpoints
+from streamactors.broker.requests.request import Request
 
 
 def ask_quorum(

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from streamactors.actors.messages import Actor, ActorAddress
-from streamactors.actors.supervision import FailureRecord, Supervision
+from streamactors.actors.running.supervision import FailureRecord, Supervision
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog
 from streamactors.broker.coordinator.coordinator_messages import (
     Flush,

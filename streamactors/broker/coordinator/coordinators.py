@@ -24,7 +24,7 @@ from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.runtime import Runtime
 
 if TYPE_CHECKING:
-    from streamactors.actors.timing_wheel import Timer
+    from streamactors.actors.dispatching.timing_wheel import Timer
 
 _log = logging.getLogger("streamactors.broker.coordinator")
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from streamactors.broker.group.classic_group import Group, GroupRules
+from streamactors.broker.group.classic.classic_group import Group, GroupRules
 from streamactors.broker.group.group_messages import LoadedGroups
 from streamactors.broker.group.group_record import KEY_VERSION as GROUP_KEY_VERSION
 from streamactors.broker.group.group_record import decode_group_key, decode_group_value

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_events import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from streamactors.broker.group.classic_group import Group
+from streamactors.broker.group.classic.classic_events import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from streamactors.broker.group.classic.classic_group import Group
 from streamactors.broker.group.offset_record import CommittedOffset
 from streamactors.broker.group.offsets_state import OffsetsState, PartitionKey
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from streamactors.broker.group.classic_group import Group, GroupState
+from streamactors.broker.group.classic.classic_group import Group, GroupState
 from streamactors.broker.group.offsets_state import OffsetsState
 from streamactors.broker.replication.partition_table import PartitionTable
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
-from streamactors.broker.group.classic_group import Group, GroupRules, GroupState, Member
+from streamactors.broker.group.classic.classic_group import Group, GroupRules, GroupState, Member
 from streamactors.broker.protocol.record_schema import (
     BYTES,
     INT32,

@@ -15,8 +15,8 @@ from streamactors.broker.coordinator.coordinator_log import CoordinatorLog, KeyV
 from streamactors.broker.coordinator.deadlines import Deadlines, Timers
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group import offset_requests
-from streamactors.broker.group.classic_commit import check_delete_group
-from streamactors.broker.group.classic_events import (
+from streamactors.broker.group.classic.classic_commit import check_delete_group
+from streamactors.broker.group.classic.classic_events import (
     Answer,
     CancelTimer,
     Deleted,
@@ -27,8 +27,8 @@ from streamactors.broker.group.classic_events import (
     SetTimer,
     WriteGroup,
 )
-from streamactors.broker.group.classic_group import Group, GroupRules, GroupState
-from streamactors.broker.group.classic_state import step
+from streamactors.broker.group.classic.classic_group import Group, GroupRules, GroupState
+from streamactors.broker.group.classic.classic_state import step
 from streamactors.broker.group.group_messages import (
     CommitOffsets,
     DeleteGroups,

@@ -12,8 +12,8 @@ from streamactors.broker.coordinator.coordinator_actor import Tell
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog
 from streamactors.broker.coordinator.coordinators import Coordinators, Kind, gather
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_events import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from streamactors.broker.group.classic_group import Group, GroupRules
+from streamactors.broker.group.classic.classic_events import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from streamactors.broker.group.classic.classic_group import Group, GroupRules
 from streamactors.broker.group.group_loading import load_groups
 from streamactors.broker.group.group_messages import (
     DeleteGroups,

@@ -20,9 +20,9 @@ from streamactors.broker.coordinator.coordinator_log import (
     transactional_batch,
 )
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_commit import check_commit, check_delete_offsets, session_touched
-from streamactors.broker.group.classic_events import SetTimer
-from streamactors.broker.group.classic_group import Group, GroupState
+from streamactors.broker.group.classic.classic_commit import check_commit, check_delete_offsets, session_touched
+from streamactors.broker.group.classic.classic_events import SetTimer
+from streamactors.broker.group.classic.classic_group import Group, GroupState
 from streamactors.broker.group.group_messages import (
     CommitOffsets,
     DeleteOffsets,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from streamactors.broker.group.classic_group import Group, GroupState
+from streamactors.broker.group.classic.classic_group import Group, GroupState
 from streamactors.broker.group.offset_record import NO_EXPIRY, CommittedOffset
 from streamactors.broker.group.subscription import is_subscribed, subscribed_topics
 

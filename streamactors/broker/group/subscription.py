@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from streamactors.broker.group.classic_group import Group
+from streamactors.broker.group.classic.classic_group import Group
 from streamactors.broker.protocol.record_schema import TEXT, CorruptRecord, Form, array
 
 _VERSION_BYTES: Final = 2

@@ -11,7 +11,7 @@ import os
 import threading
 from pathlib import Path
 
-from streamactors.broker.log.open_files import Guard, OpenFiles, default_limit
+from streamactors.broker.log.segments.open_files import Guard, OpenFiles, default_limit
 from streamactors.broker.records.header import Buffer
 
 _holds_lock = threading.Lock()  # guards every file's count of holders; taken for nanoseconds

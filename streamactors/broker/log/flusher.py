@@ -22,9 +22,9 @@ from typing import Final, NamedTuple
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log import logger
-from streamactors.broker.log.log_append import AppendResult
-from streamactors.broker.log.log_flush import LogFlush
-from streamactors.broker.log.log_state import LogState
+from streamactors.broker.log.partition.log_append import AppendResult
+from streamactors.broker.log.partition.log_flush import LogFlush
+from streamactors.broker.log.partition.log_state import LogState
 
 Done = Callable[[ErrorCode], None]
 Outcome = tuple[Done, ErrorCode]

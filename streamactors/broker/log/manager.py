@@ -15,14 +15,14 @@ from typing import Final
 from streamactors.broker.errors import BrokerStartError, StorageError
 from streamactors.broker.log import logger
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from streamactors.broker.log.cleaner import Cleaner
+from streamactors.broker.log.cleaning.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
-from streamactors.broker.log.log_loader import Checkpoints
 from streamactors.broker.log.meta_properties import MetaProperties
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.log_loader import Checkpoints
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.upkeep import Upkeep
 
 DELETE_SUFFIX: Final = "-delete"

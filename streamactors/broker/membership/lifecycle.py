@@ -13,15 +13,15 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
-from streamactors.actors.timing_wheel import Timer
+from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.membership import lifecycle_state as lifecycle
 from streamactors.broker.membership.lifecycle_state import Life, Phase, Times
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import Endpoint, Feature
-from streamactors.broker.network.channel import REQUEST_TIMEOUT_MS, Answer, Buffers, Channel, ChannelBroken
-from streamactors.broker.network.opening import Address
+from streamactors.broker.network.outgoing.channel import REQUEST_TIMEOUT_MS, Answer, Buffers, Channel, ChannelBroken
+from streamactors.broker.network.outgoing.opening import Address
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:

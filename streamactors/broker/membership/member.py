@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode
 from streamactors.broker.helpers import Outcome
 from streamactors.broker.membership.lifecycle import Lifecycle, why_refused
@@ -21,8 +21,8 @@ from streamactors.broker.membership.lifecycle_state import Times
 from streamactors.broker.membership.metadata_copy import MetadataCopy
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
-from streamactors.broker.network.channel import Buffers
-from streamactors.broker.network.opening import Address
+from streamactors.broker.network.outgoing.channel import Buffers
+from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.quorum.observer import Observer
 from streamactors.errors import StreamActorsError

@@ -15,9 +15,9 @@ from streamactors.broker.controller.metadata_log import (
     write_snapshot,
 )
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
-from streamactors.broker.log.leader_epochs import common_end
 from streamactors.broker.log.manager import LogManager
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.leader_epochs import common_end
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.loader import MetadataLoader, batch_records

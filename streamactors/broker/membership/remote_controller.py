@@ -16,12 +16,12 @@ from streamactors.broker.controller.command import (
     ProducerIdBlock,
     TopicCreated,
 )
-from streamactors.broker.controller.plan import new_topic
+from streamactors.broker.controller.rules.plan import new_topic
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.membership.lifecycle import Lifecycle
 from streamactors.broker.membership.member import Member
 from streamactors.broker.metadata.metadata_record import Endpoint
-from streamactors.broker.network.channel import Answer
+from streamactors.broker.network.outgoing.channel import Answer
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime

@@ -13,8 +13,8 @@ def ends_of(sock: socket.socket, *, encrypted: bool) -> tuple[Output, ReceiveInt
     """Return the output of a socket, the function that receives from it, and one that says whether bytes wait outside the socket."""
     if not encrypted:
         return Output(sock), sock.recv_into, _nothing_held
-    from streamactors.broker.network.tls_input import TlsInput  # a broker without TLS does not load OpenSSL
-    from streamactors.broker.network.tls_output import TlsOutput
+    from streamactors.broker.network.tls.tls_input import TlsInput  # a broker without TLS does not load OpenSSL
+    from streamactors.broker.network.tls.tls_output import TlsOutput
 
     received = TlsInput(sock)
     return TlsOutput(sock), received.receive_into, received.holds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamactors.actors.cell import Cell
-from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.messages import ActorAddress, ActorTypeDispatcher
 from streamactors.broker.network.acceptor import Acceptor
 from streamactors.broker.network.listener import Listener

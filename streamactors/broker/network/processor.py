@@ -16,8 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.actors.timing_wheel import Timer
+from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.network.buffers import BufferPool
 from streamactors.broker.network.connection import Connection, Mute
@@ -26,7 +26,7 @@ from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.listener import Listener
 from streamactors.broker.network.other_protocols import Foreigners, recognise
 from streamactors.broker.network.output import RegionTooShort
-from streamactors.broker.network.tls_handshakes import TlsHandshakes
+from streamactors.broker.network.tls.tls_handshakes import TlsHandshakes
 from streamactors.broker.quotas.connection_rates import ConnectionRates
 from streamactors.broker.security.principal import principal_of
 from streamactors.broker.security.sasl.mechanism import MAX_TOKEN_BYTES

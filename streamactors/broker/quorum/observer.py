@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.actors.timing_wheel import Timer
+from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
-from streamactors.broker.network.channel import Answer, Buffers, Channel
-from streamactors.broker.network.channel_maker import ChannelMaker
-from streamactors.broker.network.opening import Address
-from streamactors.broker.quorum import raft_messages
+from streamactors.broker.network.outgoing.channel import Answer, Buffers, Channel
+from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
+from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.quorum.observer_state import (
     Append,
     Commit,
@@ -31,7 +30,8 @@ from streamactors.broker.quorum.observer_state import (
     Truncate,
     Wait,
 )
-from streamactors.broker.quorum.raft_wire import FETCH, FETCH_SNAPSHOT, Sender, fetch_body, snapshot_body
+from streamactors.broker.quorum.raft import raft_messages
+from streamactors.broker.quorum.raft.raft_wire import FETCH, FETCH_SNAPSHOT, Sender, fetch_body, snapshot_body
 
 _log = logging.getLogger("streamactors.broker.quorum")
 

@@ -13,9 +13,9 @@ from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
-from streamactors.actors.timing_wheel import Timer
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, StorageError
-from streamactors.broker.quorum.raft_effects import (
+from streamactors.broker.quorum.raft.raft_effects import (
     Append,
     AppendLeaderChange,
     Committed,
@@ -28,7 +28,7 @@ from streamactors.broker.quorum.raft_effects import (
     Sync,
     Truncate,
 )
-from streamactors.broker.quorum.raft_messages import (
+from streamactors.broker.quorum.raft.raft_messages import (
     Answer,
     BeginEpoch,
     EndEpoch,
@@ -40,9 +40,9 @@ from streamactors.broker.quorum.raft_messages import (
     Vote,
     VoteAnswer,
 )
-from streamactors.broker.quorum.raft_state import RaftState
+from streamactors.broker.quorum.raft.raft_state import RaftState
+from streamactors.broker.quorum.raft.roles import Role, Timing
 from streamactors.broker.quorum.replica_log import VotersLog
-from streamactors.broker.quorum.roles import Role, Timing
 from streamactors.broker.quorum.snapshot_transfer import SnapshotReader, piece_of
 
 MOST_WAIT_MS: Final = 30_000.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import Any, Protocol
 
-from streamactors.broker.quorum.raft_messages import Batches, EpochEnd
+from streamactors.broker.quorum.raft.raft_messages import Batches, EpochEnd
 from streamactors.broker.quorum.vote_file import Election
 
 

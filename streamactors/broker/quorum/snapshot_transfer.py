@@ -9,10 +9,10 @@ from functools import partial
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.quorum.raft_messages import EpochEnd, FetchSnapshot, Request, SnapshotPiece
-from streamactors.broker.quorum.raft_state import RaftState
+from streamactors.broker.quorum.raft.raft_messages import EpochEnd, FetchSnapshot, Request, SnapshotPiece
+from streamactors.broker.quorum.raft.raft_state import RaftState
+from streamactors.broker.quorum.raft.roles import Role
 from streamactors.broker.quorum.replica_log import VotersLog
-from streamactors.broker.quorum.roles import Role
 
 MAX_SNAPSHOT_BYTES: Final = 1 << 30
 

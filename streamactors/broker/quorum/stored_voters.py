@@ -10,7 +10,7 @@ from pathlib import Path
 
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.disk import Disk
-from streamactors.broker.log.segment_files import LOG_SUFFIX
+from streamactors.broker.log.segments.segment_files import LOG_SUFFIX
 from streamactors.broker.metadata.snapshot import quorum_of, quorum_of_snapshot, snapshots
 from streamactors.broker.quorum.voter_set import VoterSet, voters_of
 from streamactors.broker.records.batch import RecordBatch, iter_batches

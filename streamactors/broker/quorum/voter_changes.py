@@ -7,9 +7,9 @@ Source: KIP-853; the erratum to the Raft dissertation, chapter 4."""
 from __future__ import annotations
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.quorum.leader_progress import LeaderProgress
-from streamactors.broker.quorum.raft_effects import AppendVoters
-from streamactors.broker.quorum.raft_state import RaftState
+from streamactors.broker.quorum.raft.leader_progress import LeaderProgress
+from streamactors.broker.quorum.raft.raft_effects import AppendVoters
+from streamactors.broker.quorum.raft.raft_state import RaftState
 
 
 def add_voter(state: RaftState, voter: int) -> AppendVoters | ErrorCode:

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.leader_epochs import common_end
+from streamactors.broker.log.partition.leader_epochs import common_end
 
 BACKOFF_MS: Final = 1_000.0
 SOON_MS: Final = 50.0

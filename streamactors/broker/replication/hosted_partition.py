@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
-from streamactors.broker.log.log_append import AppendResult
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.log_append import AppendResult
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.validation import AppendOrigin
 from streamactors.broker.replication.leader_state import LeaderState
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.log_append import AppendResult
+from streamactors.broker.log.partition.log_append import AppendResult
 from streamactors.broker.purgatory import DelayedOperation
 from streamactors.broker.replication.hosted_partition import HostedPartition
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from streamactors.broker.errors import BrokerError, ErrorCode
-from streamactors.broker.log.log_read import LogSlice
+from streamactors.broker.log.partition.log_read import LogSlice
 from streamactors.broker.protocol.fetch import (
     CONSUMER,
     READ_COMMITTED,

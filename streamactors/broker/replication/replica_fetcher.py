@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from streamactors.actors.timing_wheel import Timer
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
-from streamactors.broker.network.channel import Answer, Buffers
-from streamactors.broker.network.opening import Address
+from streamactors.broker.network.outgoing.channel import Answer, Buffers
+from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.replication.follower_state import (
     BACKOFF_MS,
     Asked,

@@ -7,10 +7,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from streamactors.actors.timing_wheel import Timer
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.metadata.delta import ImageDelta
-from streamactors.broker.network.channel import Buffers
-from streamactors.broker.network.opening import Address
+from streamactors.broker.network.outgoing.channel import Buffers
+from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.isr_publisher import Controllers, IsrPublisher
 from streamactors.broker.replication.leader_state import Proposal

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from streamactors.broker.log.log_read import LogSlice
+from streamactors.broker.log.partition.log_read import LogSlice
 
 _PROBE_EVERY: Final = 256 << 10
 _READ_AT_ONCE: Final = 1 << 20

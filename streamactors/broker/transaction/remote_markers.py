@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.channel import Answer, Buffers, Channel
-from streamactors.broker.network.opening import Address
+from streamactors.broker.network.outgoing.channel import Answer, Buffers, Channel
+from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.runtime import Runtime
 from streamactors.broker.transaction.markers import MarkerWriter
 from streamactors.broker.transaction.transaction import TopicPartition

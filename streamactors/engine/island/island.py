@@ -16,7 +16,7 @@ from streamactors.engine.island.run import Run
 from streamactors.errors import AbruptTermination
 
 if TYPE_CHECKING:
-    from streamactors.actors.running_actor import RunningActor
+    from streamactors.actors.running.running_actor import RunningActor
 
 
 class Start:

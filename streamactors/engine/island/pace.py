@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from streamactors.engine.island.connection import MAX_ASKED, Connection
 
 if TYPE_CHECKING:
-    from streamactors.actors.elastic_pool import ElasticPool
+    from streamactors.actors.pool.elastic_pool import ElasticPool
 
 SLOW_SLICE_S = 0.002
 QUICK_SLICE_S = 0.001

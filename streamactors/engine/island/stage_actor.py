@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.address import ActorRef
-from streamactors.actors.running_actor import Watch, watch_ref
-from streamactors.actors.supervision import ActorTerminated
+from streamactors.actors.running.running_actor import Watch, watch_ref
+from streamactors.actors.running.supervision import ActorTerminated
 
 if TYPE_CHECKING:
     from streamactors.engine.logic import Logic

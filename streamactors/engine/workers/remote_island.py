@@ -18,8 +18,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.actors.shutdown_hooks import ShutdownHook
-from streamactors.actors.timing_wheel import Timer
 from streamactors.actors.workers.frames import Buffer, Frame
 from streamactors.actors.workers.link import WorkerLink
 from streamactors.codec import dumps

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from streamactors.dsl.dynamic.kill_switches import KillSwitches
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.keep import Keep
-from streamactors.dsl.kill_switches import KillSwitches
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import Joined, StageModule, Wired, keep_right
 from streamactors.errors import BuildError
-from streamactors.kafka.between.changelog import producer_beside
-from streamactors.kafka.between.changelog_topics import ensure_topic
+from streamactors.kafka.between.changelogs.changelog import producer_beside
+from streamactors.kafka.between.changelogs.changelog_topics import ensure_topic
 from streamactors.kafka.between.coupling import couple
 from streamactors.kafka.between.input_end import WatchEnd
 from streamactors.kafka.between.topic_rows import TopicRows

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key
-from streamactors.kafka.between.changelog_provider import ChangelogProvider
-from streamactors.kafka.between.query_server import serve
+from streamactors.kafka.between.changelogs.changelog_provider import ChangelogProvider
+from streamactors.kafka.between.queries.query_server import serve
 from streamactors.kafka.between.repartition import repartitioned
 from streamactors.kafka.committing.commit_routes import routes_of
 from streamactors.kafka.reading.messages import Commits

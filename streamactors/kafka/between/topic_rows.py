@@ -10,7 +10,7 @@ from typing import Any, Final
 from streamactors.errors import StreamError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
-from streamactors.kafka.serdes import serde_of
+from streamactors.kafka.serdes.serdes import serde_of
 from streamactors.windows.record import Record, RecordContext, WindowedRecord
 
 _OWN: Final = "streamactors."

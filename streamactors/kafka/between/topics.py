@@ -14,9 +14,9 @@ from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import Joined, StageModule, Wired, keep_right
 from streamactors.errors import BuildError
-from streamactors.kafka.between.changelog import producer_beside
-from streamactors.kafka.between.changelog_topics import ensure_topic
-from streamactors.kafka.between.global_tables import GlobalEntries, GlobalTables
+from streamactors.kafka.between.changelogs.changelog import producer_beside
+from streamactors.kafka.between.changelogs.changelog_topics import ensure_topic
+from streamactors.kafka.between.changelogs.global_tables import GlobalEntries, GlobalTables
 from streamactors.kafka.between.repartition import ABANDONED_AFTER_MS
 from streamactors.kafka.between.topic_upkeep import TopicUpkeep
 from streamactors.kafka.between.topology_end import TopologyEnd

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from streamactors.kafka.between.changelog_topics import READER
+from streamactors.kafka.between.changelogs.changelog_topics import READER
 from streamactors.kafka.between.repartition import ends_of
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.client.consumer import StreamConsumer

@@ -12,12 +12,12 @@ from typing import Any, Final
 from streamactors.kafka.between.topic_rows import TopicRows
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
-from streamactors.kafka.serdes import reading_serde
+from streamactors.kafka.serdes.serdes import reading_serde
 from streamactors.windows.joins.foreign_key import Answer
 from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.topology.edges import Output
 from streamactors.windows.topology.model import SourceNode, Topology
-from streamactors.windows.topology.record_nodes import SinkNode
+from streamactors.windows.topology.nodes.record_nodes import SinkNode
 
 DEFAULT_KEY: Final = "string"
 DEFAULT_VALUE: Final = "bytes"

@@ -12,8 +12,8 @@ from streamactors.kafka.client import admin_security
 from streamactors.kafka.client.admin_security import AclEntry, User
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck, ck_admin
 from streamactors.kafka.client.created_topics import made_here
+from streamactors.kafka.client.diagnosis.rights import Right
 from streamactors.kafka.client.listed_offsets import answer, listed_offsets
-from streamactors.kafka.client.rights import Right
 from streamactors.kafka.errors import GroupInUse, GroupNotFound, KafkaError, NoBroker, TopicError
 from streamactors.kafka.settings import ClientSettings
 from streamactors.kafka.subscriptions import TopicPartition

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ck, ck_admin
-from streamactors.kafka.client.rights import DENIED, Right
+from streamactors.kafka.client.diagnosis.rights import DENIED, Right
 
 WAIT: Final = {"request_timeout": REQUEST_TIMEOUT_MS / 1_000}
 Result = Callable[[str, Any, tuple[str, str, str]], Any]

@@ -15,12 +15,12 @@ import confluent_kafka
 import confluent_kafka.admin
 
 from streamactors.clock import told_as_seconds
-from streamactors.kafka.client.doors import Doors, not_kafka, shortened
-from streamactors.kafka.client.listener_probe import fault_of, listens
-from streamactors.kafka.client.outage import Outage
-from streamactors.kafka.client.property_names import is_known
-from streamactors.kafka.client.refused_properties import check_files, check_token, told_refusal, warn_once
-from streamactors.kafka.client.rights import DENIED, REFUSED_PARTITION, Right, not_allowed
+from streamactors.kafka.client.diagnosis.doors import Doors, not_kafka, shortened
+from streamactors.kafka.client.diagnosis.listener_probe import fault_of, listens
+from streamactors.kafka.client.diagnosis.outage import Outage
+from streamactors.kafka.client.diagnosis.property_names import is_known
+from streamactors.kafka.client.diagnosis.refused_properties import check_files, check_token, told_refusal, warn_once
+from streamactors.kafka.client.diagnosis.rights import DENIED, REFUSED_PARTITION, Right, not_allowed
 from streamactors.kafka.errors import KafkaError, NoBroker, TopicNotFound
 from streamactors.kafka.property_rules import Properties, addresses_of
 from streamactors.kafka.settings import ClientSettings

@@ -11,7 +11,7 @@ from typing import Any
 
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
-from streamactors.kafka.client.rights import DENIED, Right
+from streamactors.kafka.client.diagnosis.rights import DENIED, Right
 from streamactors.kafka.client.runs import NOTHING, Batch, run_of, runs_of, wrapped
 from streamactors.kafka.client.statistics import Received, received_of, sees_broker, unknown_partitions
 from streamactors.kafka.errors import CommitFailed, ConsumerFailed, NoBroker, TopicNotFound

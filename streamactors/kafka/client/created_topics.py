@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from streamactors.actors.dispatcher import DispatcherStopped
+from streamactors.actors.dispatching.dispatcher import DispatcherStopped
 from streamactors.kafka.client.connection import ck, did_you_mean
 
 made_here: Final[set[str]] = set()

@@ -19,12 +19,12 @@ from concurrent.futures import Future
 from operator import length_hint
 from typing import Any, TypeVar
 
-from streamactors.actors.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.kafka.client.bounded_call import bounded
 from streamactors.kafka.client.connection import Connection, ck
 from streamactors.kafka.client.created_topics import CreatedTopics
-from streamactors.kafka.client.delivery_errors import ClosedClient
-from streamactors.kafka.client.producer_errors import REFUSALS, ProducerErrors
+from streamactors.kafka.client.diagnosis.delivery_errors import ClosedClient
+from streamactors.kafka.client.diagnosis.producer_errors import REFUSALS, ProducerErrors
 from streamactors.kafka.client.producer_rest import ProducerRest
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord

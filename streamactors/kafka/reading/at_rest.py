@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.clock import VirtualClock
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.errors import KafkaError

@@ -20,14 +20,16 @@ from streamactors.errors import StreamActorsError
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.statistics import Received
 from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed
-from streamactors.kafka.reading.assignment_calls import AssignmentCalls
+from streamactors.kafka.reading.assignment.assignment_calls import AssignmentCalls
+from streamactors.kafka.reading.assignment.joining import FeedEnded, Join, Joining, Leave
+from streamactors.kafka.reading.assignment.new_partitions import LookForPartitions, NewPartitions
+from streamactors.kafka.reading.assignment.rebalances import FeedOf, Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import Answer, CommitDue, ConsumerCommits
 from streamactors.kafka.reading.consumer_state import ConsumerState
 from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.ending import Drained, Ending
-from streamactors.kafka.reading.joining import FeedEnded, Join, Joining, Leave
 from streamactors.kafka.reading.messages import (
     CommitNow,
     Commits,
@@ -42,11 +44,9 @@ from streamactors.kafka.reading.messages import (
     StopAtEnd,
     TakeSnapshot,
 )
-from streamactors.kafka.reading.new_partitions import LookForPartitions, NewPartitions
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.reading.pausing import Limits
 from streamactors.kafka.reading.polling import Poll, Polling, Tick, records_at_once
-from streamactors.kafka.reading.rebalances import FeedOf, Rebalances
 from streamactors.kafka.reading.shared import ReadingControl, ReadingSource, Shared
 from streamactors.kafka.reading.snapshot import snapshot, snapshot_without_consumer
 from streamactors.kafka.settings import ConsumerSettings

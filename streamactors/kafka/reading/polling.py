@@ -15,9 +15,9 @@ from typing import Any
 
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.runs import Batch
+from streamactors.kafka.reading.assignment.rebalances import Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
-from streamactors.kafka.reading.rebalances import Rebalances
 from streamactors.kafka.reading.shared import Shared
 
 IDLE_EVERY_MS = 500.0

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from streamactors.dsl.dynamic.kill_switches import KillSwitches
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.keep import Keep
-from streamactors.dsl.kill_switches import KillSwitches
 from streamactors.engine.blueprint.modules import StageModule, Wired
 from streamactors.errors import BuildError
-from streamactors.kafka.between.changelog_provider import ChangelogProvider
-from streamactors.kafka.between.changelog_topics import ensure_topic
+from streamactors.kafka.between.changelogs.changelog_provider import ChangelogProvider
+from streamactors.kafka.between.changelogs.changelog_topics import ensure_topic
 from streamactors.kafka.between.coupling import couple
 from streamactors.kafka.between.input_end import InputEnd, WatchEnd
 from streamactors.kafka.between.repartition import input_ends

@@ -24,7 +24,7 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.marks.cut_state import CutState, Effect, Part, Phase, Release, Settle, Stop
 from streamactors.engine.marks.marks import NOWHERE, PositionMark
 from streamactors.errors import BuildError
-from streamactors.kafka.client.delivery_errors import StaleMembership
+from streamactors.kafka.client.diagnosis.delivery_errors import StaleMembership
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.producer_record import ProducerRecord

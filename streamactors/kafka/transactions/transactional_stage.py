@@ -18,7 +18,7 @@ from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import Mark, Needs, PositionMark
 from streamactors.engine.marks.part_state import PartState, Stand
 from streamactors.engine.stage import NOT_USED
-from streamactors.kafka.client.delivery_errors import is_purged
+from streamactors.kafka.client.diagnosis.delivery_errors import is_purged
 from streamactors.kafka.producer_record import Message, MultiMessage, PassThroughMessage, ProducerRecord
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.transactions.run_transaction import THE_TRANSACTION, RunTransaction, transaction_of

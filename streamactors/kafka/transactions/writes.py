@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from streamactors.kafka.client.delivery_errors import is_purged
+from streamactors.kafka.client.diagnosis.delivery_errors import is_purged
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.writing.deliveries import as_record

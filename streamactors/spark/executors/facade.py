@@ -17,9 +17,9 @@ from streamactors.spark.executors.topic_end import SCHEMA, TopicEnd
 from streamactors.spark.executors.translate import WHO, Translated, explained, translate
 from streamactors.spark.files import absolute
 from streamactors.spark.schema import row_schema
-from streamactors.spark.session import check_session
-from streamactors.spark.sink import MAX_ROWS, TARGET_BATCH_S, SparkSinkStage, Trigger, trigger_of
-from streamactors.spark.sink_logic import SinkSettings
+from streamactors.spark.session.session import check_session
+from streamactors.spark.sink.sink_logic import SinkSettings
+from streamactors.spark.sink.spark_sink import MAX_ROWS, TARGET_BATCH_S, SparkSinkStage, Trigger, trigger_of
 from streamactors.stages.checks import at_least
 
 

@@ -6,15 +6,15 @@ from typing import Any, Final
 
 from streamactors.dsl.source import Source
 from streamactors.errors import BuildError
-from streamactors.kafka.reading.start_positions import StartPositions
+from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.spark.executors.query import ShippedQuery
 from streamactors.spark.executors.runner import named, plans_of, registered
 from streamactors.spark.executors.translate import translate_source
+from streamactors.spark.query.source_identity import SourceIdentity
 from streamactors.spark.schema import RowSchema, row_schema
-from streamactors.spark.session import check_session
+from streamactors.spark.session.session import check_session
 from streamactors.spark.shipping.parcel import pack
-from streamactors.spark.sink import TARGET_BATCH_S
-from streamactors.spark.source_identity import SourceIdentity
+from streamactors.spark.sink.spark_sink import TARGET_BATCH_S
 from streamactors.stages.checks import at_least
 
 WHO: Final = "SparkSource.frame"

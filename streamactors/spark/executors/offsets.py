@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark.executors.ranges import At, Beside, Range, at_of
-from streamactors.spark.source_identity import SourceIdentity
+from streamactors.spark.query.source_identity import SourceIdentity
 
 Offsets = dict[str, Any]
 END: Final = "_end"

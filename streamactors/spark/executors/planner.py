@@ -15,14 +15,14 @@ from streamactors.kafka.client.admin import EARLIEST, LATEST, Admin
 from streamactors.kafka.errors import KafkaError, RecordsGone
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import ManualSubscription, Subscription
-from streamactors.spark.batch_size import BatchSize
 from streamactors.spark.errors import CheckpointError
 from streamactors.spark.executors import offsets as places
 from streamactors.spark.executors.folders import folder_at
 from streamactors.spark.executors.offsets import Offsets
 from streamactors.spark.executors.ranges import Range
 from streamactors.spark.executors.states import States
-from streamactors.spark.source_identity import SourceIdentity, difference
+from streamactors.spark.query.source_identity import SourceIdentity, difference
+from streamactors.spark.sink.batch_size import BatchSize
 
 _log = logging.getLogger("streamactors.spark")
 

@@ -27,9 +27,9 @@ from streamactors.spark.executors.ranges import At, Range
 from streamactors.spark.executors.states import State, States, fresh
 from streamactors.spark.shipping.chain import Diverted, Segment
 from streamactors.windows.errors import OperatorFailed
-from streamactors.windows.operators import late_rows
 from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.operators.windowed import late_rows
 from streamactors.windows.record import LateRecord
 from streamactors.windows.stage.partition_tasks import PartitionTasks
 from streamactors.windows.state.store_log import Change, TaskIdentity

@@ -15,11 +15,10 @@ from typing import Any, Final
 
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.control import Control
+from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.kafka.reading.messages import Commits, TakeSnapshot
-from streamactors.kafka.reading.start_positions import StartPositions
 from streamactors.kafka.sources.read_plan import ReadPlan
 from streamactors.kafka.subscriptions import ManualSubscription
-from streamactors.spark.checkpoint import Checkpoint
 from streamactors.spark.errors import SparkError, SparkQueryFailed
 from streamactors.spark.executors import entry, offsets
 from streamactors.spark.executors.planner import Plans
@@ -28,13 +27,14 @@ from streamactors.spark.executors.query import ShippedQuery
 from streamactors.spark.executors.topic_end import TopicEnd
 from streamactors.spark.executors.translate import WHO, Translated
 from streamactors.spark.files import Files
-from streamactors.spark.query import SparkStreamQuery
-from streamactors.spark.runner import BatchFunction, QueryRunner
+from streamactors.spark.query.checkpoint import Checkpoint
+from streamactors.spark.query.query import SparkStreamQuery
+from streamactors.spark.query.runner import BatchFunction, QueryRunner
+from streamactors.spark.query.source_identity import SourceIdentity
 from streamactors.spark.schema import RowSchema, row_schema
 from streamactors.spark.shipping import entry as shipping_entry
 from streamactors.spark.shipping.parcel import by_value, made_with, pack
-from streamactors.spark.sink_logic import SinkSettings
-from streamactors.spark.source_identity import SourceIdentity
+from streamactors.spark.sink.sink_logic import SinkSettings
 
 STATES: Final = "streamactors-state"
 _OURS: Final = re.compile(r"^(streamactors(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)

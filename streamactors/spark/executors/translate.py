@@ -19,7 +19,7 @@ from streamactors.kafka.sources.source_stage import ConsumerSourceStage
 from streamactors.kafka.writing.producer_stage import ProducerStage
 from streamactors.spark.executors.program import Program, Side, Windows
 from streamactors.spark.shipping.chain import Diverted, Link, Segment, links_of
-from streamactors.spark.sink import SparkSinkStage
+from streamactors.spark.sink.spark_sink import SparkSinkStage
 from streamactors.stages.bases.passing import Identity
 from streamactors.stages.junctions.fan_out import DivertTo
 from streamactors.stages.transform.mapping import Filter

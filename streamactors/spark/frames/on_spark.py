@@ -15,7 +15,7 @@ from streamactors.spark.errors import SparkSetupError
 from streamactors.spark.frames.elements import Elements, elements_of
 from streamactors.spark.rows import Rows
 from streamactors.spark.schema import row_schema
-from streamactors.spark.session import check_pyspark
+from streamactors.spark.session.session import check_pyspark
 from streamactors.spark.shipping import entry
 from streamactors.spark.shipping.chain import Segment, line_of, links_of
 from streamactors.spark.shipping.parcel import by_value, made_with, pack

@@ -15,9 +15,9 @@ from streamactors.spark.frames.elements import Elements, elements_of
 from streamactors.spark.frames.on_spark import check_frame
 from streamactors.spark.frames.record_batches import record_batches
 from streamactors.spark.frames.stream_rows import StreamRows
-from streamactors.spark.query import SparkStreamQuery
-from streamactors.spark.session import check_pyspark
-from streamactors.spark.sink import MAX_ROWS, Trigger, trigger_of
+from streamactors.spark.query.query import SparkStreamQuery
+from streamactors.spark.session.session import check_pyspark
+from streamactors.spark.sink.spark_sink import MAX_ROWS, Trigger, trigger_of
 from streamactors.stages.sources.iterables import FromIterable
 
 

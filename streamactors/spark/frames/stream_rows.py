@@ -26,8 +26,8 @@ from streamactors.errors import AbruptTermination
 from streamactors.spark.errors import SparkError
 from streamactors.spark.files import Files
 from streamactors.spark.frames.record_batches import record_batches
-from streamactors.spark.query import SparkStreamQuery
-from streamactors.spark.runner import INTERRUPTED, QueryRunner
+from streamactors.spark.query.query import SparkStreamQuery
+from streamactors.spark.query.runner import INTERRUPTED, QueryRunner
 
 DONE: Final = "streamactors-done.json"
 HELD: Final = 2

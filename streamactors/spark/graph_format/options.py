@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from streamactors.errors import BuildError
 from streamactors.spark.format_options import check_names, flag, number
-from streamactors.spark.sink import MAX_ROWS
+from streamactors.spark.sink.spark_sink import MAX_ROWS
 
 FORMAT: Final = "streamactors"
 FORM: Final = "MODULE:SOURCE, as in my_streams:orders or my_streams.py:orders"

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamactors.spark.executors import entry as executors_entry
 from streamactors.spark.graph_format import entry
-from streamactors.spark.session import check_session
+from streamactors.spark.session.session import check_session
 from streamactors.spark.shipping import entry as shipping_entry
 from streamactors.spark.shipping.parcel import by_value, made_with
 

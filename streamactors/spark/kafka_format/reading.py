@@ -14,14 +14,14 @@ from streamactors.kafka.client import admin
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.ranges import RangeReader
 from streamactors.kafka.errors import TopicNotFound
-from streamactors.kafka.reading.start_positions import StartPositions
+from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.kafka.subscriptions import Subscription, Subscriptions, TopicPartition
 from streamactors.spark.executors.offsets import name_of
 from streamactors.spark.executors.planner import Planner, Plans
 from streamactors.spark.kafka_format.columns import batch_of
 from streamactors.spark.kafka_format.options import EARLIEST, FORMAT, LATEST, Offsets, ReadOptions, read_options
-from streamactors.spark.sink import MAX_ROWS, TARGET_BATCH_S
-from streamactors.spark.source_identity import SourceIdentity
+from streamactors.spark.query.source_identity import SourceIdentity
+from streamactors.spark.sink.spark_sink import MAX_ROWS, TARGET_BATCH_S
 
 Slice = tuple[str, int, int, int]
 """What a task reads: topic, partition, first offset, offset behind the last."""

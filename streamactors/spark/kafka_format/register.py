@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamactors.spark.kafka_format import entry
-from streamactors.spark.session import check_session
+from streamactors.spark.session.session import check_session
 from streamactors.spark.shipping import entry as shipping_entry
 from streamactors.spark.shipping.parcel import by_value, made_with
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.actors.address import ActorRef
-from streamactors.actors.supervision import ActorTerminated
+from streamactors.actors.running.supervision import ActorTerminated
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.island.stage_actor import StageActor

@@ -12,7 +12,7 @@ from typing import Any
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.messages import ActorExitRequest
-from streamactors.actors.supervision import ActorTerminated
+from streamactors.actors.running.supervision import ActorTerminated
 from streamactors.actors.topic import Subscribe, Unsubscribe
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.island.connection import Connection

@@ -3,4 +3,4 @@
     ends.py      the end with the elements, and the end that asks for them
     link.py      the connection: who listens, who connects, heartbeats          wire.py   the frames
 
-Either end may listen: a SourceRef is made by the sending end, a SinkRef by the receiving one (`dsl/stream_refs.py`)."""
+Either end may listen: a SourceRef is made by the sending end, a SinkRef by the receiving one (`dsl/dynamic/stream_refs.py`)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamactors.actors.address import ActorRef
-from streamactors.actors.supervision import ActorTerminated
+from streamactors.actors.running.supervision import ActorTerminated
 from streamactors.engine.island.stage_actor import StageActor
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import EXACT

@@ -15,8 +15,8 @@ from streamactors.codec import CodecError
 from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.errors import InvalidRecord, OperatorFailed
 from streamactors.windows.joins.stream_stream_state import LEFT, NEVER, RIGHT, JoinClock, SideRows, Waiting, WaitingRows
-from streamactors.windows.operators.late_rows import refuse_row
 from streamactors.windows.operators.operator import Ident, Operator, TaskEnvironment
+from streamactors.windows.operators.windowed.late_rows import refuse_row
 from streamactors.windows.record import Record
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from streamactors.errors import StreamError
 from streamactors.windows.joins.stream_table import StreamTableJoin
-from streamactors.windows.operators.late_rows import refuse_row
 from streamactors.windows.operators.operator import END_OF_TIME, NO_TIME, Operator, SilentTime, TaskEnvironment
+from streamactors.windows.operators.windowed.late_rows import refuse_row
 from streamactors.windows.record import Record
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import (

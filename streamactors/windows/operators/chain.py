@@ -26,16 +26,16 @@ from streamactors.windows.definitions.windows import SessionWindows, TimeWindows
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
 from streamactors.windows.operators.aggregate import AggregateSpec
 from streamactors.windows.operators.buffered import Buffered
-from streamactors.windows.operators.closing import Closing
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.operators.record_steps import FilterRecords, GroupByKey, KeyBy, MapRecords
-from streamactors.windows.operators.session_windows import SessionOperator
-from streamactors.windows.operators.sliding_windows import SlidingOperator
 from streamactors.windows.operators.suppress_buffer import BUCKETS, SuppressBuffer
 from streamactors.windows.operators.table_aggregate import LatestValue, TableAggregate
 from streamactors.windows.operators.table_steps import TableFilter, TableMapValues, ToStream
-from streamactors.windows.operators.time_finals import TimeFinals
-from streamactors.windows.operators.time_updates import TimeUpdates
+from streamactors.windows.operators.windowed.closing import Closing
+from streamactors.windows.operators.windowed.session_windows import SessionOperator
+from streamactors.windows.operators.windowed.sliding_windows import SlidingOperator
+from streamactors.windows.operators.windowed.time_finals import TimeFinals
+from streamactors.windows.operators.windowed.time_updates import TimeUpdates
 from streamactors.windows.state.stores import Stores
 
 

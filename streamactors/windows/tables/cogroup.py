@@ -12,10 +12,10 @@ from typing import Any, Final
 from streamactors.windows.definitions.aggregator import Aggregator
 from streamactors.windows.operators.aggregate import AggregateSpec
 from streamactors.windows.operators.operator import NO_TIME, Ident, Operator, TaskEnvironment
-from streamactors.windows.operators.session_windows import SessionOperator
-from streamactors.windows.operators.sliding_windows import SlidingOperator
-from streamactors.windows.operators.time_updates import TimeUpdates
-from streamactors.windows.operators.time_windows import Opened
+from streamactors.windows.operators.windowed.session_windows import SessionOperator
+from streamactors.windows.operators.windowed.sliding_windows import SlidingOperator
+from streamactors.windows.operators.windowed.time_updates import TimeUpdates
+from streamactors.windows.operators.windowed.time_windows import Opened
 from streamactors.windows.record import Record, Tagged
 from streamactors.windows.state.stores import Stores
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from streamactors.windows.operators.late_rows import refuse_row
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment
 from streamactors.windows.operators.table_aggregate import Entry
+from streamactors.windows.operators.windowed.late_rows import refuse_row
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.record import Record
 from streamactors.windows.state.calendar_queue import CalendarQueue

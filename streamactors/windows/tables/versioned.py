@@ -15,8 +15,8 @@ from operator import itemgetter
 from typing import Any, Final
 
 from streamactors.windows.operators.aggregate import Accepted, AggregateOperator
-from streamactors.windows.operators.late_rows import refuse_row
 from streamactors.windows.operators.operator import NO_TIME, Found, Ident, TaskEnvironment
+from streamactors.windows.operators.windowed.late_rows import refuse_row
 from streamactors.windows.state.changelog_settings import versioned
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import as_restored

@@ -15,14 +15,14 @@ from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.windows import SessionWindows, SlidingWindows, Windows
 from streamactors.windows.tables.cogroup import tagged
 from streamactors.windows.tables.grouping import TableAggregator
-from streamactors.windows.topology.aggregate_nodes import AggregateNode
-from streamactors.windows.topology.group_nodes import CogroupNode, CogroupPartNode, GroupedTableNode, TagNode
 from streamactors.windows.topology.joining import RUNS, callable_or_error, co_partition, round_trip, same_topology
 from streamactors.windows.topology.model import Node, Topology
+from streamactors.windows.topology.nodes.aggregate_nodes import AggregateNode
+from streamactors.windows.topology.nodes.group_nodes import CogroupNode, CogroupPartNode, GroupedTableNode, TagNode
+from streamactors.windows.topology.nodes.table_nodes import NO_WINDOWS
 from streamactors.windows.topology.ready import CountedStream, ReadyAggregations
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import TopologyTable
-from streamactors.windows.topology.table_nodes import NO_WINDOWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,23 +11,23 @@ from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.joins.stream_stream import JoinSpec
 from streamactors.windows.joins.table_table import How, TableJoin
-from streamactors.windows.topology.foreign_nodes import (
+from streamactors.windows.topology.model import Node, SourceNode, Topology, above
+from streamactors.windows.topology.nodes.foreign_nodes import (
     ForeignResultNode,
     ResolveNode,
     SubscribeNode,
     SubscriptionsNode,
     TellNode,
 )
-from streamactors.windows.topology.join_nodes import LookupNode, StreamJoinNode
-from streamactors.windows.topology.model import Node, SourceNode, Topology, above
-from streamactors.windows.topology.record_nodes import MergeNode, RepartitionNode
-from streamactors.windows.topology.table_join_nodes import (
+from streamactors.windows.topology.nodes.join_nodes import LookupNode, StreamJoinNode
+from streamactors.windows.topology.nodes.record_nodes import MergeNode, RepartitionNode
+from streamactors.windows.topology.nodes.table_join_nodes import (
     SelfTableJoinNode,
     TableJoinNode,
     TableJoinSideNode,
     base_of,
 )
-from streamactors.windows.topology.table_nodes import TableNode, TableSourceNode
+from streamactors.windows.topology.nodes.table_nodes import TableNode, TableSourceNode
 
 RUNS: Final = ("run_with", "run", "run_iter", "run_async_iter", "via", "to_mat")
 """What users of Source try on a part of a topology."""

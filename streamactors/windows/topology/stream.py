@@ -16,7 +16,6 @@ from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.processors.definitions import Processor, keyed_definition, processor_definition
 from streamactors.windows.processors.store_definitions import StoreDefinition
 from streamactors.windows.record import Record
-from streamactors.windows.topology.join_nodes import StreamTableNode
 from streamactors.windows.topology.joining import (
     RUNS,
     callable_or_error,
@@ -31,9 +30,10 @@ from streamactors.windows.topology.joining import (
     same_topology,
 )
 from streamactors.windows.topology.model import Node, Topology
-from streamactors.windows.topology.processor_nodes import ProcessorNode
-from streamactors.windows.topology.record_nodes import AsRecordsNode, MergeNode, RecordNode, SinkNode
-from streamactors.windows.topology.table_nodes import table_source
+from streamactors.windows.topology.nodes.join_nodes import StreamTableNode
+from streamactors.windows.topology.nodes.processor_nodes import ProcessorNode
+from streamactors.windows.topology.nodes.record_nodes import AsRecordsNode, MergeNode, RecordNode, SinkNode
+from streamactors.windows.topology.nodes.table_nodes import table_source
 
 if TYPE_CHECKING:
     from streamactors.windows.topology.grouped import GroupedStream

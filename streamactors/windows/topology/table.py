@@ -10,8 +10,6 @@ from streamactors.errors import BuildError
 from streamactors.windows.definitions.blueprint import Semantics
 from streamactors.windows.definitions.suppressed import Suppressed
 from streamactors.windows.definitions.windows import UnlimitedWindows
-from streamactors.windows.topology.aggregate_nodes import AggregateNode
-from streamactors.windows.topology.group_nodes import RegroupNode
 from streamactors.windows.topology.joining import (
     RUNS,
     callable_or_error,
@@ -21,8 +19,10 @@ from streamactors.windows.topology.joining import (
     same_topology,
 )
 from streamactors.windows.topology.model import Topology
+from streamactors.windows.topology.nodes.aggregate_nodes import AggregateNode
+from streamactors.windows.topology.nodes.group_nodes import RegroupNode
+from streamactors.windows.topology.nodes.table_nodes import SuppressNode, TableNode, ToStreamNode, ViewNode
 from streamactors.windows.topology.stream import TopologyStream
-from streamactors.windows.topology.table_nodes import SuppressNode, TableNode, ToStreamNode, ViewNode
 
 if TYPE_CHECKING:
     from streamactors.windows.topology.grouped import GroupedTable

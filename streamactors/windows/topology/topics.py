@@ -17,12 +17,12 @@ from streamactors.windows.record import LateRecord
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.store_log import TaskIdentity
 from streamactors.windows.topology.edges import Outbox
-from streamactors.windows.topology.join_nodes import LookupNode
 from streamactors.windows.topology.model import Build, SourceNode, Topology
+from streamactors.windows.topology.nodes.join_nodes import LookupNode
+from streamactors.windows.topology.nodes.table_nodes import table_source
 from streamactors.windows.topology.queues import InternalQueues
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import GlobalTable, TopologyTable
-from streamactors.windows.topology.table_nodes import table_source
 from streamactors.windows.topology.task import TopologyTask
 
 ROWS_FOR_A_CALL: Final = 4

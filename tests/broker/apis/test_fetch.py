@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.log_read import LogSlice
+from streamactors.broker.log.partition.log_read import LogSlice
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.warming import is_cold, warm

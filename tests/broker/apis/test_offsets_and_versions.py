@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from streamactors.broker import apis
-from streamactors.broker.api import Api, DuplicateApi, Routes
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.metadata_record import FeatureLevel
+from streamactors.broker.requests.api import Api, DuplicateApi, Routes
 from streamactors.broker.security.rights import anyone
 from tests.broker.live_broker import LiveBroker, batch, produce_body
 from tests.broker.wire import WireClient

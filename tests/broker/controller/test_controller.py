@@ -16,7 +16,7 @@ from streamactors.broker import Cluster
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.live_broker import LiveBroker, batch, produce_body
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.broker.wire import WireClient

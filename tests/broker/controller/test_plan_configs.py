@@ -15,7 +15,7 @@ from streamactors.broker.controller.command import (
     Outcome,
     ResourceChange,
 )
-from streamactors.broker.controller.plan_configs import alter_configs
+from streamactors.broker.controller.rules.plan_configs import alter_configs
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import (

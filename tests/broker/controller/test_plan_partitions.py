@@ -15,7 +15,7 @@ from streamactors.broker.controller.cluster_command import (
     UnregisterBroker,
 )
 from streamactors.broker.controller.command import AllocateProducerIds, Outcome, ProducerIdBlock
-from streamactors.broker.controller.plan import plan
+from streamactors.broker.controller.rules.plan import plan
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
 from tests.broker.controller.clusters import TOPIC, TOPIC_ID, after, cluster, directory, facts, only, partition

@@ -22,9 +22,9 @@ from streamactors.broker.controller.command import (
     Plan,
     TopicCreated,
 )
-from streamactors.broker.controller.placement import over_racks, place
-from streamactors.broker.controller.plan import auto_create
-from streamactors.broker.controller.plan_topics import create_partitions, create_topics, delete_topics
+from streamactors.broker.controller.rules.placement import over_racks, place
+from streamactors.broker.controller.rules.plan import auto_create
+from streamactors.broker.controller.rules.plan_topics import create_partitions, create_topics, delete_topics
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.image import MetadataImage

@@ -12,12 +12,12 @@ import pytest
 
 from streamactors.broker.controller.metadata_log import TOPIC_ID
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.forwarding import Forwarding, principal_data
-from streamactors.broker.network.channel import Answer, ChannelBroken
+from streamactors.broker.network.outgoing.channel import Answer, ChannelBroken
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.protocol.messages import encode_request
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
+from streamactors.broker.requests.forwarding import Forwarding, principal_data
 from tests.broker.controller_apis.three_brokers import ThreeBrokers
 from tests.broker.wire import WireClient, wait_until
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamactors.actors.timing_wheel import Timer, TimingWheel
+from streamactors.actors.dispatching.timing_wheel import Timer, TimingWheel
 from streamactors.broker.coordinator.deadlines import Deadlines
 
 

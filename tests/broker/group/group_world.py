@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_events import (
+from streamactors.broker.group.classic.classic_events import (
     Answer,
     CancelTimer,
     Event,
@@ -25,8 +25,8 @@ from streamactors.broker.group.classic_events import (
     SyncGroup,
     WriteGroup,
 )
-from streamactors.broker.group.classic_group import Group, GroupRules
-from streamactors.broker.group.classic_state import step
+from streamactors.broker.group.classic.classic_group import Group, GroupRules
+from streamactors.broker.group.classic.classic_state import step
 
 NO_DELAY = GroupRules(initial_rebalance_delay_ms=0)
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from streamactors.actors.timing_wheel import TimingWheel
+from streamactors.actors.dispatching.timing_wheel import TimingWheel
 from streamactors.broker.coordinator.coordinator_actor import CoordinatorActor
 from streamactors.broker.coordinator.coordinator_messages import Loaded
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_events import Heartbeat, JoinGroup, LeaveGroup, Leaving, SyncGroup
-from streamactors.broker.group.classic_group import Group, GroupRules
+from streamactors.broker.group.classic.classic_events import Heartbeat, JoinGroup, LeaveGroup, Leaving, SyncGroup
+from streamactors.broker.group.classic.classic_group import Group, GroupRules
 from streamactors.broker.group.group_loading import load_groups
 from streamactors.broker.group.group_messages import (
     CommitOffsets,

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_commit import (
+from streamactors.broker.group.classic.classic_commit import (
     check_commit,
     check_delete_group,
     check_delete_offsets,
     session_touched,
 )
-from streamactors.broker.group.classic_group import Group, GroupRules, GroupState
+from streamactors.broker.group.classic.classic_group import Group, GroupRules, GroupState
 from tests.broker.group.group_world import World
 
 E = ErrorCode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_group import GroupRules, GroupState
+from streamactors.broker.group.classic.classic_group import GroupRules, GroupState
 from tests.broker.group.group_world import World
 
 E = ErrorCode

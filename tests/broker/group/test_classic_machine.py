@@ -17,9 +17,9 @@ from hypothesis.stateful import (
 )
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_commit import check_commit
-from streamactors.broker.group.classic_events import GroupLoaded, JoinAnswer, Leaving, SyncAnswer
-from streamactors.broker.group.classic_group import GroupRules, GroupState
+from streamactors.broker.group.classic.classic_commit import check_commit
+from streamactors.broker.group.classic.classic_events import GroupLoaded, JoinAnswer, Leaving, SyncAnswer
+from streamactors.broker.group.classic.classic_group import GroupRules, GroupState
 from streamactors.broker.group.group_record import decode_group_value, encode_group_value
 from tests.broker.group.group_world import World
 

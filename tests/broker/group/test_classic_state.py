@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_events import (
+from streamactors.broker.group.classic.classic_events import (
     AssignmentWritten,
     Deleted,
     EmptyWritten,
@@ -18,8 +18,8 @@ from streamactors.broker.group.classic_events import (
     StaticMemberWritten,
     SyncDeadline,
 )
-from streamactors.broker.group.classic_group import MOVES, Group, GroupRules, GroupState, Member
-from streamactors.broker.group.classic_state import step
+from streamactors.broker.group.classic.classic_group import MOVES, Group, GroupRules, GroupState, Member
+from streamactors.broker.group.classic.classic_state import step
 from tests.broker.group.group_world import World
 
 E = ErrorCode

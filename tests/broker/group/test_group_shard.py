@@ -6,7 +6,7 @@ import pytest
 
 from streamactors.broker.coordinator.coordinator_messages import LoadFailed, Resign
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_group import GroupState
+from streamactors.broker.group.classic.classic_group import GroupState
 from streamactors.broker.group.group_messages import Sweep, TopicsDeleted
 from streamactors.broker.group.group_record import encode_group_key
 from streamactors.broker.group.offset_requests import OffsetRules

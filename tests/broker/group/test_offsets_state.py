@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from streamactors.broker.group.classic_group import Group, GroupState, Member
+from streamactors.broker.group.classic.classic_group import Group, GroupState, Member
 from streamactors.broker.group.offset_record import CommittedOffset
 from streamactors.broker.group.offsets_state import OffsetsState
 

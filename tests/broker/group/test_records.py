@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streamactors.broker.coordinator import partitioning
 from streamactors.broker.coordinator.partitioning import java_hash, partition_for
-from streamactors.broker.group.classic_group import Group, GroupRules, GroupState, Member
+from streamactors.broker.group.classic.classic_group import Group, GroupRules, GroupState, Member
 from streamactors.broker.group.group_record import (
     decode_group_key,
     decode_group_value,

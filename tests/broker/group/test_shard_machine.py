@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 )
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_group import GroupState
+from streamactors.broker.group.classic.classic_group import GroupState
 from streamactors.broker.group.group_messages import DeleteOffsets, Sweep
 from streamactors.broker.group.offset_record import decode_offset_key, decode_offset_value
 from streamactors.broker.records.control import read_marker

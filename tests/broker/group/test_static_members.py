@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic_events import Leaving
-from streamactors.broker.group.classic_group import GroupState
+from streamactors.broker.group.classic.classic_events import Leaving
+from streamactors.broker.group.classic.classic_group import GroupState
 from tests.broker.group.group_world import World
 
 E = ErrorCode

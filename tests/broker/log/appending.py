@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord

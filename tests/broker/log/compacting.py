@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.broker.log.cleaner import Cleaner
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.cleaning.cleaner import Cleaner
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord

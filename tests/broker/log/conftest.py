@@ -10,9 +10,9 @@ import pytest
 
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.disk import Disk
-from streamactors.broker.log.log_loader import Checkpoints
 from streamactors.broker.log.manager import LogManager
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.log_loader import Checkpoints
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.broker.log.manual_pool import NOW_MS, ManualPool
 from tests.broker.log.quick_disk import QuickDisk

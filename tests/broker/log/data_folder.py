@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamactors.broker.log.manager import LogManager
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from tests.broker.log.conftest import NOW_MS

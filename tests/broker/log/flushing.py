@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.log_append import AppendResult
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.log_append import AppendResult
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from tests.broker.log.conftest import NOW_MS

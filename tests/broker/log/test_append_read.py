@@ -15,8 +15,8 @@ from streamactors.broker.errors import (
 )
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.disk import Disk
-from streamactors.broker.log.log_read import ListedOffset
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.log_read import ListedOffset
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.compression import Compression

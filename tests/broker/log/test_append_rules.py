@@ -15,7 +15,7 @@ from streamactors.broker.errors import (
     RecordListTooLarge,
     StorageError,
 )
-from streamactors.broker.log.log_follow import UnexpectedAppendOffset
+from streamactors.broker.log.partition.log_follow import UnexpectedAppendOffset
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.compression import Compression

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.log.cleaner import Cleaner
-from streamactors.broker.log.log_loader import Checkpoints
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.cleaning.cleaner import Cleaner
+from streamactors.broker.log.partition.log_loader import Checkpoints
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.compression import Compression
 from tests.broker.log.compacting import clean, put, records
 from tests.broker.log.conftest import NOW_MS

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from streamactors.broker.errors import OutOfOrderSequence
-from streamactors.broker.log.cleaner import Cleaner, _group
-from streamactors.broker.log.offset_map import ENTRY_BYTES, OffsetMap
-from streamactors.broker.log.partition_log import PartitionLog
-from streamactors.broker.log.segment import Segment
+from streamactors.broker.log.cleaning.cleaner import Cleaner, _group
+from streamactors.broker.log.cleaning.offset_map import ENTRY_BYTES, OffsetMap
+from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.compression import Compression
 from streamactors.broker.records.record import NewRecord

@@ -7,11 +7,11 @@ import threading
 from pathlib import Path
 
 from streamactors.broker.errors import ErrorCode, OffsetOutOfRange
-from streamactors.broker.log.cleaner import Cleaner
+from streamactors.broker.log.cleaning.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.log_loader import Checkpoints
-from streamactors.broker.log.offset_index import OffsetIndex
-from streamactors.broker.log.partition_log import PartitionLog
-from streamactors.broker.log.segment import Segment
+from streamactors.broker.log.partition.log_loader import Checkpoints
+from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.segments.offset_index import OffsetIndex
+from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord

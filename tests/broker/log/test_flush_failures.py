@@ -10,7 +10,7 @@ import pytest
 
 from streamactors.broker.errors import ErrorCode, OutOfOrderSequence, StorageError
 from streamactors.broker.log.disk import Disk, LogFile
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.log.conftest import NOW_MS, MakeLog
 from tests.broker.log.flushing import Answers, send
 from tests.broker.log.forgetful_disk import ForgetfulDisk

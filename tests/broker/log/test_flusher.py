@@ -12,8 +12,8 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.disk import Disk, LogFile
 from streamactors.broker.log.flusher import FlushPool, Outcome
-from streamactors.broker.log.log_append import AppendResult
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.log_append import AppendResult
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.log.conftest import NOW_MS, MakeLog
 from tests.broker.log.flushing import Answers, send
 from tests.broker.log.forgetful_disk import ForgetfulDisk

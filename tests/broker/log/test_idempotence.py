@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 
 from streamactors.broker.errors import InvalidProducerEpoch, OutOfOrderSequence
-from streamactors.broker.log.log_append import AppendResult
-from streamactors.broker.log.log_loader import Checkpoints
-from streamactors.broker.log.partition_log import PartitionLog
-from streamactors.broker.log.producer_snapshot import decode_snapshot, encode_snapshot, load_snapshot, snapshot_offsets
-from streamactors.broker.log.producer_state import ProducerEntry
-from streamactors.broker.log.segment_files import snapshot_path
+from streamactors.broker.log.partition.log_append import AppendResult
+from streamactors.broker.log.partition.log_loader import Checkpoints
+from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.producers.producer_snapshot import (
+    decode_snapshot,
+    encode_snapshot,
+    load_snapshot,
+    snapshot_offsets,
+)
+from streamactors.broker.log.producers.producer_state import ProducerEntry
+from streamactors.broker.log.segments.segment_files import snapshot_path
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.header import MAX_SEQUENCE
 from streamactors.broker.records.record import NewRecord

@@ -20,7 +20,7 @@ from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS,
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager, parse_folder
 from streamactors.broker.log.meta_properties import decode_properties
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.log.conftest import NOW_MS
 from tests.broker.log.data_folder import append, crash
 from tests.broker.log.forgetful_disk import ForgetfulDisk

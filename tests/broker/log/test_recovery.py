@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from streamactors.broker.log.checkpoint_text import decode_offsets, encode_offsets
-from streamactors.broker.log.cleaner import Cleaner
+from streamactors.broker.log.cleaning.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.log_loader import Checkpoints
-from streamactors.broker.log.partition_log import PartitionLog
-from streamactors.broker.log.segment_files import DELETED_SUFFIX, SWAP_SUFFIX
+from streamactors.broker.log.partition.log_loader import Checkpoints
+from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.segments.segment_files import DELETED_SUFFIX, SWAP_SUFFIX
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.compression import Compression
 from streamactors.broker.records.header import HEADER_SIZE

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from streamactors.broker.errors import StorageError
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from tests.broker.log.conftest import NOW_MS

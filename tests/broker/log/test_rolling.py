@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.broker.log import segment as segments
-from streamactors.broker.log.segment_files import MAX_RELATIVE_OFFSET
+from streamactors.broker.log.segments import segment as segments
+from streamactors.broker.log.segments.segment_files import MAX_RELATIVE_OFFSET
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.header import seal
 from streamactors.broker.records.record import NewRecord

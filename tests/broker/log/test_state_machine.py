@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamactors.broker.log.cleaner import Cleaner
+from streamactors.broker.log.cleaning.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.log_loader import Checkpoints
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition.log_loader import Checkpoints
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.compression import Compression

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from streamactors.broker.errors import InvalidTimestamp
-from streamactors.broker.log import log_read
-from streamactors.broker.log.log_read import MAX_TIMESTAMP, NOTHING_LISTED, ListedOffset
-from streamactors.broker.log.partition_log import PartitionLog
+from streamactors.broker.log.partition import log_read
+from streamactors.broker.log.partition.log_read import MAX_TIMESTAMP, NOTHING_LISTED, ListedOffset
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.compression import Compression
 from streamactors.broker.records.header import seal

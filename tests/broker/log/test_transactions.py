@@ -16,10 +16,10 @@ from streamactors.broker.errors import (
     InvalidTransactionState,
     TransactionCoordinatorFenced,
 )
-from streamactors.broker.log.log_loader import Checkpoints
-from streamactors.broker.log.partition_log import PartitionLog
-from streamactors.broker.log.producer_state import BatchMetadata, ProducerState
-from streamactors.broker.log.transaction_index import AbortedTransaction, TransactionIndex
+from streamactors.broker.log.partition.log_loader import Checkpoints
+from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.producers.producer_state import BatchMetadata, ProducerState
+from streamactors.broker.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.control import build_marker, read_marker

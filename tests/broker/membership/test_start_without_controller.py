@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from streamactors.broker.cluster.node_process import free_port
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.log.meta_properties import FILE_NAME, encode_properties, new_properties
-from streamactors.broker.nodes.node_process import free_port
 from tests.broker.live_broker import LiveBroker
 
 
@@ -46,7 +46,7 @@ def test_a_starting_member_ends_with_its_parent(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "streamactors.broker.child_process", str(theirs.fileno())],
+            [sys.executable, "-m", "streamactors.broker.launch.child_process", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             env={**os.environ},
         )

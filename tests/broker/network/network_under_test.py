@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.network.acceptor import Acceptor
 from streamactors.broker.network.connection import Connection

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.broker.network.channel import Answer, Buffers, Channel, ChannelBroken, UnsupportedByPeer
+from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.broker.network.outgoing.channel import Answer, Buffers, Channel, ChannelBroken, UnsupportedByPeer
 from streamactors.clock import VirtualClock
 from tests.broker.live_broker import LiveBroker
 

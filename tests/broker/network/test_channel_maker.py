@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from streamactors.actors.dispatcher import Dispatcher
-from streamactors.broker.cluster_doors import make_certificates
-from streamactors.broker.network.channel import Answer, Buffers, Channel
-from streamactors.broker.network.channel_maker import ChannelMaker
-from streamactors.broker.network.links import LINKS
+from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.broker.cluster.doors import make_certificates
+from streamactors.broker.network.outgoing.channel import Answer, Buffers, Channel
+from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
+from streamactors.broker.network.outgoing.links import LINKS
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.security.client_login import Door
 from streamactors.clock import Clock, VirtualClock

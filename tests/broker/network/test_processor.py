@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.actors.dispatcher import Dispatcher
+from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.network.acceptor import Acceptor

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.cluster_doors import make_certificates
-from streamactors.broker.network.tls_input import TlsInput
+from streamactors.broker.cluster.doors import make_certificates
+from streamactors.broker.network.tls.tls_input import TlsInput
 
 RECORDS = [bytes([65 + n]) * 100 for n in range(20)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.broker.quorum.leader_progress import LeaderProgress
+from streamactors.broker.quorum.raft.leader_progress import LeaderProgress
 
 
 @pytest.mark.parametrize(

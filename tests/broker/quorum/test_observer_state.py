@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.leader_epochs import common_end
+from streamactors.broker.log.partition.leader_epochs import common_end
 from streamactors.broker.quorum.observer_state import (
     LAST_BACKOFF_MS,
     Append,

@@ -14,8 +14,8 @@ from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.metadata.metadata_record import FeatureLevel
 from streamactors.broker.quorum.quorum import Quorum
-from streamactors.broker.quorum.raft_messages import Answer, Request
-from streamactors.broker.quorum.roles import Timing
+from streamactors.broker.quorum.raft.raft_messages import Answer, Request
+from streamactors.broker.quorum.raft.roles import Timing
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.simulation.scheduler import Scheduler
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 from random import Random
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.quorum.raft_effects import AppendLeaderChange, Effect, LeaderChanged, Persist, Send, Sync
-from streamactors.broker.quorum.raft_messages import Answer, BeginEpoch, EndEpoch, Fetch, FetchAnswer, Vote, VoteAnswer
-from streamactors.broker.quorum.raft_state import RaftState
-from streamactors.broker.quorum.roles import Role, Timing
+from streamactors.broker.quorum.raft.raft_effects import AppendLeaderChange, Effect, LeaderChanged, Persist, Send, Sync
+from streamactors.broker.quorum.raft.raft_messages import (
+    Answer,
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchAnswer,
+    Vote,
+    VoteAnswer,
+)
+from streamactors.broker.quorum.raft.raft_state import RaftState
+from streamactors.broker.quorum.raft.roles import Role, Timing
 from streamactors.broker.quorum.vote_file import Election
 from tests.simulation.quorum_node import MemoryLog, Record
 

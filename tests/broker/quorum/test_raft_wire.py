@@ -9,8 +9,8 @@ import pytest
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.protocol.messages import decode_request, decode_response, encode_request, encode_response
-from streamactors.broker.quorum import raft_messages as said
-from streamactors.broker.quorum.raft_wire import TOPIC, TOPIC_ID, Sender, decode, encode
+from streamactors.broker.quorum.raft import raft_messages as said
+from streamactors.broker.quorum.raft.raft_wire import TOPIC, TOPIC_ID, Sender, decode, encode
 
 DIRECTORY = uuid.UUID(int=500)
 SENDER = Sender(1, "cluster", DIRECTORY, ("CONTROLLER", "127.0.0.1", 9093))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.quorum.raft_effects import AppendVoters, LeaderChanged, Send
-from streamactors.broker.quorum.raft_messages import EndEpoch, Fetch, FetchAnswer, VoteAnswer
-from streamactors.broker.quorum.raft_state import RaftState
-from streamactors.broker.quorum.roles import Role, Timing
+from streamactors.broker.quorum.raft.raft_effects import AppendVoters, LeaderChanged, Send
+from streamactors.broker.quorum.raft.raft_messages import EndEpoch, Fetch, FetchAnswer, VoteAnswer
+from streamactors.broker.quorum.raft.raft_state import RaftState
+from streamactors.broker.quorum.raft.roles import Role, Timing
 from streamactors.broker.quorum.vote_file import Election
 from streamactors.broker.quorum.voter_changes import add_voter, remove_voter
 from tests.simulation.quorum_node import MemoryLog

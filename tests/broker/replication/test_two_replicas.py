@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.actors.timing_wheel import TimingWheel
+from streamactors.actors.dispatching.timing_wheel import TimingWheel
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager

@@ -23,10 +23,10 @@ from streamactors.broker.metadata.metadata_record import (
     PartitionRecord,
     TopicRecord,
 )
-from streamactors.broker.metadata_publisher import MetadataPublisher
-from streamactors.broker.network.channel import Answer
+from streamactors.broker.network.outgoing.channel import Answer
 from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.replicas import Replicas
+from streamactors.broker.server.metadata_publisher import MetadataPublisher
 from tests.broker.live_broker import LiveBroker
 
 TOPIC = "orders"

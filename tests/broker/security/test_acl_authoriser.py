@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamactors.broker.controller.command import AclFilter
-from streamactors.broker.controller.plan_security import matches
+from streamactors.broker.controller.rules.plan_security import matches
 from streamactors.broker.metadata.security_record import AccessControlEntry
 from streamactors.broker.security.acl_authoriser import AclAuthoriser, super_users_of
 from streamactors.broker.security.rights import Operation, ResourceType

@@ -14,7 +14,7 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.security.first_users import first_commands
 from streamactors.broker.security.login import Answered
 from streamactors.broker.security.sasl.scram import SHA_256, ScramClient
-from streamactors.broker.server import Broker
+from streamactors.broker.server.server import Broker
 from streamactors.clock import VirtualClock
 from tests.broker.scram_login import log_in, log_in_by_token
 from tests.broker.wire import WireClient

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from streamactors.broker import Cluster
-from streamactors.broker.cluster_doors import make_certificates
+from streamactors.broker.cluster.doors import make_certificates
 from streamactors.broker.errors import ErrorCode
 from tests.broker.security.door_clients import address, consume, encrypted, end_of, produce, wire
 from tests.broker.wire import WireClient, wait_until

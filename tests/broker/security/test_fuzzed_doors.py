@@ -21,7 +21,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from streamactors.broker import Acl, Cluster
-from streamactors.broker.nodes.several import memory_of
+from streamactors.broker.cluster.several import memory_of
 from streamactors.broker.protocol.api_keys import NAMES
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.protocol.messages import encode_request

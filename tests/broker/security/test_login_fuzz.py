@@ -127,7 +127,7 @@ def test_no_refusal_tells_an_unknown_user_from_a_wrong_password(mechanism: str) 
 @pytest.mark.timeout(1_000)
 def test_minutes_of_attacks_cost_no_memory() -> None:
     """Ten minutes, or LOGIN_FUZZ_S seconds."""
-    from streamactors.broker.nodes.several import memory_of
+    from streamactors.broker.cluster.several import memory_of
 
     with Cluster(users=USERS, process=True) as cluster:
         serves(cluster.bootstrap_servers)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.cluster_doors import make_certificates
+from streamactors.broker.cluster.doors import make_certificates
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.listeners import controller_listener, inter_broker_listener
 from streamactors.broker.config.setting import InvalidSetting

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamactors.broker.errors import BrokerError, ErrorCode
-from streamactors.broker.log.producer_state import BatchMetadata, ProducerState
+from streamactors.broker.log.producers.producer_state import BatchMetadata, ProducerState
 from streamactors.broker.transaction.transaction import TopicPartition, Transaction
 from streamactors.broker.transaction.transaction_events import (
     AddPartitions,

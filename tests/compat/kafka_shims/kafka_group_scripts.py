@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from streamactors.cli.groups import lag_of
+from streamactors.cli.clusters.groups import lag_of
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.subscriptions import TopicPartition
 from tests.compat.kafka_shims.script_options import Unknown, client_options
@@ -120,7 +120,7 @@ def _delete(admin: Admin, asked: argparse.Namespace) -> int:
 
 
 def _reset(admin: Admin, asked: argparse.Namespace) -> int:
-    from streamactors.cli.offset_targets import places_of, targets
+    from streamactors.cli.clusters.offset_targets import places_of, targets
 
     shift = asked.shift_by
     if shift is not None and not shift.startswith(("+", "-")):
@@ -153,7 +153,7 @@ def _refuse_if_used(admin: Admin, name: str) -> None:
 
 
 def _delete_offsets(admin: Admin, asked: argparse.Namespace) -> int:
-    from streamactors.cli.offset_targets import places_of
+    from streamactors.cli.clusters.offset_targets import places_of
 
     for name in asked.group:
         places = [place for topic in asked.topic for place in places_of(admin, topic)]
@@ -166,7 +166,7 @@ def _delete_offsets(admin: Admin, asked: argparse.Namespace) -> int:
 
 def _delete_committed(bootstrap: str, group: str, places: Iterable[TopicPartition]) -> None:
     """Send OffsetDelete, which librdkafka's Python client does not have."""
-    from streamactors.cli.cluster_requests import GROUP, ClusterRequests, Refused
+    from streamactors.cli.clusters.cluster_requests import GROUP, ClusterRequests, Refused
 
     topics = [{"name": topic, "partitions": [{"partition_index": number}]} for topic, number in places]
     with ClusterRequests(bootstrap) as wire:
@@ -209,8 +209,8 @@ def transactions(arguments: Sequence[str]) -> int:
     describe = verbs.add_parser("describe", prog="kafka-transactions.sh describe")
     describe.add_argument("--transactional-id", required=True)
     asked = options.parse_args(arguments)
-    from streamactors.cli.cluster_requests import ClusterRequests
-    from streamactors.cli.transactions import described, listed
+    from streamactors.cli.clusters.cluster_requests import ClusterRequests
+    from streamactors.cli.clusters.transactions import described, listed
 
     with ClusterRequests(asked.bootstrap_server) as wire:
         if asked.verb == "list":

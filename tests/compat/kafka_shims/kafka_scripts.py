@@ -18,7 +18,7 @@ from tests.compat.kafka_shims.kafka_group_scripts import groups, transactions
 from tests.compat.kafka_shims.script_options import Options, Unknown, client_options
 
 if TYPE_CHECKING:
-    from streamactors.broker.server import Broker
+    from streamactors.broker.server.server import Broker
     from streamactors.kafka.client.admin import TopicDetail
 
 _ALLOWS_EVERYBODY: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -47,9 +47,9 @@ def storage(arguments: Sequence[str]) -> int:
 
 
 def _format(config: Path, cluster_id: str, ignore_formatted: bool) -> int:
+    from streamactors.broker.launch.startup import assemble
     from streamactors.broker.log.data_folder import DataFolder
     from streamactors.broker.log.disk import Disk
-    from streamactors.broker.startup import assemble
 
     assembled = assemble(settings=settings_of(config))
     folder = DataFolder(Disk(), assembled.folder)
@@ -82,8 +82,8 @@ def server_start(arguments: Sequence[str]) -> int:
     options.add_argument("config")
     options.add_argument("--override", action="append", default=[])
     asked = options.parse_args(arguments)
-    from streamactors.broker.standalone import run
-    from streamactors.broker.startup import assemble, parse_setting
+    from streamactors.broker.launch.standalone import run
+    from streamactors.broker.launch.startup import assemble, parse_setting
 
     logging.basicConfig(level="INFO", stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
     overrides = dict(parse_setting(each) for each in asked.override)

@@ -101,7 +101,7 @@ def _answers_before_commit() -> None:
 
 def _takes_repeats() -> None:
     """A batch that a producer repeats is appended once more."""
-    from streamactors.broker.log.producer_state import ProducerState
+    from streamactors.broker.log.producers.producer_state import ProducerState
 
     ProducerState.check = lambda *_: None  # type: ignore[method-assign]
 
@@ -127,7 +127,7 @@ def _joins_early() -> None:
 
 def _forgets_aborts() -> None:
     """Readers are not told which transactions were aborted."""
-    from streamactors.broker.log.log_read import LogReader
+    from streamactors.broker.log.partition.log_read import LogReader
 
     LogReader.aborted_transactions = lambda *_: []  # type: ignore[method-assign]
 

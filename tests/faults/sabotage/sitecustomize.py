@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 
-if "streamactors.broker.child_process" in sys.orig_argv:
+if "streamactors.broker.launch.child_process" in sys.orig_argv:
     from tests.faults.sabotage.faults import install
 
     install(os.environ.get("CHAOS_BUG", ""))

@@ -23,8 +23,8 @@ from streamactors.spark.executors.program import KeptTasks, Output, Program
 from streamactors.spark.executors.ranges import At, Range
 from streamactors.spark.executors.states import States
 from streamactors.spark.executors.translate import translate
-from streamactors.spark.sink import SparkSinkStage
-from streamactors.spark.sink_logic import SinkSettings
+from streamactors.spark.sink.sink_logic import SinkSettings
+from streamactors.spark.sink.spark_sink import SparkSinkStage
 from tests.bare_clients import IN_ORDER
 
 END_S = 60.0

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from streamactors.broker import Cluster
 from streamactors.kafka import Admin, ConsumerSettings, Subscriptions
-from streamactors.kafka.reading.start_positions import StartPositions
+from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.spark.errors import CheckpointError
 from streamactors.spark.executors.folders import LocalFolder
 from streamactors.spark.executors.offsets import positions
@@ -18,7 +18,7 @@ from streamactors.spark.executors.planner import Planner, Plans
 from streamactors.spark.executors.ranges import At
 from streamactors.spark.executors.runner import named
 from streamactors.spark.executors.states import States, fresh
-from streamactors.spark.source_identity import SourceIdentity
+from streamactors.spark.query.source_identity import SourceIdentity
 from tests.kafka.test_shared_consumer import fill
 
 

@@ -30,7 +30,7 @@ from streamactors.windows.state.reads import StoreRequest
 from streamactors.windows.state.serdes import Serdes, default_bytes
 from streamactors.windows.state.store_log import StoreReader
 from streamactors.windows.state.stores import MemoryStores
-from streamactors.windows.topology.processor_nodes import KINDS
+from streamactors.windows.topology.nodes.processor_nodes import KINDS
 
 IDENTITY = TaskIdentity("stores")
 

@@ -1,0 +1,1 @@
+"""The dispatcher: one thread with a mailbox, a selector and a timing wheel."""

@@ -1,0 +1,125 @@
+"""The file descriptors of a dispatcher, with the callbacks for readable and writable.
+
+Owner: the dispatcher's loop thread; nothing here is thread-safe. Registrations persist until `unregister`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from streamactors.actors.dispatching.poller import BROKEN, READABLE, WRITABLE, new_poller
+
+_log = logging.getLogger("streamactors.actors")
+
+Callback = Callable[[], object]
+
+
+class HasFileno(Protocol):
+    """A socket, a pipe, a file."""
+
+    def fileno(self) -> int: ...
+
+
+class _Registration:
+    __slots__ = ("fd", "fileobj", "on_readable", "on_writable", "since_round")
+
+    def __init__(
+        self,
+        fileobj: int | HasFileno,
+        fd: int,
+        on_readable: Callback | None,
+        on_writable: Callback | None,
+        since_round: int,
+    ) -> None:
+        self.fileobj = fileobj
+        self.fd = fd
+        self.on_readable = on_readable
+        self.on_writable = on_writable
+        self.since_round = since_round
+
+
+class Descriptors:
+    """The registered descriptors, and the poller that watches them. `name` is the dispatcher's, for errors."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._poller = new_poller()
+        self._registrations: dict[int, _Registration] = {}
+        self._round = 0
+
+    def register(
+        self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
+    ) -> None:
+        """Add a descriptor. Raises ValueError if it is there already, OSError if it cannot be polled (a plain file)."""
+        fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        if fd in self._registrations:
+            raise ValueError(f"dispatcher {self._name!r}: file descriptor {fd} is registered already; use modify")
+        self._poller.register(fd, _events(on_readable, on_writable))
+        self._registrations[fd] = _Registration(fileobj, fd, on_readable, on_writable, self._round)
+
+    def modify(
+        self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
+    ) -> None:
+        """Replace both callbacks; the poller is called only when the events change. Raises KeyError if it is not registered."""
+        registration = self._find(fileobj)
+        before = _events(registration.on_readable, registration.on_writable)
+        registration.on_readable, registration.on_writable = on_readable, on_writable
+        after = _events(on_readable, on_writable)
+        if after != before:
+            self._poller.modify(registration.fd, after)
+
+    def unregister(self, fileobj: int | HasFileno) -> None:
+        """Forget a descriptor, closed or not. Raises KeyError if it is not registered."""
+        registration = self._find(fileobj)
+        del self._registrations[registration.fd]
+        try:
+            self._poller.unregister(registration.fd)
+        except (OSError, KeyError, ValueError):
+            pass  # closed before it was unregistered: the kernel has forgotten it
+
+    def poll(self, timeout_s: float | None) -> list[tuple[int, int]]:
+        """Wait for readiness, at most `timeout_s` seconds; None: without a limit."""
+        self._round += 1
+        return self._poller.poll(timeout_s)
+
+    def serve(self, ready: list[tuple[int, int]], call: Callable[[Callback], None]) -> None:
+        """Call the callbacks of the descriptors that `poll` found ready."""
+        registrations = self._registrations
+        for fd, events in ready:
+            registration = registrations.get(fd)
+            # After `poll`, a callback may have closed a descriptor, and another may have opened one with the same number.
+            if registration is None or registration.since_round == self._round:
+                continue
+            if registration.on_readable is not None and events & (READABLE | BROKEN):
+                call(registration.on_readable)
+                if events & WRITABLE == 0 or registrations.get(fd) is not registration:
+                    continue
+            if registration.on_writable is not None and events & (WRITABLE | BROKEN):
+                call(registration.on_writable)
+            elif events & BROKEN and registration.on_readable is None:
+                # No callback would handle the error, and poll would report it in every round.
+                _log.warning(
+                    "dispatcher %r: %r is broken and has no callback; unregistered", self._name, registration.fileobj
+                )
+                self.unregister(registration.fd)
+
+    def close(self) -> None:
+        """Forget all registrations and close the poller's own descriptor."""
+        self._registrations.clear()
+        self._poller.close()
+
+    def _find(self, fileobj: int | HasFileno) -> _Registration:
+        fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        registration = self._registrations.get(fd)
+        if registration is None:  # closed already: its number is gone
+            for other in self._registrations.values():
+                if other.fileobj is fileobj:
+                    return other
+            raise KeyError(f"dispatcher {self._name!r}: {fileobj!r} is not registered")
+        return registration
+
+
+def _events(on_readable: Callback | None, on_writable: Callback | None) -> int:
+    return (READABLE if on_readable is not None else 0) | (WRITABLE if on_writable is not None else 0)

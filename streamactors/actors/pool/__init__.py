@@ -1,0 +1,1 @@
+"""The elastic pool: threads on which cells take turns. It grows when turns block (`pool_watch.py`, `starvation.py`)."""

@@ -1,0 +1,86 @@
+"""The methods of a `Cluster` of several brokers: what can be done to its nodes, and what is seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from streamactors.broker.errors import BrokerStartError
+from streamactors.clock import Timeout, timeout_s
+
+if TYPE_CHECKING:
+    from streamactors.broker.cluster.several import SeveralBrokers
+
+
+class ClusterControl:
+    """Mixed into `Cluster`. Every method raises BrokerStartError if the Cluster has one broker only. Nodes have ids from 1 on."""
+
+    def _several(self) -> SeveralBrokers:
+        raise NotImplementedError
+
+    def kill(self, node: int) -> None:
+        """End a node's process at once (SIGKILL). While no controller runs, no leader is elected and no topic is made."""
+        self._several().node(node).kill()
+
+    def stop(self, node: int) -> None:
+        """Have a node leave in order: its leaderships move to other nodes first."""
+        self._several().node(node).stop()
+
+    def pause(self, node: int) -> None:
+        """Freeze a node's process (SIGSTOP), as a long garbage collection would: its connections stay open."""
+        self._several().node(node).pause()
+
+    def resume(self, node: int) -> None:
+        """Let a paused node continue (SIGCONT)."""
+        self._several().node(node).resume()
+
+    def partition(self, *sides: Collection[int]) -> None:
+        """Cut the network between nodes of different sides, as in `partition({1}, {2, 3})`. Clients still reach every node."""
+        self._several().partition(*sides)
+
+    def slow(self, node: int, ms: float) -> None:
+        """Delay every request between a node and the others by `ms`."""
+        self._several().slow(node, ms)
+
+    def heal(self) -> None:
+        """End every partition and delay."""
+        self._several().heal()
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Return the id of a partition's leader, -1 without one."""
+        return self._several().seen(topic, partition).leader
+
+    def isr(self, topic: str, partition: int = 0) -> set[int]:
+        """Return the ids of the replicas that are in sync."""
+        return set(self._several().seen(topic, partition).isr)
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The ids of the processes of the nodes that run, by node."""
+        return {node_id: node.child.pid for node_id, node in self._several().nodes.items() if node.alive}
+
+    def controller(self) -> int:
+        """Return the id of the active controller's node."""
+        return self._several().controller()
+
+    def await_isr(
+        self, topic: str, partition: int, isr: Collection[int] | None = None, timeout: Timeout = 10.0
+    ) -> None:
+        """Wait until exactly these replicas are in sync, or all of them without `isr`, for at most `timeout` (seconds, a text or a timedelta). Raises TimeoutError
+        with what was seen."""
+        self._several().await_isr(topic, partition, isr, timeout_s(timeout))
+
+    def acked_check(self, acked: Iterable[tuple[str, bytes]]) -> int:
+        """Check that acknowledged records, as (topic, value) with distinct values, are there exactly once. Return their number.
+
+        Raises AckedRecordsDiffer, which is an AssertionError too."""
+        return self._several().acked_check(acked)
+
+    def reset(self) -> None:
+        """Bring every node back, heal every link, and delete every topic but the internal ones."""
+        self._several().reset()
+
+
+def one_broker_only() -> BrokerStartError:
+    """Return the error of a method that needs several brokers."""
+    return BrokerStartError("this Cluster has one broker; Cluster(brokers=3) has nodes that can be killed and cut off")

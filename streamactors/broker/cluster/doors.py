@@ -1,0 +1,134 @@
+"""The doors of a `Cluster(users=…, tls=…)`: the settings of its broker, its certificates, and the properties of its clients."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from streamactors.broker.cluster.acl import Acl
+from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.security.client_login import Door
+
+AUTHORISER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+OWNER: Final = "streamactors-cluster"
+"""The user of the Cluster object itself, a super user with a password made for one run."""
+MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+
+
+class Doors:
+    """See the module. `close` removes the certificates."""
+
+    def __init__(self, users: Mapping[str, str], tls: bool, acls: Iterable[Acl] | None) -> None:
+        for name, password in users.items():
+            if not name or not password or any(char in f"{name}{password}" for char in '",[]\\\0\n'):
+                raise BrokerStartError(
+                    f'user {name!r}: a name and a password are not empty, and have none of " , [ ] \\ in a Cluster'
+                )
+        self.users = dict(users)
+        self.acls = None if acls is None else [each.as_words() for each in acls]
+        self.protocol = ("SASL_" if users else "") + ("SSL" if tls else "PLAINTEXT")
+        self._owner_password = secrets.token_urlsafe(24)
+        self._folder: Path | None = make_certificates() if tls else None
+
+    @property
+    def authority(self) -> Path | None:
+        """The file with the certificate that signs the broker's; None without TLS."""
+        return None if self._folder is None else self._folder / "ca.pem"
+
+    def settings(self) -> dict[str, str]:
+        """Return the broker's settings."""
+        made: dict[str, str] = {}
+        if self._folder is not None:
+            made["ssl.keystore.location"] = str(self._folder / "server.pem")
+        if self.users:
+            everyone = {**self.users, OWNER: self._owner_password}
+            options = " ".join(f'user_{name}="{password}"' for name, password in everyone.items())
+            made["sasl.enabled.mechanisms"] = ",".join(MECHANISMS)
+            made["plain.sasl.jaas.config"] = f"PlainLoginModule required {options};"
+        if self.acls is not None:
+            made["authorizer.class.name"] = AUTHORISER
+            made["super.users"] = f"User:{OWNER}"
+        return made
+
+    def between_nodes(self) -> dict[str, str]:
+        """Return the settings with which several brokers and controllers connect to each other: as the owner, over TLS if clients use TLS."""
+        made = {
+            **self.settings(),
+            "inter.broker.listener.name": self.protocol,
+            "listener.security.protocol.map": f"CONTROLLER:{self.protocol}",
+        }
+        if self.authority is not None:
+            made["ssl.truststore.location"] = str(self.authority)
+        if self.users:
+            made |= dict.fromkeys(
+                ("sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"), "PLAIN"
+            )
+            own = f'username="{OWNER}" password="{self._owner_password}"'
+            made["plain.sasl.jaas.config"] = made["plain.sasl.jaas.config"].replace("required", f"required {own}", 1)
+        return made
+
+    def add_scram(self) -> list[str]:
+        """Return the first credentials, in the form of `--add-scram`."""
+        return [
+            f'{mechanism}=[name="{name}",password="{password}"]'
+            for name, password in self.users.items()
+            for mechanism in MECHANISMS[:2]
+        ]
+
+    def listen(self, given: Sequence[str]) -> list[str]:
+        """Return the listeners with the protocol in their names."""
+        return [each if "://" in each else f"{self.protocol}://{each}" for each in given]
+
+    def owner(self) -> Door:
+        """Return how the Cluster object itself comes in."""
+        authority = None if self.authority is None else str(self.authority)
+        return Door(authority, "PLAIN", OWNER, self._owner_password) if self.users else Door(authority)
+
+    def client_properties(self, user: str | None, mechanism: str) -> dict[str, str]:
+        """Return the properties of a client. Raises BrokerStartError for an unknown user or mechanism."""
+        made = {"security.protocol": self.protocol}
+        if self.authority is not None:
+            made["ssl.ca.location"] = str(self.authority)
+        if not self.users:
+            return made
+        if user not in self.users:
+            raise BrokerStartError(f"there is no user {user!r} in this Cluster; it has {', '.join(self.users)}")
+        if mechanism not in MECHANISMS:
+            raise BrokerStartError(
+                f"there is no mechanism {mechanism!r} in this Cluster; it has {', '.join(MECHANISMS)}"
+            )
+        return {
+            **made,
+            "sasl.mechanism": mechanism,
+            "sasl.username": user,
+            "sasl.password": self.users[user],
+        }
+
+    def close(self) -> None:
+        """Remove the certificates."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def make_certificates(folder: Path | None = None, hosts: Sequence[str] = ("localhost", "127.0.0.1", "::1")) -> Path:
+    """Make an authority (`ca.pem`) and a broker's certificate with its key (`server.pem`); return their folder.
+
+    For tests and laptops. Raises BrokerStartError if the package trustme is missing."""
+    try:
+        import trustme
+    except ImportError:
+        raise BrokerStartError(
+            "making certificates needs the package trustme: pip install 'streamactors[tls]'"
+        ) from None
+    made = folder if folder is not None else Path(tempfile.mkdtemp(prefix="streamactors-tls-"))
+    made.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(made / "ca.pem")
+    server = made / "server.pem"
+    server.touch(mode=0o600)
+    authority.issue_cert(*hosts).private_key_and_cert_chain_pem.write_to_path(server)
+    return made

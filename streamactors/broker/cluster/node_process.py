@@ -1,0 +1,125 @@
+"""One node of a `Cluster` of several brokers: its address, its folder, and its process while it runs.
+
+Owner: `SeveralBrokers`. A node keeps its address and its folder when it is started again."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+from collections.abc import Container, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.launch.child_process import ChildBroker
+
+HOST: Final = "127.0.0.1"
+_PORTS: Final = range(20_000, 32_000)
+"""Below the ports that systems give to outgoing connections, so that a stopped node's port stays free."""
+_TRIES: Final = 200
+
+
+class NodeProcess:
+    """One node. `arguments` are those of a broker process, without its folder and its listeners; without `port` it gets a free one."""
+
+    def __init__(
+        self,
+        node_id: int,
+        folder: Path,
+        arguments: Mapping[str, Any],
+        controller_port: int | None,
+        protocol: str = "PLAINTEXT",
+        port: int | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.folder = folder
+        self.port = free_port() if port is None else port
+        self.controller_port = controller_port  # None for a node that is no controller
+        self._arguments = arguments
+        self._protocol = protocol  # the protocol of the listener for clients and brokers, and the name of that listener
+        self._child: ChildBroker | None = None
+        self._paused = False
+
+    @property
+    def address(self) -> str:
+        """The address for clients."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Every address that other nodes send requests to."""
+        ports = [self.port] if self.controller_port is None else [self.port, self.controller_port]
+        return [(HOST, port) for port in ports]
+
+    @property
+    def running(self) -> bool:
+        """Whether the process exists and is not paused."""
+        return self._child is not None and not self._paused
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process exists."""
+        return self._child is not None
+
+    @property
+    def child(self) -> ChildBroker:
+        """The process. Raises BrokerStartError if the node is down."""
+        if self._child is None:
+            raise BrokerStartError(f"node {self.node_id} is not running; start({self.node_id}) starts it again")
+        return self._child
+
+    def start(self) -> None:
+        """Start the process; return when it serves clients. Raises BrokerStartError."""
+        if self._child is not None:
+            raise BrokerStartError(f"node {self.node_id} is running already")
+        listen = [f"{self._protocol}://{self.address}"]
+        if self.controller_port is not None:
+            listen.append(f"CONTROLLER://{HOST}:{self.controller_port}")
+        self._child = ChildBroker({**self._arguments, "listen": listen, "data": str(self.folder)})
+
+    def kill(self) -> None:
+        """End the process at once, with SIGKILL."""
+        child, self._child = self.child, None
+        self._paused = False
+        child.kill()
+
+    def stop(self) -> None:
+        """Have the node leave the cluster and end."""
+        self.resume()
+        child, self._child = self.child, None
+        child.close()
+
+    def pause(self) -> None:
+        """Stop the process's threads, with SIGSTOP; its connections stay open."""
+        os.kill(self.child.pid, signal.SIGSTOP)
+        self._paused = True
+
+    def resume(self) -> None:
+        """Let a paused process continue."""
+        if self._paused:
+            self._paused = False
+            os.kill(self.child.pid, signal.SIGCONT)
+
+
+def free_port(kept: Container[int] = (), in_a_row: int = 1) -> int:
+    """Return a port of the loopback interface on which nobody listens, and not one that is `kept`; so are the next ones, `in_a_row` in all.
+
+    Raises BrokerStartError."""
+    for _ in range(_TRIES):
+        first = random.choice(_PORTS)
+        if all(_is_free(port, kept) for port in range(first, first + in_a_row)):
+            return first
+    raise BrokerStartError(f"no free port was found between {_PORTS.start} and {_PORTS.stop}")
+
+
+def _is_free(port: int, kept: Container[int]) -> bool:
+    if port in kept:
+        return False
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,283 @@
+"""A cluster of several brokers, one process each, and the faults that a test may cause in it.
+
+Owner: `Cluster(brokers=…)`. All nodes are on loopback, and all are brokers. Node 1 is a controller too, or with `controllers=3` nodes 1 to 3, which
+elect one of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from streamactors.broker.cluster.acked import check_acked
+from streamactors.broker.cluster.node_process import HOST, NodeProcess, free_port
+from streamactors.broker.cluster.view import PartitionView, View
+from streamactors.broker.errors import BrokerError, BrokerStartError
+from streamactors.broker.launch.storage_format import format_folder, new_cluster_id, read_folder
+
+if TYPE_CHECKING:
+    from streamactors.broker.cluster.doors import Doors
+
+POLL_S: Final = 0.01
+READY_S: Final = 30.0
+CONTROLLER: Final = 1
+PROFILE: Final[Mapping[str, Any]] = {
+    "broker.heartbeat.interval.ms": 200,
+    "broker.session.timeout.ms": 2_000,
+    "replica.lag.time.max.ms": 2_000,
+    "controller.fence.closed.connections": True,
+}
+QUORUM_PROFILE: Final[Mapping[str, Any]] = {
+    "controller.quorum.election.timeout.ms": 200,
+    "controller.quorum.fetch.timeout.ms": 600,
+}
+
+
+class SeveralBrokers:
+    """Starts when it is made; `close` stops it. `arguments` are those of one broker process."""
+
+    def __init__(
+        self,
+        count: int,
+        arguments: Mapping[str, Any],
+        controllers: int = 1,
+        doors: Doors | None = None,
+        port: int | None = None,
+    ) -> None:
+        """`port` is that of node 1, the next nodes have the next ports; without it each gets a free one."""
+        given = arguments["data"]
+        self.data_folder = Path(tempfile.mkdtemp(prefix="streamactors-cluster-") if given is None else given).absolute()
+        self._temporary = given is None
+        self._controllers = range(1, controllers + 1)
+        kept = () if port is None else range(port, port + count)
+        ports = {node_id: free_port(kept) for node_id in self._controllers}
+        quorum = self._quorum(ports)
+        in_sync = min(2, count)
+        settings = {
+            **PROFILE,
+            "default.replication.factor": min(3, count),
+            "min.insync.replicas": in_sync,
+            "transaction.state.log.min.isr": in_sync,
+            **arguments["settings"],
+        }
+        self._door = None if doors is None else doors.owner()
+        protocol = "PLAINTEXT" if doors is None else doors.protocol
+        self.nodes: dict[int, NodeProcess] = {}
+        for node_id in range(1, count + 1):
+            role: dict[str, Any] = {"process.roles": "broker"}
+            if node_id in ports:
+                role = {**quorum, "process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
+            else:
+                role["controller.quorum.bootstrap.servers"] = ",".join(f"{HOST}:{port}" for port in ports.values())
+            own = {**arguments, "add_scram": [], "acls": [], "settings": {**settings, **role, "node.id": node_id}}
+            self.nodes[node_id] = NodeProcess(
+                node_id,
+                self.data_folder / str(node_id),
+                own,
+                ports.get(node_id),
+                protocol,
+                kept[node_id - 1] if kept else None,
+            )
+        self._view = View(lambda: [each.address for each in self.nodes.values() if each.running], self._door)
+        self._cut: set[tuple[int, int]] = set()  # (sender, receiver)
+        self._slow_ms: dict[int, float] = {}
+        try:
+            self._start_all()
+            if doors is not None:
+                self._let_in(doors.users, doors.acls or [])
+        except BaseException:
+            self.close()
+            raise
+        self.bootstrap_servers = ",".join(each.address for each in self.nodes.values())
+        self.cluster_id: str = self.nodes[CONTROLLER].child.cluster_id
+
+    def _let_in(self, users: Mapping[str, str], acls: Sequence[Mapping[str, str]]) -> None:
+        """Create the users and the entries, and wait until every node has them. Raises BrokerError."""
+        from streamactors.broker.cluster.first_users import add_acls, add_users, knows  # loads cryptography
+
+        if not users:
+            return
+        ask = partial(self._view.ask, self.local_address)
+        add_users(ask, users)
+        if acls:
+            add_acls(ask, acls)
+        for node in self.nodes.values():
+            one = partial(self._view.ask, node.address)
+            self._await(lambda one=one: knows(one, users, acls), lambda: "a broker does not know the users", READY_S)  # type: ignore[misc]
+
+    def _quorum(self, ports: Mapping[int, int]) -> dict[str, Any]:
+        """Return the settings of several controllers, and format their new folders with the id of one cluster."""
+        if len(ports) == 1:
+            return {}
+        folders = {node_id: self.data_folder / str(node_id) for node_id in ports}
+        known = [each for each in map(read_folder, folders.values()) if each is not None]
+        cluster_id = known[0].cluster_id if known else new_cluster_id()
+        for node_id, folder in folders.items():
+            if read_folder(folder) is None:
+                format_folder(folder, node_id, cluster_id)
+        voters = ",".join(f"{node_id}@{HOST}:{port}" for node_id, port in ports.items())
+        return {**QUORUM_PROFILE, "controller.quorum.voters": voters}
+
+    @property
+    def local_address(self) -> str:
+        """The address of a broker that runs. Raises BrokerStartError if none does."""
+        for node in self.nodes.values():
+            if node.running:
+                return node.address
+        raise BrokerStartError("no node is running; start(1) starts node 1 again")
+
+    @property
+    def pid(self) -> int:
+        """The id of the active controller's process."""
+        return self.node(self.controller()).child.pid
+
+    def controller(self) -> int:
+        """Return the id of the active controller's node. Raises BrokerError if none leads."""
+        return CONTROLLER if len(self._controllers) == 1 else self._view.controller()
+
+    def close(self) -> None:
+        """Stop every node, the controller last. With a temporary folder the nodes are killed, so that no leadership moves, and the folder goes."""
+        alive = [each for each in self.nodes.values() if each.alive]
+        for node in alive:
+            node.kill() if self._temporary else None
+        for node in sorted(alive, key=lambda each: -each.node_id):
+            if node.alive:
+                node.stop()
+        if self._temporary:
+            shutil.rmtree(self.data_folder, ignore_errors=True)
+
+    def _start_all(self) -> None:
+        down = [each for each in self.nodes.values() if not each.alive]
+        if not down:
+            return
+        with ThreadPoolExecutor(len(down)) as pool:
+            for started in [pool.submit(each.start) for each in down]:
+                started.result()
+        self._tell_links()
+
+    # --- what happens to nodes ---
+
+    def node(self, node_id: int) -> NodeProcess:
+        """Return a node. Raises BrokerStartError for an unknown id."""
+        if node_id not in self.nodes:
+            raise BrokerStartError(f"there is no node {node_id}; this cluster has nodes 1 to {len(self.nodes)}")
+        return self.nodes[node_id]
+
+    def start(self, node_id: int) -> None:
+        """Start a node that was killed or stopped, on its old folder and address."""
+        self.node(node_id).start()
+        self._tell_links()
+
+    def partition(self, *sides: Collection[int]) -> None:
+        """Cut the links between nodes of different sides. A node on no side keeps its links."""
+        for side in sides:
+            for node_id in side:
+                self.node(node_id)
+        self._cut = {
+            (sender, receiver)
+            for side in sides
+            for other in sides
+            if side is not other
+            for sender in side
+            for receiver in other
+        }
+        self._tell_links()
+
+    def slow(self, node_id: int, ms: float) -> None:
+        """Delay every request to and from a node."""
+        self.node(node_id)
+        self._slow_ms[node_id] = ms
+        self._tell_links()
+
+    def heal(self) -> None:
+        """Make every link whole and quick again."""
+        self._cut.clear()
+        self._slow_ms.clear()
+        self._tell_links()
+
+    def _tell_links(self) -> None:
+        for node in self.nodes.values():
+            if not node.alive:
+                continue
+            cut, slow = [], []
+            for other in self.nodes.values():
+                delay_ms = self._slow_ms.get(node.node_id, 0.0) + self._slow_ms.get(other.node_id, 0.0)
+                for address in other.addresses if other is not node else ():
+                    if (node.node_id, other.node_id) in self._cut:
+                        cut.append(address)
+                    elif delay_ms:
+                        slow.append((address, delay_ms))
+            node.child.tell({"cut": cut, "slow": slow})
+
+    # --- what is seen ---
+
+    def seen(self, topic: str, partition: int) -> PartitionView:
+        """Return a partition as a live broker describes it."""
+        return self._view.partition(topic, partition)
+
+    def await_isr(self, topic: str, partition: int, isr: Collection[int] | None, timeout_s: float) -> None:
+        """Wait until these replicas are in sync, or all without `isr`. Raises TimeoutError, which says what was seen."""
+
+        def wanted() -> set[int]:
+            return set(self.seen(topic, partition).replicas if isr is None else isr)
+
+        self._await(
+            lambda: set(self.seen(topic, partition).isr) == wanted(),
+            lambda: (
+                f"{topic}-{partition}: in sync are {sorted(self.seen(topic, partition).isr)}, not {sorted(wanted())}"
+            ),
+            timeout_s,
+        )
+
+    def await_topic(self, topic: str) -> None:
+        """Wait until every live broker knows a topic."""
+        for node in self.nodes.values():
+            if node.running:
+                one = View(lambda node=node: [node.address], self._door)  # type: ignore[misc]
+                self._await(lambda one=one: topic in one.topics(), lambda: f"a broker does not know {topic}", READY_S)  # type: ignore[misc]
+
+    def acked_check(self, acked: Iterable[tuple[str, bytes]]) -> int:
+        """See `acked.check_acked`."""
+        return check_acked(self._view, acked)
+
+    def reset(self) -> None:
+        """Bring every node back, heal every link, delete every topic but the internal ones."""
+        from streamactors.broker.wire_request import delete_topic
+
+        self.heal()
+        for node in self.nodes.values():
+            node.resume()
+        self._start_all()
+        self._await(
+            lambda: set(self._view.brokers()) == set(self.nodes),
+            lambda: f"of nodes {sorted(self.nodes)}, only {sorted(self._view.brokers())} serve clients",
+            READY_S,
+        )
+        for topic in self._view.topics():
+            if not topic.startswith("__"):
+                delete_topic(self.local_address, topic, self._door)
+
+    def _await(self, there: Callable[[], bool], seen: Callable[[], str], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                if there():
+                    return
+                why = seen
+            except (BrokerError, OSError) as error:
+                why = lambda error=error: str(error)  # type: ignore[misc]  # noqa: E731
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{why()}, after {timeout_s:g} s")
+            time.sleep(POLL_S)
+
+
+def memory_of(pid: int) -> int:
+    """Return the resident bytes of a process, for benchmarks. Linux only."""
+    with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

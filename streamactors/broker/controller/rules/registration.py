@@ -1,0 +1,55 @@
+"""The records with which a node that is a controller registers its own broker. Pure.
+
+Owner: `Controller`, at the start of the node."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from streamactors.broker.controller.rules.election_rules import without_broker
+from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
+from streamactors.broker.metadata.metadata_record import (
+    BrokerRegistration,
+    FeatureLevel,
+    MetadataRecord,
+    PartitionChange,
+)
+
+CLUSTER_METADATA_VERSION: Final = 19
+"""3.7-IV4: the newest whose records this controller writes completely."""
+
+
+def own_registration(
+    image: MetadataImage, broker: BrokerRegistration, *, was_clean: bool, leads_others: bool
+) -> list[MetadataRecord]:
+    """Return the registration, the elections of the broker where it has the only replica, and in a cluster of several what
+    precedes them: the metadata version, and after an unclean stop the departure from every ISR that has other members, because
+    the end of a log may be lost."""
+    before: list[MetadataRecord] = []
+    if leads_others and METADATA_VERSION not in image.features:
+        before.append(FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION))
+    if leads_others and not was_clean:
+        before += without_broker(image, broker.broker_id, lambda _: False)
+    return [*before, broker, *_elections(image, broker.broker_id, everything=not was_clean)]
+
+
+def _elections(image: MetadataImage, broker_id: int, *, everything: bool) -> list[MetadataRecord]:
+    """Return the changes that make this broker the leader of the partitions whose only replica it has.
+
+    After an unclean stop the ends of logs may be lost: a new epoch for `everything` lets consumers detect that.
+    """
+    return [
+        PartitionChange(partition.partition, topic.topic_id, isr=(broker_id,), leader=broker_id)
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        if partition.replicas == (broker_id,) and (everything or partition.leader != broker_id)
+    ]
+
+
+def new_topic_id() -> uuid.UUID:
+    """Return a random id whose text in Kafka's form does not begin with `-`, which a command line would read as an option."""
+    while True:
+        made = uuid.uuid4()
+        if made.bytes[0] >> 2 != 62:
+            return made

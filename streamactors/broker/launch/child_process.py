@@ -1,0 +1,164 @@
+"""A broker in a process of its own, which ends when its parent ends.
+
+Owner: `Cluster(process=True)`. Parent and child share a socket. The parent sends the arguments of the broker, and the child
+answers with its addresses or an error. When the socket closes, the child stops; it also closes if the parent is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import streamactors
+from streamactors.broker.errors import BrokerStartError
+
+START_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 10.0
+MAX_MESSAGE: Final = 1 << 20
+
+
+class ChildBroker:
+    """Starts when it is made; `close` stops it."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "streamactors.broker.launch.child_process", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the parent, which then closes the broker in order
+                env={**os.environ, "PYTHONPATH": _import_path()},
+            )
+        self._socket = ours
+        self._temporary: Path | None = None
+        try:
+            ours.sendall(json.dumps(arguments).encode() + b"\n")
+            answer = _read_message(ours, START_TIMEOUT_S)
+        except (OSError, ValueError) as error:
+            self.close()
+            raise BrokerStartError(
+                f"the broker's process ended before it was ready ({error or type(error).__name__}, exit code "
+                f"{self._process.returncode}); its standard error says why"
+            ) from None
+        if "error" in answer:
+            self.close()
+            raise BrokerStartError(answer["error"])
+        self.bootstrap_servers: str = answer["bootstrap_servers"]
+        self.local_address: str = answer["local_address"]
+        self.cluster_id: str = answer["cluster_id"]
+        self.data_folder = Path(answer["data_folder"])
+        self.pid = self._process.pid
+        if answer["temporary"]:
+            self._temporary = self.data_folder
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send the process a message, a line of JSON. It is lost if the process has ended."""
+        with suppress(OSError):
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the process, None while it runs. A signal N ends it with -N."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """End the process at once; its folder stays as it is."""
+        self._process.kill()
+        self._process.wait()
+        self._socket.close()
+
+    def close(self) -> None:
+        """Stop the process, or kill it if it does not stop in time; remove a temporary folder."""
+        with suppress(OSError):  # the child has closed it already
+            self._socket.shutdown(socket.SHUT_RDWR)  # the child sees this even if a fork of this process holds a copy
+        self._socket.close()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._temporary is not None:  # the child has done so, unless it was killed
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _import_path() -> str:
+    root = str(Path(streamactors.__file__).parents[1])
+    inherited = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([root, inherited] if inherited else [root])
+
+
+def _read_message(end: socket.socket, timeout_s: float | None) -> dict[str, Any]:
+    """Return one JSON line. Raises OSError if the socket closes or times out, ValueError if the line is not JSON."""
+    end.settimeout(timeout_s)
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        more = end.recv(65536)
+        if not more:
+            raise ConnectionError("the other process closed the socket")
+        line += more
+        if len(line) > MAX_MESSAGE:
+            raise ValueError(f"a message of more than {MAX_MESSAGE} bytes")
+    end.settimeout(None)
+    message: dict[str, Any] = json.loads(line)
+    return message
+
+
+def _child(descriptor: int) -> int:
+    """Run the broker that the parent describes; return the exit code."""
+    from streamactors.broker.launch.embedded import assemble_arguments, bootstrap_servers, local_address
+    from streamactors.broker.launch.standalone import run
+    from streamactors.broker.server.server import Broker
+    from streamactors.errors import StreamActorsError
+
+    os.set_inheritable(descriptor, False)
+    with socket.socket(fileno=os.dup(descriptor)) as end:
+        try:
+            arguments = _read_message(end, START_TIMEOUT_S)
+        except ConnectionError:  # the parent has ended
+            return 1
+        if "log" in arguments:
+            logging.basicConfig(**arguments["log"])
+        try:
+            assembled, metrics = assemble_arguments(arguments)
+
+            def ready(broker: Broker) -> None:
+                answer = {
+                    "bootstrap_servers": bootstrap_servers(broker),
+                    "local_address": local_address(broker),
+                    "cluster_id": broker.node.cluster_id,
+                    "data_folder": str(assembled.folder),
+                    "temporary": assembled.temporary,
+                }
+                _tell(end, answer)
+
+            def told(line: bytes) -> None:
+                from streamactors.broker.network.outgoing.links import LINKS
+
+                LINKS.follow(json.loads(line))
+
+            run(assembled, ready, metrics=metrics, parent_pipe=descriptor, on_line=told)
+        except StreamActorsError as error:
+            _tell(end, {"error": str(error)})
+            return 2
+    return 0
+
+
+def _tell(parent: socket.socket, message: dict[str, Any]) -> None:
+    """Send the parent a line. If the parent has ended, the closed socket stops the broker."""
+    with suppress(ConnectionError):
+        parent.sendall(json.dumps(message).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(_child(int(sys.argv[1])))

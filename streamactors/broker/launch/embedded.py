@@ -1,0 +1,74 @@
+"""A broker in the caller's process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from streamactors.broker.http.door import HttpDoor
+from streamactors.broker.launch.startup import Assembled, assemble
+from streamactors.broker.network.listener import address
+from streamactors.broker.server.server import Broker
+from streamactors.clock import Clock
+
+
+def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, HttpDoor | None]:
+    """Return the configuration of a Cluster's arguments, and where its metrics are served."""
+    metrics = arguments["metrics"]  # the address, or the parts of a door
+    assembled = assemble(
+        listen=arguments["listen"],
+        advertise=arguments["advertise"],
+        data=arguments["data"],
+        settings=arguments["settings"],
+        add_scram=arguments.get("add_scram", ()),
+        acls=arguments.get("acls", ()),
+    )
+    if metrics is None:
+        return assembled, None
+    return assembled, HttpDoor.of(metrics) if isinstance(metrics, str) else HttpDoor(*metrics)
+
+
+def bootstrap_servers(broker: Broker) -> str:
+    """Return the advertised addresses, separated by commas."""
+    return ",".join(address(each.advertised_host, each.advertised_port) for each in broker.node.listeners)
+
+
+_LOOPBACK: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never listened on
+
+
+def local_address(broker: Broker) -> str:
+    """Return the address of the broker on its own machine, whatever it advertises."""
+    first = broker.node.listeners[0]
+    return address(_LOOPBACK.get(first.host, first.host), first.port)
+
+
+class EmbeddedBroker:
+    """Starts when it is made; `close` stops it."""
+
+    def __init__(self, arguments: Mapping[str, Any], clock: Clock | None = None) -> None:
+        self._assembled, metrics = assemble_arguments(arguments)
+        self._broker = Broker(self._assembled.config, self._assembled.folder, clock, first=self._assembled.first)
+        self._metrics: Any = None
+        try:
+            self._broker.start()
+            if metrics is not None:
+                from streamactors.broker.http.metrics_endpoint import serve_metrics_of
+
+                self._metrics = serve_metrics_of(self._broker.node, metrics)
+        except BaseException:
+            self.close()
+            raise
+        self.bootstrap_servers = bootstrap_servers(self._broker)
+        self.local_address = local_address(self._broker)
+        self.cluster_id = self._broker.node.cluster_id
+        self.data_folder: Path = self._assembled.folder
+        self.pid = os.getpid()
+
+    def close(self) -> None:
+        """Stop the broker and remove a temporary folder."""
+        if self._metrics is not None:
+            self._metrics.close()
+        self._broker.stop()
+        self._assembled.discard()

@@ -1,0 +1,219 @@
+"""The state that the parts of one partition's log share: offsets, settings, epochs, producers, and the offline flag.
+
+Owner: PartitionLog. Each log has one lock, held for microseconds: never during a sync, a compaction or a deletion. Any
+thread may read the attributes; callers of methods hold the lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from streamactors.broker.errors import StorageError
+from streamactors.broker.log import logger
+from streamactors.broker.log.config import LONG_MAX, LogConfig
+from streamactors.broker.log.partition.log_folder import LogFolder
+from streamactors.broker.log.partition.log_loader import LoadedLog
+from streamactors.broker.log.producers.producer_state import BatchMetadata
+from streamactors.broker.log.segments.segment import Segment
+from streamactors.broker.log.segments.segment_list import SegmentList
+from streamactors.broker.records.control import EndTransactionMarker
+from streamactors.broker.records.header import CONTROL, TRANSACTIONAL
+
+
+class LogState:
+    """State that the parts of a log read and change. Slots save two kilobytes per log and half of the attribute access time."""
+
+    __slots__ = (
+        "closed",
+        "config",
+        "configured",
+        "deleted",
+        "end_offset",
+        "epochs",
+        "first_unstable",
+        "folder",
+        "generation",
+        "high_watermark",
+        "lock",
+        "log_start_offset",
+        "offline",
+        "partition",
+        "producer_state",
+        "recovery_point",
+        "request_flush",
+        "segment_list",
+        "sole_replica",
+        "topic",
+        "truncated_to",
+    )
+
+    request_flush: Callable[[], None]
+    """Requests a flush without waiting for it."""
+
+    def __init__(
+        self, topic: str, partition: int, folder: LogFolder, config: LogConfig, loaded: LoadedLog, high_watermark: int
+    ) -> None:
+        self.lock = threading.RLock()
+        self.topic = topic
+        self.partition = partition
+        self.folder = folder
+        self.config = config
+        self.configured = False
+        """Whether the topic's own settings are known. Retention waits for them: it never acts on the defaults."""
+        self.segment_list = SegmentList(loaded.segments, folder, self.lock)
+        self.epochs = loaded.epochs
+        self.producer_state = loaded.producers
+        self.log_start_offset = max(loaded.log_start_offset, loaded.segments[0].base_offset)
+        self.end_offset = loaded.end_offset
+        """Offset of the next record (LEO)."""
+        self.recovery_point = loaded.recovery_point
+        """Everything below this offset is on the disk."""
+        self.high_watermark = min(max(high_watermark, self.log_start_offset), self.end_offset)
+        self.first_unstable = loaded.producers.first_unstable()
+        """First offset of an open transaction, None without one."""
+        self.sole_replica = False
+        """No other replica is in sync: the high watermark follows each append up to `hw_limit`."""
+        self.generation = 0
+        """Grows with every truncation. An offset returned under an older generation may now belong to another record."""
+        self.truncated_to = LONG_MAX
+        """The least offset that the log was truncated to since the cleaner last looked. The cleaner resets it."""
+        self.offline: StorageError | None = None
+        """The reason why appends are refused, None if they are not. Reads still work. A restart recovers the log."""
+        self.closed = False
+        self.deleted = False
+
+    @property
+    def name(self) -> str:
+        """Topic and partition, as in the folder's name."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Upper bound of read_committed: the first offset of an open transaction, at most the high watermark and at least
+        the log start (which can pass the transaction's first record)."""
+        first = self.first_unstable
+        if first is None or first > self.high_watermark:
+            return self.high_watermark
+        return max(first, self.log_start_offset)
+
+    def check_online(self) -> None:
+        """Raise StorageError if the log is offline."""
+        if self.offline is not None:
+            raise StorageError(str(self.offline))
+
+    def go_offline(self, doing: str, error: OSError) -> StorageError:
+        """Refuse appends from now on. Return the error to raise."""
+        failure = StorageError(
+            f"{self.name}: cannot {doing}: {error.strerror or error} ({self.folder.path}); "
+            "the partition is offline for writes, reads still work; repair the disk and restart the broker"
+        )
+        if self.offline is None:
+            self.offline = failure
+            logger.error("%s", failure)
+        return failure
+
+    def shut(self, why: str) -> None:
+        """Refuse appends from now on because the log is closed or deleted."""
+        self.closed = True
+        self.offline = self.offline or StorageError(f"{self.name}: the log {why}")
+
+    def assign_epoch(self, epoch: int, start_offset: int, like: LogFolder | None = None) -> None:
+        """Record that the epoch begins at the offset. Raises StorageError."""
+        if self.epochs.assign(epoch, start_offset):
+            self.save_epochs(like)
+
+    def save_epochs(self, like: LogFolder | None = None) -> None:
+        """Write the changed leader epochs. Raises StorageError."""
+        try:
+            self.folder.save_epochs(self.epochs, like)
+        except OSError as error:
+            raise self.go_offline("write the leader epochs", error) from error
+
+    def mark_compacted(self) -> None:
+        """Mark the folder as compacted if cleanup.policy says so. Raises StorageError."""
+        if self.config.compacts and self.offline is None:
+            try:
+                self.folder.mark_compacted()
+            except OSError as error:
+                raise self.go_offline("mark the folder as compacted", error) from error
+
+    def note_truncation(self, end: int) -> None:
+        """Save that the log is truncated to the offset. Raises OSError."""
+        self.truncated_to = min(self.truncated_to, end)
+        self.folder.save_truncation(self.truncated_to)
+
+    def note_producer(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        batch: BatchMetadata,
+        attributes: int,
+        marker: EndTransactionMarker | None,
+        now_ms: int,
+    ) -> None:
+        """Add a written batch to the producer state and the transaction index."""
+        producers = self.producer_state
+        if not attributes & CONTROL:
+            producers.append(producer_id, producer_epoch, batch, bool(attributes & TRANSACTIONAL), now_ms)
+        elif marker is not None:
+            aborted = producers.append_marker(
+                producer_id,
+                producer_epoch,
+                marker.coordinator_epoch,
+                marker.committed,
+                batch.last_offset,
+                batch.timestamp,
+                now_ms,
+            )
+            if aborted is not None:
+                self.segment_list.active.aborted.append(aborted)
+        producers.end_offset = self.end_offset
+        if attributes & TRANSACTIONAL:
+            self.first_unstable = producers.first_unstable()
+
+    def append_failed(self, error: OSError) -> StorageError:
+        """Remove a partly written batch, go offline and return the error to raise."""
+        active = self.segment_list.active
+        try:
+            active.log.truncate(active.size)  # If this fails, recovery does it.
+        except OSError:
+            pass
+        return self.go_offline("append", error)
+
+    def raise_high_watermark(self, offset: int) -> None:
+        """Set the high watermark to a greater offset."""
+        self.high_watermark = offset
+        if self.first_unstable is not None:
+            self.producer_state.high_watermark_moved(offset)
+            self.first_unstable = self.producer_state.first_unstable()
+
+    def condemn(self, segments: list[Segment], now_ms: int, keep_snapshot: int = -1) -> None:
+        """Mark the segments' files for removal after file.delete.delay.ms. Raises OSError."""
+        self.segment_list.condemn(segments, now_ms + self.config.file_delete_delay_ms, keep_snapshot)
+
+    def begin_segment(self, now_ms: int, base_offset: int) -> Segment:
+        """Close the active segment and begin the next one at the offset, which is the log end or greater.
+
+        Raises StorageError. An empty active segment that begins at this offset stays."""
+        files, folder = self.segment_list, self.folder
+        old = files.active
+        if old.size == 0 and old.base_offset == base_offset:
+            return old
+        try:
+            old.close_for_append()
+            folder.save_producers(self.producer_state, self.end_offset)
+            fresh = Segment.create(folder.disk, folder.path, base_offset, self.config, now_ms)
+            folder.changed = True
+            if old.size == 0:  # The follower's log begins elsewhere, or a truncation left the segment empty.
+                self.condemn([old], now_ms)
+        except OSError as error:
+            raise self.go_offline("begin a new segment", error) from error
+        if old.size == 0:
+            files.replace([*files.all[:-1], fresh])
+            self.log_start_offset = max(self.log_start_offset, files.bases[0])
+        else:
+            old.unload_indexes()
+            files.replace([*files.all, fresh])
+        self.request_flush()  # Bring the closed segment to the disk.
+        return fresh

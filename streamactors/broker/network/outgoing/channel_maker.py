@@ -1,0 +1,79 @@
+"""Makes this node's connections to other nodes of its cluster, with the TLS and the login that the listener of those nodes requires.
+
+Owner: `Runtime`, which has one maker for connections to brokers and one for connections to controllers. When another node refuses the TLS
+handshake or the login, the log gets one line. The next line comes when the reason changes, or when the node refuses again after a success."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.broker.network.listener import address as address_text
+from streamactors.broker.network.outgoing.channel import REQUEST_TIMEOUT_MS, Buffers, Channel
+from streamactors.broker.network.outgoing.opening import OPEN, Address, Entrance
+
+if TYPE_CHECKING:
+    from streamactors.broker.config.broker_config import BrokerConfig
+    from streamactors.broker.config.listeners import PeerListener
+    from streamactors.broker.security.client_login import Door
+
+_log = logging.getLogger("streamactors.broker.network")
+
+
+class ChannelMaker:
+    """See the module. Without a door the connections use neither TLS nor a login."""
+
+    def __init__(self, listener: str = "PLAINTEXT", door: Door | None = None) -> None:
+        self.listener = listener
+        """The name of the other nodes' listener for these connections."""
+        self.door = door
+        self._entrance = OPEN if door is None else self._entrance_of(door)
+        self._told: dict[Address, str] = {}
+
+    @classmethod
+    def of(cls, config: BrokerConfig, listener: PeerListener) -> ChannelMaker:
+        """Return the maker of connections to a listener of other nodes. Raises InvalidSetting."""
+        if listener.protocol == "PLAINTEXT":
+            return cls(listener.name)
+        from streamactors.broker.security.node_doors import door_of_nodes  # loads OpenSSL
+
+        return cls(listener.name, door_of_nodes(config, listener))
+
+    def channel(
+        self,
+        dispatcher: Dispatcher,
+        address: Address,
+        client_id: str,
+        buffers: Buffers,
+        *,
+        asks_versions: bool = True,
+        timeout_ms: float = REQUEST_TIMEOUT_MS,
+    ) -> Channel:
+        """Return a connection. Its first request opens it."""
+        return Channel(
+            dispatcher,
+            address,
+            client_id,
+            buffers,
+            asks_versions=asks_versions,
+            timeout_ms=timeout_ms,
+            entrance=self._entrance,
+        )
+
+    def _entrance_of(self, door: Door) -> Entrance:
+        from streamactors.broker.security.client_login import login_steps  # loads OpenSSL
+
+        trust = door.tls
+        return Entrance(
+            None if trust is None else trust.context,
+            (lambda: login_steps(door)) if door.mechanism else None,
+            self._outcome,
+        )
+
+    def _outcome(self, address: Address, why: str | None) -> None:
+        if why is None:
+            self._told.pop(address, None)
+        elif self._told.get(address) != why:
+            self._told[address] = why
+            _log.warning("%s refuses this node: %s", address_text(*address), why.strip(": "))

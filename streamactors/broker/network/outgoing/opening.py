@@ -1,0 +1,181 @@
+"""Opens a connection to another node: resolves the host name, connects, and completes the TLS handshake if the listener uses TLS.
+
+Owner: a channel, on the thread of its dispatcher. Nothing blocks that thread: the socket is non-blocking, and a separate thread resolves the
+host name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import threading
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
+
+if TYPE_CHECKING:
+    import ssl
+
+_IN_PROGRESS: Final = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
+
+Address = tuple[str, int]
+MakeContext = Callable[[], "ssl.SSLContext"]
+Login = Generator[tuple[tuple[int, int], Mapping[str, Any]], Any, int]
+"""The requests of a login, (key, version) and body. It takes the answers, and returns how long the login lasts (ms), 0 for ever. Raises
+StreamActorsError or ValueError if the login fails."""
+
+
+class Entrance(NamedTuple):
+    """What a connection does before its first request: a TLS handshake with `context`, the requests of `login`. `outcome` gets the reason if one of
+    them fails, and None if both succeed."""
+
+    context: MakeContext | None = None
+    login: Callable[[], Login] | None = None
+    outcome: Callable[[Address, str | None], object] = lambda address, why: None
+
+
+OPEN: Final = Entrance()
+"""A listener without TLS and logins."""
+
+
+class Opening:
+    """One attempt. `opened` gets the socket, which is not registered. `failed` gets the reason, and whether TLS is the reason. Neither is called before the
+    constructor has returned."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        address: Address,
+        context: MakeContext | None,
+        opened: Callable[[socket.socket], object],
+        failed: Callable[[str, bool], object],
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._address = address
+        self._context = context
+        self._opened = opened
+        self._failed = failed
+        self._socket: socket.socket | None = None
+        self._over = False
+        host, port = address
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except (socket.gaierror, UnicodeError):  # a name, or no name at all (Python encodes names as IDNA)
+            threading.Thread(target=self._look_up, name=f"look up {host}", daemon=True).start()
+            return
+        dispatcher.execute(partial(self._connect, found, None))
+
+    def cancel(self) -> None:
+        """Give up. Neither `opened` nor `failed` is called."""
+        self._over = True
+        sock = self._release()
+        if sock is not None:
+            sock.close()
+
+    def _look_up(self) -> None:
+        """Resolve the host name; on a thread of its own."""
+        host, port = self._address
+        error: OSError | UnicodeError | None = None
+        found: list[Any] = []
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as cause:
+            error = cause
+        try:
+            self._dispatcher.execute(partial(self._connect, found, error))
+        except DispatcherStopped:
+            pass  # the broker has stopped
+
+    def _connect(self, found: list[Any], error: OSError | UnicodeError | None) -> None:
+        if self._over:
+            return
+        if error is not None or not found:
+            self._fail(f"the host name cannot be resolved: {error}")
+            return
+        family, kind, protocol, _, address = found[0]
+        try:
+            sock = self._socket = socket.socket(family, kind, protocol)
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            code = sock.connect_ex(address)
+        except OSError as cause:
+            self._fail(str(cause))
+            return
+        if code not in _IN_PROGRESS:
+            self._fail(os.strerror(code))
+            return
+        self._dispatcher.register(sock, None, self._connected)
+
+    def _connected(self) -> None:
+        sock = self._socket
+        if self._over or sock is None:
+            return
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._fail(os.strerror(code))
+        elif self._context is None:
+            self._succeed()
+        else:
+            self._begin_handshake(self._context)
+
+    # --- TLS ---
+
+    def _begin_handshake(self, context: MakeContext) -> None:
+        sock = self._release()
+        assert sock is not None
+        try:
+            wrapped = context().wrap_socket(sock, server_hostname=self._address[0], do_handshake_on_connect=False)
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # a file that cannot be used, or a host name that no certificate can have
+            sock.close()
+            self._fail(f"TLS cannot be begun: {error}", by_tls=True)
+            return
+        self._socket = wrapped
+        self._dispatcher.register(wrapped, None, partial(self._handshake, wrapped))
+
+    def _handshake(self, sock: ssl.SSLSocket) -> None:
+        import ssl  # a broker without TLS does not load OpenSSL
+
+        if self._over:
+            return
+        step = partial(self._handshake, sock)
+        try:
+            sock.do_handshake()
+        except ssl.SSLWantReadError:
+            self._dispatcher.modify(sock, step, None)
+        except ssl.SSLWantWriteError:
+            self._dispatcher.modify(sock, None, step)
+        except ssl.SSLCertVerificationError as error:
+            self._fail(f"its certificate is refused: {error.verify_message}", by_tls=True)
+        except OSError as error:
+            reason = getattr(error, "reason", None)  # None if the node has gone away
+            self._fail(f"no TLS handshake: {reason or error}", by_tls=reason is not None)
+        else:
+            self._succeed()
+
+    # --- the end ---
+
+    def _succeed(self) -> None:
+        self._over = True
+        sock = self._release()
+        assert sock is not None
+        self._opened(sock)
+
+    def _fail(self, why: str, *, by_tls: bool = False) -> None:
+        self.cancel()
+        self._failed(why, by_tls)
+
+    def _release(self) -> socket.socket | None:
+        """Take the socket away from the dispatcher."""
+        sock, self._socket = self._socket, None
+        if sock is not None:
+            try:
+                self._dispatcher.unregister(sock)
+            except (KeyError, ValueError):
+                pass  # the dispatcher has removed the broken socket, or never had it
+        return sock

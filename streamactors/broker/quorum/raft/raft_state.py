@@ -1,0 +1,397 @@
+"""The rules of a replica of the metadata log: elections, epochs, votes and the high watermark, as one pure state machine.
+
+Owner: the node's quorum. It calls a method for each request, answer, sync and deadline, and carries out the effects that the
+method returns, in order. An election is on disk before the answer is sent. A log is on disk before it counts: the leader counts
+itself in `stored`, and a follower fetches again in `stored`. Source: KIP-595, KIP-835, KIP-996; Apache Kafka's simulation tests."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+from random import Random
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log.partition.leader_epochs import common_end
+from streamactors.broker.quorum.raft.leader_progress import LeaderProgress
+from streamactors.broker.quorum.raft.raft_effects import (
+    Append,
+    AppendLeaderChange,
+    Committed,
+    Effect,
+    Halt,
+    LeaderChanged,
+    Persist,
+    ReadSnapshot,
+    Send,
+    Sync,
+    Truncate,
+)
+from streamactors.broker.quorum.raft.raft_messages import (
+    Answer,
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchAnswer,
+    Vote,
+    VoteAnswer,
+)
+from streamactors.broker.quorum.raft.roles import RETRY_MS, Role, Timing
+from streamactors.broker.quorum.replica_log import Log
+from streamactors.broker.quorum.vote_file import Election
+
+
+class RaftState:
+    """One replica. Times are in ms of a clock that only grows."""
+
+    def __init__(
+        self, me: int, voters: Set[int], saved: Election, log: Log, timing: Timing, random: Random, now_ms: float
+    ) -> None:
+        self._me = me
+        self._first_voters = frozenset(voters)
+        self._log = log
+        self._timing = timing
+        self._random = random
+        self.election = saved if saved.epoch >= log.last_epoch else Election(log.last_epoch)
+        self.high_watermark = 0
+        self.progress: LeaderProgress | None = None
+        self._granted: set[int] = set()
+        self._refused: set[int] = set()
+        self._has_fetched = False
+        self._asked: Fetch | None = None
+        self.leader_committed = -1
+        self._fetch_by_ms = now_ms
+        self.role = self._first_role()
+        self.deadline_ms = now_ms
+        self._wait_for_election(now_ms)
+
+    def _first_role(self) -> Role:
+        if self.election.leader == self._me:
+            return Role.RESIGNED  # records that were not on disk at the crash may exist elsewhere in this epoch
+        return Role.UNATTACHED if self.election.leader is None else Role.FOLLOWER
+
+    def start(self, now_ms: float) -> list[Effect]:
+        """Begin. A follower asks its leader; the only voter of a quorum is elected at once."""
+        if self.voters == {self._me}:
+            return self._campaign(now_ms)
+        return [LeaderChanged(self.leader, self.epoch), Sync()] if self.role is Role.FOLLOWER else []
+
+    @property
+    def epoch(self) -> int:
+        return self.election.epoch
+
+    @property
+    def voters(self) -> Set[int]:
+        """The voters that the log names, committed or not; the first ones if it names none."""
+        named = self._log.voters
+        return self._first_voters if named is None else named
+
+    @property
+    def voters_offset(self) -> int:
+        """The offset of the record that names the voters, -1 if no record does."""
+        return self._log.voters_offset
+
+    @property
+    def granting(self) -> Set[int]:
+        """The voters that have elected this node, if it leads."""
+        return self._granted & self.voters
+
+    @property
+    def leader(self) -> int | None:
+        """The leader that this node is or follows. A node that has lost its leader does not name it."""
+        return self.election.leader if self.role in (Role.LEADER, Role.FOLLOWER) else None
+
+    # --- time ---
+
+    def tick(self, now_ms: float) -> list[Effect]:
+        """Do what is due. The next call is due at `deadline_ms`."""
+        if now_ms < self.deadline_ms:
+            return []
+        match self.role:
+            case Role.LEADER:
+                return self._lead_on(now_ms)
+            case Role.FOLLOWER if now_ms < self._fetch_by_ms:
+                if self._asked is not None:  # the question or its answer is lost
+                    return self._fetch(now_ms)
+                self.deadline_ms = now_ms + self._timing.fetch_ms / 2  # the disk is slow, and `stored` asks
+                return []
+            case Role.RESIGNED:
+                return self._new_epoch(self.epoch + 1, None, now_ms)
+            case _ if self._may_lead():
+                return self._prospect(now_ms)
+        return self._look_for_leader(now_ms)
+
+    def _may_lead(self) -> bool:
+        """Whether this node has a vote, or had one before a change that may not be committed."""
+        # 1 removes itself from {1, 2} -> 2 lacks the record and needs the vote of 1 -> the log of 1 is longer: only 1 can lead.
+        log = self._log
+        if self._me in self.voters or log.voters_offset < self.high_watermark:
+            return self._me in self.voters
+        return self._me in (self._first_voters if log.voters_before is None else log.voters_before)
+
+    def _look_for_leader(self, now_ms: float) -> list[Effect]:
+        """A node without a vote asks any voter. The answer names the leader."""
+        effects = self._lose_leader(Role.UNATTACHED)
+        others = sorted(self.voters - {self._me})
+        self.deadline_ms = now_ms + self._timing.fetch_ms / 2
+        self._asked = Fetch(self.epoch, self._me, self._log.end_offset, self._log.last_epoch, max_wait_ms=0.0)
+        return [*effects, Send(self._random.choice(others), self._asked)]
+
+    def _wait_for_election(self, now_ms: float) -> None:
+        self._fetch_by_ms = now_ms + self._timing.fetch_ms
+        following = self.role is Role.FOLLOWER
+        wait_ms = self._timing.fetch_ms if following else self._timing.election_ms * (1 + self._random.random())
+        self.deadline_ms = now_ms + wait_ms
+
+    # --- elections: as the one who asks ---
+
+    def _prospect(self, now_ms: float) -> list[Effect]:
+        """Ask whether the voters would vote for this node, so that a node which is cut off does not raise the epoch."""
+        if self.voters == {self._me}:
+            return self._campaign(now_ms)
+        return [*self._lose_leader(Role.PROSPECTIVE), *self._ask_for_votes(now_ms, pre_vote=True)]
+
+    def _lose_leader(self, role: Role) -> list[Effect]:
+        followed, self.role = self.role is Role.FOLLOWER, role
+        self._asked = None
+        return [LeaderChanged(None, self.epoch)] if followed else []
+
+    def _campaign(self, now_ms: float) -> list[Effect]:
+        self.role = Role.CANDIDATE
+        self.election = Election(self.epoch + 1, voted=self._me)
+        effects: list[Effect] = [Persist(self.election), LeaderChanged(None, self.epoch)]
+        effects += self._ask_for_votes(now_ms, pre_vote=False)
+        return effects + self._count_votes(now_ms)
+
+    def _ask_for_votes(self, now_ms: float, *, pre_vote: bool) -> list[Effect]:
+        self._granted, self._refused = {self._me}, set()
+        self._wait_for_election(now_ms)
+        vote = Vote(self.epoch, self._me, self._log.last_epoch, self._log.end_offset, pre_vote)
+        return [Send(voter, vote) for voter in sorted(self.voters - {self._me})]
+
+    def voted(self, voter: int, answer: VoteAnswer, now_ms: float) -> list[Effect]:
+        """A voter has answered."""
+        # A pre-vote can be granted by a follower of a leader that is gone: it names the leader, and this node does not return to it.
+        effects = self._learn(answer.epoch, None if answer.granted else answer.leader, now_ms)
+        asking = Role.PROSPECTIVE if answer.pre_vote else Role.CANDIDATE
+        if effects or self.role is not asking or answer.epoch != self.epoch or voter not in self.voters:
+            return effects
+        (self._granted if answer.granted else self._refused).add(voter)
+        return self._count_votes(now_ms)
+
+    def _count_votes(self, now_ms: float) -> list[Effect]:
+        majority = len(self.voters) // 2 + 1
+        if len(self._granted & self.voters) >= majority:
+            return self._campaign(now_ms) if self.role is Role.PROSPECTIVE else self._lead(now_ms)
+        if len(self._refused) > len(self.voters) - majority:  # wait, or two candidates disturb each other for ever
+            wait_ms = self._random.random() * self._timing.election_ms
+            self.deadline_ms = min(self.deadline_ms, now_ms + max(wait_ms, RETRY_MS))
+        return []
+
+    # --- elections: as the one who is asked ---
+
+    def vote(self, vote: Vote, now_ms: float) -> tuple[VoteAnswer, list[Effect]]:
+        """A candidate asks for this node's vote."""
+        effects: list[Effect] = []
+        if vote.epoch > self.epoch:
+            effects += self._new_epoch(vote.epoch, None, now_ms)
+        granted = vote.epoch == self.epoch and self._would_vote(vote)
+        if granted and not vote.pre_vote and self.election.voted is None:
+            self.role = Role.UNATTACHED
+            self.election = replace(self.election, voted=vote.candidate)
+            self._wait_for_election(now_ms)
+            effects.append(Persist(self.election))
+        error = ErrorCode.FENCED_LEADER_EPOCH if vote.epoch < self.epoch else ErrorCode.NONE
+        return VoteAnswer(error, self.epoch, self.leader, granted, vote.pre_vote), effects
+
+    def _would_vote(self, vote: Vote) -> bool:
+        if not self._is_up_to_date(vote) or self.role is Role.LEADER:
+            return False
+        if vote.pre_vote:
+            return self.role is not Role.FOLLOWER or not self._has_fetched
+        return self.election.leader is None and self.election.voted in (None, vote.candidate)
+
+    def _is_up_to_date(self, vote: Vote) -> bool:
+        return (vote.last_epoch, vote.end_offset) >= (self._log.last_epoch, self._log.end_offset)
+
+    # --- epochs and leaders ---
+
+    def begin(self, begin: BeginEpoch, now_ms: float) -> tuple[Answer, list[Effect]]:
+        """A node says that it leads."""
+        effects = self._learn(begin.epoch, begin.leader, now_ms)
+        error = ErrorCode.FENCED_LEADER_EPOCH if begin.epoch < self.epoch else ErrorCode.NONE
+        return Answer(error, self.epoch, self.leader), effects
+
+    def end(self, end: EndEpoch, now_ms: float) -> tuple[Answer, list[Effect]]:
+        """The leader gives up. Its best successor asks for votes at once, the others some time later."""
+        effects = self._learn(end.epoch, end.leader, now_ms)
+        error = ErrorCode.FENCED_LEADER_EPOCH if end.epoch < self.epoch else ErrorCode.NONE
+        if not error and self.role is Role.FOLLOWER and self._me in self.voters:
+            effects += self._lose_leader(Role.UNATTACHED)
+            place = end.successors.index(self._me) if self._me in end.successors else len(end.successors)
+            if place == 0:
+                return Answer(error, self.epoch, self.leader), effects + self._prospect(now_ms)
+            self.deadline_ms = now_ms + min(RETRY_MS * 2**place, self._timing.election_ms)
+        return Answer(error, self.epoch, self.leader), effects
+
+    def answered(self, answer: Answer, now_ms: float) -> list[Effect]:
+        """A voter has answered a BeginEpoch or an EndEpoch."""
+        return self._learn(answer.epoch, answer.leader, now_ms)
+
+    def _learn(self, epoch: int, leader: int | None, now_ms: float) -> list[Effect]:
+        """Another node knows this epoch and its leader."""
+        if epoch > self.epoch or (epoch == self.epoch and self.election.leader is None and leader is not None):
+            return self._new_epoch(epoch, leader, now_ms)
+        if epoch == self.epoch and leader == self.election.leader and self.role in (Role.UNATTACHED, Role.PROSPECTIVE):
+            return [LeaderChanged(leader, epoch), *self._follow(now_ms)] if leader not in (None, self._me) else []
+        return []
+
+    def _new_epoch(self, epoch: int, leader: int | None, now_ms: float) -> list[Effect]:
+        self.progress = None
+        kept = self.election if epoch == self.epoch else Election(epoch)
+        self.election = replace(kept, leader=leader)
+        effects: list[Effect] = [Persist(self.election), LeaderChanged(leader, epoch)]
+        if leader is not None and leader != self._me:
+            return effects + self._follow(now_ms)
+        self.role = Role.UNATTACHED
+        self._asked = None
+        self._wait_for_election(now_ms)
+        return effects
+
+    def _follow(self, now_ms: float) -> list[Effect]:
+        self.role = Role.FOLLOWER
+        self._has_fetched = False
+        self._asked = None
+        self.leader_committed = -1
+        self._wait_for_election(now_ms)
+        return [Sync()]
+
+    # --- leading ---
+
+    def _lead(self, now_ms: float) -> list[Effect]:
+        self.role = Role.LEADER
+        self.election = replace(self.election, leader=self._me)
+        self.progress = LeaderProgress(self._me, self.voters, self._log.end_offset, now_ms)
+        effects: list[Effect] = [Persist(self.election), AppendLeaderChange(self.epoch)]
+        return [*effects, LeaderChanged(self._me, self.epoch), *self._lead_on(now_ms)]
+
+    def _lead_on(self, now_ms: float) -> list[Effect]:
+        """Say to the voters who leads; resign if no majority fetches."""
+        assert self.progress is not None
+        self.progress.use(self.voters)
+        if now_ms - self.progress.quorum_seen_at_ms(now_ms) > 1.5 * self._timing.fetch_ms:
+            return self.resign(now_ms)
+        self.deadline_ms = now_ms + self._timing.fetch_ms / 2
+        return [Send(voter, BeginEpoch(self.epoch, self._me)) for voter in sorted(self.voters - {self._me})]
+
+    def resign(self, now_ms: float) -> list[Effect]:
+        """Give up the leadership, for a stop or without a majority. Changes nothing on a node that does not lead."""
+        if self.progress is None:
+            return []
+        successors = self.progress.successors()
+        self.progress = None
+        self.role = Role.RESIGNED
+        self._wait_for_election(now_ms)
+        end = EndEpoch(self.epoch, self._me, successors)
+        return [LeaderChanged(None, self.epoch), *(Send(voter, end) for voter in successors)]
+
+    def fetch(self, fetch: Fetch, now_ms: float) -> tuple[FetchAnswer, list[Effect]]:
+        """A replica asks for records. The answer may be held back until there are some; the effects may not."""
+        error = ErrorCode.NONE
+        if min(fetch.epoch, fetch.offset, fetch.last_epoch) < 0 or fetch.last_epoch > self.epoch:
+            error = ErrorCode.INVALID_REQUEST
+        elif fetch.epoch != self.epoch:
+            old = fetch.epoch < self.epoch
+            error = ErrorCode.FENCED_LEADER_EPOCH if old else ErrorCode.UNKNOWN_LEADER_EPOCH
+        elif self.progress is None:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer = FetchAnswer(error, self.epoch, self.leader, fetch)
+        if error or self.progress is None:
+            return answer, []
+        log = self._log
+        answer = replace(answer, log_start=log.start_offset)
+        self.progress.fetched(fetch.replica, now_ms)
+        snapshot = log.newest_snapshot
+        if snapshot is not None and (fetch.offset < log.start_offset or fetch.offset == 0):
+            return replace(answer, snapshot=snapshot), []
+        epoch, end_offset = log.end_of_epoch(fetch.last_epoch)
+        if (epoch != fetch.last_epoch or end_offset < fetch.offset) and (fetch.last_epoch, fetch.offset) != snapshot:
+            return replace(answer, diverging=(epoch, end_offset)), []
+        self.progress.stored(fetch.replica, fetch.offset)
+        self.progress.reached(fetch.replica, log.end_offset)
+        effects = self._commit(now_ms)
+        return replace(answer, high_watermark=self.high_watermark), effects
+
+    def _commit(self, now_ms: float) -> list[Effect]:
+        assert self.progress is not None
+        self.progress.use(self.voters)
+        committed = self.progress.committed()
+        effects = [] if committed is None else self._raise_high_watermark(committed)
+        if self._me not in self.voters and self._log.voters_offset < self.high_watermark:
+            effects += self.resign(now_ms)  # its own removal is committed
+        return effects
+
+    def _raise_high_watermark(self, offset: int) -> list[Effect]:
+        if offset <= self.high_watermark:
+            return []
+        self.high_watermark = offset
+        return [Committed(offset)]
+
+    # --- the log ---
+
+    def stored(self, end_offset: int, now_ms: float) -> list[Effect]:
+        """The log is on disk up to this offset."""
+        if self.progress is not None:
+            self.progress.stored(self._me, end_offset)
+            return self._commit(now_ms)
+        if self.role is not Role.FOLLOWER or self._asked is not None or end_offset != self._log.end_offset:
+            return []
+        return [*self._raise_high_watermark(min(self.leader_committed, end_offset)), *self._fetch(now_ms)]
+
+    def _fetch(self, now_ms: float) -> list[Effect]:
+        assert self.election.leader is not None
+        self.deadline_ms = now_ms + self._timing.fetch_ms / 2
+        log = self._log
+        wait_ms = self._timing.fetch_ms / 4
+        self._asked = Fetch(self.epoch, self._me, log.end_offset, log.last_epoch, self.high_watermark, wait_ms)
+        return [Send(self.election.leader, self._asked)]
+
+    def fetched(self, answer: FetchAnswer, now_ms: float) -> list[Effect]:
+        """The leader has answered."""
+        effects = self._learn(answer.epoch, answer.leader, now_ms)
+        # An answer to an earlier question is about another log: the own log was truncated or extended since.
+        if effects or self.role is not Role.FOLLOWER or answer.asked is not self._asked or answer.error:
+            return effects
+        self._asked = None
+        self._wait_for_election(now_ms)
+        if answer.diverging is not None:
+            return self._truncate(*answer.diverging)
+        if answer.snapshot is not None:
+            assert self.election.leader is not None
+            return [ReadSnapshot(self.election.leader, answer.snapshot)]
+        self._has_fetched = True
+        self.leader_committed = answer.high_watermark
+        return [Append(answer.batches)] if answer.batches else [Sync()]
+
+    def snapshot_piece(self, now_ms: float) -> None:
+        """The leader has sent a piece of a snapshot, so it is alive."""
+        if self.role is Role.FOLLOWER:
+            self._wait_for_election(now_ms)
+
+    def snapshot_failed(self, now_ms: float) -> None:
+        """The snapshot could not be read: another node leads, or the leader has a newer snapshot. `tick` fetches again soon."""
+        if self.role is Role.FOLLOWER:
+            self._asked = Fetch(self.epoch, self._me, self._log.end_offset, self._log.last_epoch)
+            self.deadline_ms = now_ms + RETRY_MS
+
+    def snapshot_read(self, end_offset: int) -> list[Effect]:
+        """The log begins behind a snapshot of everything below `end_offset`."""
+        return [*self._raise_high_watermark(end_offset), Sync()] if self.role is Role.FOLLOWER else []
+
+    def _truncate(self, epoch: int, end_offset: int) -> list[Effect]:
+        log = self._log
+        offset = common_end((epoch, end_offset), log.end_of_epoch(epoch), log.end_offset)
+        if offset < self.high_watermark:
+            return [
+                Halt(f"the leader's log ends at {offset}, and records below {self.high_watermark} are committed here")
+            ]
+        return [Truncate(offset)]

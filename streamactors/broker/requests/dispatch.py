@@ -1,0 +1,104 @@
+"""Passes a frame to its handler: header, version, body, rights, errors.
+
+Owner: the data plane. An unknown key or version, or a malformed body, closes the connection as in Apache Kafka. An unknown version
+of ApiVersions is answered in version 0, which every client can read: clients find the versions this way."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Final
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.network.connection import Connection
+from streamactors.broker.node import FORWARDED, Node
+from streamactors.broker.protocol.api_keys import API_VERSIONS, NAMES
+from streamactors.broker.protocol.errors import MalformedMessage
+from streamactors.broker.protocol.header import read_request_header
+from streamactors.broker.requests.api import LATER, NO_ANSWER, Api, Routes
+from streamactors.broker.requests.logins import serve_token
+from streamactors.broker.requests.request import Request
+from streamactors.broker.security.rights import NOT_ALLOWED, each
+
+_VERSION_OF_ALL_CLIENTS: Final = 0
+
+
+class Dispatch:
+    """Serves frames; the processor calls it."""
+
+    def __init__(self, node: Node, routes: Routes) -> None:
+        self._node = node
+        self._routes = routes
+        self._loaded = routes.loaded
+
+    def __call__(self, connection: Connection, frame: memoryview) -> None:
+        """Start serving one request, or close the connection."""
+        login = connection.login
+        if login is not None and login.raw_tokens:
+            serve_token(self._node, connection, login, frame)
+            return
+        try:
+            header = read_request_header(frame)
+        except MalformedMessage as error:
+            connection.close_after_answers(f"not a Kafka request: {error}")
+            return
+        key, version, _, _, _ = header
+        if login is not None and (why := login.why_not(key)) is not None:
+            name = NAMES.get(key, f"API key {key}")
+            self._node.processor.foreigners.report(connection.host, connection.peer, f"closed at {name}: {why}")
+            connection.close("")
+            return
+        if connection.listener.for_controllers:
+            routes = self._node.controller_routes
+            api = None if routes is None else routes.get(key)
+        else:
+            api = self._loaded.get(key) or self._routes.get(key)
+        if api is None:
+            connection.close_after_answers(f"unknown API key {key} ({NAMES.get(key, 'no such API')})")
+            return
+        low, high = api.versions
+        request = Request(self._node, connection, header, api, len(frame), connection.last_active_ms)
+        if not low <= version <= high:
+            self._refuse_version(request, api)
+            return
+        forwarding = self._node.forwarding
+        if forwarding is not None and key in FORWARDED and not connection.listener.for_controllers:
+            connection.begin(request)
+            if api.here is not None and (denied := api.here(request)):
+                request.refuse(denied)
+            else:
+                forwarding.forward(request, frame)
+            return
+        try:
+            request.decode(frame)
+        except MalformedMessage as error:
+            connection.close_after_answers(f"bad {request.name} request: {error}")
+            return
+        connection.begin(request)
+        charging = self._node.charging
+        if charging is not None and charging.times_requests:
+            request.began(perf_counter_ns())
+        try:
+            if api.authorise is not each and (denied := api.authorise(request)):
+                request.refuse(denied, NOT_ALLOWED.get(denied))
+                return
+            answer = api.handle(request)
+        except Exception as error:  # noqa: BLE001 - a bug of one handler must not stop the broker
+            request.fail(error)
+            return
+        if answer is LATER:
+            if charging is not None and charging.times_requests:
+                request.paused(perf_counter_ns())
+            return
+        if answer is NO_ANSWER:
+            request.no_answer()
+        else:
+            request.answer_here(answer)
+
+    def _refuse_version(self, request: Request, api: Api) -> None:
+        if api.key != API_VERSIONS:
+            low, high = api.versions
+            request.connection.close_after_answers(f"{request.name} is served in versions {low} to {high}")
+            return
+        request.version = _VERSION_OF_ALL_CLIENTS
+        request.connection.begin(request)
+        request.refuse(ErrorCode.UNSUPPORTED_VERSION)

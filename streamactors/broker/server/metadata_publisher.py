@@ -1,0 +1,184 @@
+"""Makes the broker follow the metadata image: folders of new partitions, the data plane's table of partitions, settings.
+
+Owner: the controller. `prepare` makes files on the controller's thread; `apply` runs on the data plane's thread, in the order of
+the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, ParamSpec
+
+from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.describe import resolve_topic
+from streamactors.broker.errors import BrokerError, BrokerStartError
+from streamactors.broker.log.config import LogConfig, ManagerConfig
+from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.metadata.delta import ImageDelta
+from streamactors.broker.metadata.image import MetadataImage, TopicImage
+from streamactors.broker.metadata.metadata_record import PartitionRecord
+from streamactors.broker.metadata.topic_name import METADATA_TOPIC
+from streamactors.broker.replication.hosted_partition import PartitionState, enough_in_sync
+from streamactors.broker.replication.partition_table import PartitionTable
+
+if TYPE_CHECKING:
+    from streamactors.broker.runtime import Runtime
+
+_log = logging.getLogger("streamactors.broker.controller")
+
+P = ParamSpec("P")
+Folder = tuple[str, int]  # topic, partition
+
+
+class MetadataPublisher:
+    """Applies images to the logs, the partitions and the configuration of one broker."""
+
+    def __init__(self, node: Runtime, partitions: PartitionTable) -> None:
+        self._node = node
+        self._partitions = partitions
+
+    def config_under(self, image: MetadataImage) -> BrokerConfig:
+        """Return the broker's configuration with the dynamic settings of `image`."""
+        return self._node.config.with_dynamic(image.cluster_overrides(), image.broker_overrides(self._node.node_id))
+
+    def prepare(self, delta: ImageDelta) -> list[Folder]:
+        """Make the folders of new partitions; return them. Blocks; on the controller's thread. Raises BrokerError."""
+        logs = self._node.logs
+        config = self.config_under(delta.image)
+        made: list[Folder] = []
+        try:
+            for topic in (*delta.created, *delta.changed):
+                settings, _ = self._log_config(config, delta.image, topic)
+                first: dict[int, PartitionLog] = {}  # the first log of each leader epoch; the others copy its files
+                for partition in self._hosted(topic):
+                    self._discard_namesake(topic, partition.partition)
+                    if logs.get(topic.name, partition.partition) is None:
+                        like = first.get(partition.leader_epoch)
+                        log = logs.create(topic.name, partition.partition, topic.topic_id, settings, like)
+                        made.append((topic.name, partition.partition))
+                        if partition.leader == self._node.node_id:  # writes a file, which the data plane must not
+                            log.assign_leader_epoch(partition.leader_epoch, like)
+                            first.setdefault(partition.leader_epoch, log)
+        except BrokerError:
+            self.withdraw(made)
+            raise
+        return made
+
+    def _discard_namesake(self, topic: TopicImage, index: int) -> None:
+        """Delete the log of an earlier topic of this name, which was deleted while this broker was away."""
+        log = self._node.logs.get(topic.name, index)
+        if (
+            log is not None
+            and log.topic_id not in (None, topic.topic_id)
+            and self._partitions.get(topic.name, index) is None
+        ):
+            _log.warning("%s-%d is deleted: it belongs to an earlier topic of this name", topic.name, index)
+            self._node.logs.delete(topic.name, index)
+
+    def discard_strays(self, image: MetadataImage) -> None:
+        """Delete logs whose partition was deleted, or moved to other brokers, while this broker was away. Raises StorageError."""
+        here = self._node.node_id
+        for log in self._node.logs.logs():
+            topic = image.topics.get(log.topic)
+            if log.topic == METADATA_TOPIC:
+                continue
+            known = (
+                topic is not None and log.topic_id in (None, topic.topic_id) and log.partition < len(topic.partitions)
+            )
+            if known and topic is not None and here in topic.partitions[log.partition].replicas:
+                continue
+            _log.warning(
+                "%s-%d is deleted: the cluster has it no more, or not on this broker", log.topic, log.partition
+            )
+            self._node.logs.delete(log.topic, log.partition)
+
+    def withdraw(self, folders: Iterable[Folder]) -> None:
+        """Remove folders that were prepared for a change that failed."""
+        for topic, partition in folders:
+            self._node.logs.delete(topic, partition)
+
+    def reconcile(self, delta: ImageDelta) -> None:
+        """At the start, delete folders that the metadata does not know. `delta` holds the whole metadata.
+
+        A crash can leave an empty folder of a topic that was not created, or the folder of a deleted topic. Raises
+        BrokerStartError for any other unknown folder that has records, because they may be needed.
+        """
+        logs = self._node.logs
+        for log in logs.logs():
+            if log.topic == METADATA_TOPIC:
+                continue
+            topic = delta.image.topics.get(log.topic)
+            known = topic is not None and log.topic_id in (None, topic.topic_id)
+            if topic is not None and known and log.partition < len(topic.partitions):
+                continue
+            if log.end_offset > 0 and not delta.was_deleted(log.topic_id):
+                raise BrokerStartError(
+                    f"the data folder {logs.folder} has records of {log.topic}-{log.partition}, which its metadata does "
+                    f"not know; restore {METADATA_TOPIC}-0 from a copy, or start with another --data folder"
+                )
+            logs.delete(log.topic, log.partition)
+        self.prepare(delta)
+
+    def apply(self, delta: ImageDelta) -> None:
+        """Apply partitions and settings of the image. On the data plane's thread."""
+        node, image = self._node, delta.image
+        if delta.brokers_configured:
+            node.config = self.config_under(image)
+            node.logs.configure(ManagerConfig.of(node.config))
+        for topic in delta.deleted:
+            for partition in topic.partitions:
+                self._attempt(topic, partition, self._partitions.delete, topic.name, partition.partition)
+        for topic in (*delta.created, *delta.changed):
+            config, least_in_sync = self._log_config(node.config, image, topic)
+            for partition in topic.partitions:
+                if node.node_id in partition.replicas:
+                    state = _state(topic, partition, least_in_sync)
+                    self._attempt(topic, partition, self._partitions.apply, state, config)
+                elif self._partitions.get(topic.name, partition.partition) is not None:  # it has moved to other brokers
+                    self._attempt(topic, partition, self._partitions.delete, topic.name, partition.partition)
+        for topic in self._reconfigured(delta):
+            self._partitions.reconfigure(topic.name, *self._log_config(node.config, image, topic))
+
+    def _attempt(
+        self,
+        topic: TopicImage,
+        partition: PartitionRecord,
+        follow: Callable[P, object],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """Apply a change to one partition; a failing disk must not keep the others from it."""
+        try:
+            follow(*args, **kwargs)
+        except BrokerError as error:
+            _log.error("%s-%d cannot follow the metadata: %s", topic.name, partition.partition, error)
+
+    def _reconfigured(self, delta: ImageDelta) -> Iterator[TopicImage]:
+        topics = delta.image.topics
+        if delta.brokers_configured:  # a broker setting may be the default of a topic setting
+            yield from topics.values()
+        else:
+            yield from (topics[name] for name in delta.configured_topics if name in topics)
+
+    def _hosted(self, topic: TopicImage) -> Iterator[PartitionRecord]:
+        here = self._node.node_id
+        return (partition for partition in topic.partitions if here in partition.replicas)
+
+    def _log_config(self, config: BrokerConfig, image: MetadataImage, topic: TopicImage) -> tuple[LogConfig, int]:
+        settings = resolve_topic(config, image.topic_overrides(topic.name))
+        return LogConfig.of(settings), settings.min_insync_replicas
+
+
+def _state(topic: TopicImage, partition: PartitionRecord, least_in_sync: int) -> PartitionState:
+    return PartitionState(
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        partition=partition.partition,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        partition_epoch=partition.partition_epoch,
+        min_insync_replicas=enough_in_sync(least_in_sync, partition.replicas),
+    )

@@ -1,0 +1,114 @@
+"""`streamactors broker`: a Kafka-compatible broker in this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streamactors.cli.metrics_options import metrics_door, metrics_options
+
+if TYPE_CHECKING:
+    from streamactors.broker.server.server import Broker
+
+LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+@click.command("broker")
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="[NAME://]HOST:PORT",
+    help="Address to listen on; may be given several times. localhost is 127.0.0.1 and ::1.  [default: localhost:9092]",
+)
+@click.option(
+    "--advertise",
+    multiple=True,
+    metavar="[NAME://]HOST:PORT",
+    help="Address that clients of a listener are told to use: for containers, WSL and remote clients.",
+)
+@click.option("--data", metavar="DIR", help="Data folder.  [default: a temporary one]")
+@click.option("--config", metavar="FILE", help="A server.properties file with Apache Kafka's names.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting; may be given several times.")
+@click.option(
+    "--add-scram",
+    multiple=True,
+    metavar="MECHANISM=[name=USER,password=PASSWORD]",
+    help="A user who can log in from the start (KIP-900); may be given several times.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run N brokers, one process each: node.id and every port count up from the given ones, data is in DIR/0, DIR/1 and so on.",
+)
+@click.option(
+    "--adopt", is_flag=True, help="With --processes: the data of a single broker in DIR becomes that of the first one."
+)
+@metrics_options
+@click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
+def command(
+    listen: tuple[str, ...],
+    advertise: tuple[str, ...],
+    data: str | None,
+    config: str | None,
+    settings: tuple[str, ...],
+    add_scram: tuple[str, ...],
+    processes: int,
+    adopt: bool,
+    log_level: str,
+    **metrics: Any,
+) -> None:
+    """Start a Kafka-compatible broker and run it until Ctrl-C or SIGTERM.
+
+    \b
+    Examples:
+      streamactors broker
+      streamactors broker --data ./data --set num.partitions=4
+      streamactors broker --data ./data --processes 4
+      streamactors broker --listen localhost:9092 --listen DOCKER://0.0.0.0:29092 --advertise DOCKER://host.docker.internal:29092
+    """
+    from streamactors.broker.launch.standalone import run
+    from streamactors.broker.launch.startup import assemble, merged, parse_setting
+
+    logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
+    door = metrics_door(metrics)
+    given: dict[str, Any] = {
+        "listen": listen,
+        "advertise": advertise,
+        "data": data,
+        "properties": config,
+        "settings": dict(parse_setting(each) for each in settings),
+    }
+    if processes > 1:
+        from streamactors.cli.clusters.broker_processes import run_processes
+
+        run_processes(merged(**given), processes, adopt=adopt, add_scram=add_scram, door=door, log_level=log_level)
+        return
+    if adopt:
+        raise click.UsageError("--adopt is for several brokers; give --processes N too")
+    assembled = assemble(**given, add_scram=add_scram)
+
+    def ready(broker: Broker) -> None:
+        where = ", ".join(str(listener) for listener in broker.node.listeners)
+        folder = f"{assembled.folder}"
+        if assembled.temporary:
+            folder += " (temporary: it goes with the broker; keep it with --data DIR)"
+        say(f"streamactors broker ready: {where}, data in {folder}, cluster id {broker.node.cluster_id}")
+
+    run(assembled, ready, metrics=door)
+
+
+def say(line: str) -> None:
+    """Print a line, or log that it cannot be printed."""
+    try:
+        click.echo(line)
+    except OSError as error:  # the pipe is closed, or its disk is full: no reason for a broker to end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
+        logging.getLogger("streamactors.broker").warning("cannot print (%s): %s", error.strerror, line)

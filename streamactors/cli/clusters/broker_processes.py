@@ -1,0 +1,77 @@
+"""`streamactors broker --processes N`: several brokers on this host, one process each, until Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamactors.cli.clusters.broker import LOG_FORMAT, say
+
+if TYPE_CHECKING:
+    from streamactors.broker.http.door import HttpDoor
+
+
+def run_processes(
+    given: Mapping[str, Any],
+    processes: int,
+    *,
+    adopt: bool,
+    add_scram: Sequence[str],
+    door: HttpDoor | None,
+    log_level: str,
+) -> None:
+    """Run the brokers until a signal asks them to stop. `given` are the settings of one; `door` is where the first serves its metrics.
+
+    Raises InvalidSetting or BrokerStartError before a broker serves clients."""
+    from streamactors.broker.cluster.host_brokers import HostBrokers
+    from streamactors.broker.cluster.host_folders import prepare
+    from streamactors.broker.cluster.host_settings import settings_of_each
+    from streamactors.broker.cluster.node_process import free_port
+    from streamactors.broker.config.broker_config import BrokerConfig
+
+    kept: set[int] = set()
+
+    def port() -> int:
+        """A port whose successors are free, too, one for each broker."""
+        found = free_port(kept, in_a_row=processes)
+        kept.update(range(found, found + processes))
+        return found
+
+    given = dict(given)
+    named = BrokerConfig.of(given).data_folder
+    with ExitStack() as undo:
+        if named is None:
+            folder = Path(tempfile.mkdtemp(prefix="streamactors-"))
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        else:
+            folder = Path(named).expanduser().absolute()
+        given["log.dirs"] = str(folder)
+        each_settings = settings_of_each(given, processes, port)
+        prepare(folder, processes, adopt=adopt)
+        arguments = [
+            {
+                "listen": [],
+                "advertise": [],
+                "data": None,
+                "settings": settings,
+                "metrics": None if door is None else door._replace(port=door.port and door.port + number),
+                "add_scram": list(add_scram) if number == 0 else [],
+                "log": {
+                    "level": log_level.upper(),
+                    "format": LOG_FORMAT.replace("%(name)s", f"broker {settings['node.id']} %(name)s"),
+                },
+            }
+            for number, settings in enumerate(each_settings)
+        ]
+        brokers = undo.enter_context(HostBrokers(arguments))
+        children = [each.child for each in brokers.brokers if each.child is not None]
+        where = ", ".join(child.bootstrap_servers for child in children)
+        remark = " (temporary: it goes with the brokers; keep it with --data DIR)" if named is None else ""
+        say(f"streamactors broker ready: {where}, data in {folder}{remark}, cluster id {children[0].cluster_id}")
+        for each, child in zip(brokers.brokers, children, strict=True):
+            say(f"  broker {each.node_id}: {child.bootstrap_servers}, process {child.pid}")
+        brokers.serve()

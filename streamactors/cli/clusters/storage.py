@@ -1,0 +1,147 @@
+"""`streamactors storage`: formats a data folder, and says what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from streamactors.broker.config.broker_config import BrokerConfig
+
+
+@click.group("storage")
+def command() -> None:
+    """Format data folders, and say what they are.
+
+    \b
+    Example:
+      streamactors storage format --cluster-id $(streamactors storage random-uuid) --node-id 1 --data ./1
+    """
+
+
+@command.command("random-uuid")
+def random_uuid() -> None:
+    """Print an id for a new cluster.
+
+    \b
+    Example:
+      streamactors storage random-uuid
+    """
+    from streamactors.broker.launch.storage_format import new_cluster_id
+
+    click.echo(new_cluster_id())
+
+
+@command.command("format")
+@click.option("--cluster-id", "-t", required=True, metavar="ID", help="Id of the cluster, the same on all its nodes.")
+@click.option(
+    "--config", "-c", metavar="FILE", help="A server.properties file: node.id and log.dirs are taken from it."
+)
+@click.option(
+    "--node-id", type=click.IntRange(0), metavar="N", help="Id of the node.  [default: node.id of --config, or 1]"
+)
+@click.option("--data", metavar="DIR", help="Data folder.  [default: log.dirs of --config]")
+@click.option(
+    "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature with which the cluster begins."
+)
+@click.option(
+    "--standalone", "-s", is_flag=True, help="The node is the only voter of a quorum that can get more voters."
+)
+@click.option(
+    "--initial-controllers",
+    "-I",
+    metavar="VOTERS",
+    help="The voters of the quorum, id@host:port:directory,…, the same on each of them; random-uuid makes directories.",
+)
+@click.option(
+    "--no-initial-controllers", "-N", is_flag=True, help="The quorum exists already, and this node has no vote in it."
+)
+@click.option("--ignore-formatted", "-g", is_flag=True, help="Leave a folder as it is that is formatted already.")
+def format_(
+    cluster_id: str,
+    config: str | None,
+    node_id: int | None,
+    data: str | None,
+    features: tuple[str, ...],
+    standalone: bool,
+    initial_controllers: str | None,
+    no_initial_controllers: bool,
+    ignore_formatted: bool,
+) -> None:
+    """Make a folder the data folder of a node. Each of several controllers is formatted with the id of their cluster.
+
+    The controllers are named by controller.quorum.voters in the settings, or with --standalone or --initial-controllers by the metadata log
+    itself (kraft.version 1, KIP-853).
+
+    \b
+    Examples:
+      ID=$(streamactors storage random-uuid)
+      streamactors storage format --cluster-id $ID --config controller-1.properties
+      streamactors storage format --cluster-id $ID --node-id 1 --data ./1
+      streamactors storage format --cluster-id $ID --config controller-1.properties --standalone
+    """
+    from streamactors.broker.launch.first_voters import first_voters
+    from streamactors.broker.launch.storage_format import format_folder, read_folder
+
+    if standalone + (initial_controllers is not None) + no_initial_controllers > 1:
+        raise click.UsageError(
+            "--standalone, --initial-controllers and --no-initial-controllers exclude each other; give one of them"
+        )
+    folder, settings = _folder(config, data)
+    if ignore_formatted and read_folder(folder) is not None:
+        click.echo(f"{folder} is formatted already")
+        return
+    node_id = settings.effective_node_id if node_id is None else node_id
+    voters = first_voters(settings, node_id, initial_controllers) if standalone or initial_controllers else None
+    format_folder(folder, node_id, cluster_id, dict(_level(each) for each in features), voters)
+    click.echo(f"formatted {folder} for node {node_id} of cluster {cluster_id}")
+
+
+@command.command("info")
+@click.option("--config", "-c", metavar="FILE", help="A server.properties file: log.dirs is taken from it.")
+@click.option("--data", metavar="DIR", help="Data folder.  [default: log.dirs of --config]")
+def info(config: str | None, data: str | None) -> None:
+    """Say of which cluster and node a data folder is, and which voters its metadata log names. Ends with 1 for a folder that is not formatted.
+
+    \b
+    Example:
+      streamactors storage info --data ./1
+    """
+    from streamactors.broker.launch.storage_format import read_folder
+    from streamactors.broker.log.partition_metadata import encode_uuid
+    from streamactors.broker.server.stored_quorum import voters_of_folder
+
+    folder, _ = _folder(config, data)
+    properties = read_folder(folder)
+    if properties is None:
+        raise click.ClickException(f"{folder} is not formatted; streamactors storage format makes it a data folder")
+    click.echo(f"folder        {folder}")
+    click.echo(f"cluster.id    {properties.cluster_id}")
+    click.echo(f"node.id       {properties.node_id}")
+    if properties.directory_id is not None:
+        click.echo(f"directory.id  {encode_uuid(properties.directory_id)}")
+    voters = voters_of_folder(folder)
+    click.echo(f"kraft.version {0 if voters is None else 1}")
+    for each in () if voters is None else voters.voters:
+        click.echo(f"voter         {each}")
+
+
+def _folder(config: str | None, data: str | None) -> tuple[Path, BrokerConfig]:
+    """Return the data folder and the settings."""
+    from streamactors.broker.config.broker_config import BrokerConfig
+    from streamactors.broker.config.properties import read_properties
+
+    settings = BrokerConfig.of(read_properties(Path(config))) if config is not None else BrokerConfig.of({})
+    folder = data or settings.data_folder
+    if not folder:
+        raise click.UsageError("name the folder with --data DIR, or a file that has log.dirs with --config FILE")
+    return Path(folder).expanduser().absolute(), settings
+
+
+def _level(text: str) -> tuple[str, int]:
+    name, _, level = text.partition("=")
+    if not name or not level.isdecimal():
+        raise click.UsageError(f"--feature {text}: its form is NAME=LEVEL, as in metadata.version=19")
+    return name, int(level)

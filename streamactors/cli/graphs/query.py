@@ -1,0 +1,86 @@
+"""`streamactors query`: read a store of a running graph."""
+
+from __future__ import annotations
+
+import click
+
+from streamactors.cli.tables import json_option, print_json, print_table
+from streamactors.errors import BuildError
+from streamactors.kafka.between.queries.query_peers import ask
+from streamactors.kafka.between.queries.query_server import as_json as entry_as_json
+from streamactors.kafka.between.queries.query_server import request_of
+from streamactors.kafka.between.queries.query_wire import BadRequest
+from streamactors.kafka.property_rules import addresses_of
+
+
+@click.command("query")
+@click.argument("store")
+@click.argument("key", required=False)
+@click.option(
+    "--at", "address", required=True, metavar="HOST:PORT", help="An instance: the address of its State(advertise=…)."
+)
+@click.option(
+    "--token", envvar="STREAMACTORS_QUERY_TOKEN", required=True, help="Its token; or STREAMACTORS_QUERY_TOKEN."
+)
+@click.option("--prefix", help="Keys that begin so.")
+@click.option("--from", "first", help="The first key of a range.")
+@click.option("--to", "last", help="The last key of a range, included.")
+@click.option("--windows", is_flag=True, help="The windows of KEY.")
+@click.option("--since", help="Windows that begin at this time or later, in ms.")
+@click.option("--until", help="Windows that begin at this time or earlier, in ms.")
+@click.option("--int", "number", is_flag=True, help="Keys are numbers.")
+@click.option("--dirty", is_flag=True, help="Also what is not committed yet.")
+@json_option
+def command(
+    store: str,
+    key: str | None,
+    address: str,
+    token: str,
+    prefix: str | None,
+    first: str | None,
+    last: str | None,
+    windows: bool,
+    since: str | None,
+    until: str | None,
+    number: bool,
+    dirty: bool,
+    as_json: bool,
+) -> None:
+    """Read a store of a running graph: one key, a range, a prefix, the windows of a key, or everything.
+
+    The instance at --at answers, and asks the other instances of its group for what it does not have.
+
+    \b
+    Examples:
+      streamactors query people ada --at 127.0.0.1:8080
+      streamactors query counts JFK --windows --since 0 --at 127.0.0.1:8080 --json
+    """
+    try:
+        at = addresses_of(address)
+    except BuildError as error:
+        raise click.BadParameter(str(error), param_hint="--at") from None
+    if len(at) > 1:
+        raise click.BadParameter("name one instance", param_hint="--at")
+    if windows and key is None:
+        raise click.UsageError("--windows needs a KEY")
+    asked = {
+        "windows" if windows else "key": key,
+        "prefix": prefix,
+        "from": first,
+        "to": last,
+        "since": since,
+        "until": until,
+        "type": "int" if number else None,
+    }
+    try:
+        request = request_of({name: text for name, text in asked.items() if text is not None})
+    except BadRequest as error:
+        raise click.UsageError(str(error)) from error
+    found = ask(address, token, store, request, dirty=dirty, local=False)
+    if as_json:
+        print_json(entry_as_json(entry) for entry in found)
+    elif found:
+        rows = [tuple("" if field is None else str(field) for field in entry) for entry in found]
+        print_table(("key", "value", "timestamp", "start", "end"), rows)
+    else:
+        click.echo(f"store {store} has nothing of this")

@@ -1,0 +1,243 @@
+"""`streamactors run`: a graph as a process, which drains on a signal to end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from streamactors.cli.graphs.durations import SECONDS
+from streamactors.cli.graphs.graph_module import graph_argument, load_graph
+from streamactors.cli.graphs.member import answering, member_name
+from streamactors.cli.metrics_options import metrics_door, metrics_options
+from streamactors.collector import collecting_seldom
+from streamactors.errors import StreamActorsError
+
+if TYPE_CHECKING:
+    from streamactors.actors.system import ActorSystem
+    from streamactors.broker.http.door import HttpDoor
+    from streamactors.dsl.runnable import RunnableGraph
+    from streamactors.engine.stalls.watchdog import Watchdog
+    from streamactors.kafka.control import Control
+
+INTERRUPTED: Final = 130
+
+
+class DidNotDrain(StreamActorsError):
+    """The stream did not drain in time."""
+
+
+class RunFailed(StreamActorsError):
+    """The stream failed. `__cause__` is its error."""
+
+
+@click.command("run")
+@graph_argument
+@metrics_options
+@click.option(
+    "--drain-timeout",
+    type=SECONDS,
+    default="30s",
+    show_default=True,
+    help="Time limit of the drain: for the elements in flight after the signal to end. A number is seconds.",
+)
+@click.option(
+    "--stall-after",
+    type=SECONDS,
+    default="60s",
+    show_default=True,
+    help="Log why, when nothing in the graph has moved for so long although elements or demand wait. A number is seconds.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run N processes as members of the graph's consumer group.",
+)
+@click.option(
+    "--restarts",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="With --processes: how often in a row a member that has failed is started again, after 0.5 s to 30 s.",
+)
+@click.option("--dry-run", is_flag=True, help="Check that the graph could run, brokers and topics included, and stop.")
+def command(
+    graph: str,
+    drain_timeout: float,
+    stall_after: float,
+    processes: int,
+    restarts: int,
+    dry_run: bool,
+    **metrics: Any,
+) -> int:
+    """Run a graph until its stream ends, or until SIGTERM or Ctrl-C: then its sources stop, what is in flight is finished and
+    committed, and the process ends. A second signal ends it at once.
+
+    MODULE is a module's name or the path of a .py file, GRAPH a runnable graph in it or a function of no arguments that
+    returns one. Exit code: 0 the stream ended or was drained, 1 it failed or did not drain in time, 130 Ctrl-C.
+
+    \b
+    Examples:
+      streamactors run my_streams:graph
+      streamactors run examples/word_count.py:graph --metrics-port 9100
+      streamactors run my_streams:graph --processes 4 --metrics-port 9100
+    """
+    from streamactors.cli.graphs.supervised import SupervisedRun
+
+    door = metrics_door(metrics)
+    loaded = load_graph(graph)
+    if dry_run:
+        from streamactors.cli.graphs.preflight import preflight
+
+        for line in preflight(loaded):
+            click.echo(line)
+        return 0
+    if processes > 1:
+        arguments = [graph, "--drain-timeout", f"{drain_timeout:g}", "--stall-after", f"{stall_after:g}"]
+        return _run_members(arguments, loaded, processes, restarts, door, drain_timeout)
+    with ExitStack() as undo:
+        undo.enter_context(collecting_seldom())
+        asked = undo.enter_context(_signals())
+        running = undo.enter_context(SupervisedRun(loaded))
+        undo.enter_context(_watchdog(running.system, stall_after))
+        _say(f"running {graph}{_reading(running.graph)}")
+        if door is not None:
+            from streamactors.cli.graphs.run_metrics import registry_of, serve_metrics
+
+            undo.enter_context(serve_metrics(door, registry_of(running)))
+        if member_name():
+            from prometheus_client.exposition import generate_latest
+
+            from streamactors.cli.graphs.run_metrics import registry_of
+
+            registry = registry_of(running)
+            undo.enter_context(answering(lambda: generate_latest(registry)))
+        while not asked.is_set() and not running.wait(0.1):
+            pass
+        if asked.is_set():
+            name = signal.Signals(asked.number).name
+            _say(f"{name}: draining {graph} for at most {drain_timeout:g} s; a second signal ends it at once")
+            running.stop()
+            if not running.wait(drain_timeout):
+                raise DidNotDrain(
+                    f"{graph} did not end within {drain_timeout:g} s of being asked; raise --drain-timeout"
+                )
+        if running.error is not None:
+            error = running.error
+            raise RunFailed(
+                "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+            ) from error
+        _say(f"{graph} {'is drained' if asked.is_set() else 'has ended'}; {_committed(running.controls)}")
+    return INTERRUPTED if asked.is_set() and asked.number == signal.SIGINT else 0
+
+
+def _watchdog(system: ActorSystem, stall_after: float) -> Watchdog:
+    from streamactors.engine.stalls.watchdog import Watchdog
+
+    return Watchdog(
+        system, stall_after * 1_000, lambda stall: _say(f"nothing has moved for {stall_after:g} s: {stall}")
+    )
+
+
+def _run_members(
+    arguments: list[str],
+    loaded: RunnableGraph[Any],
+    processes: int,
+    restarts: int,
+    door: HttpDoor | None,
+    drain_timeout: float,
+) -> int:
+    """Run the graph in several processes; return the exit code."""
+    from streamactors.cli.graphs.members import Members, MembersFailed, check_shared
+
+    graph = arguments[0]
+    check_shared(loaded, processes)
+    with ExitStack() as undo:
+        asked = undo.enter_context(_signals())
+        members = undo.enter_context(Members(arguments, processes, restarts, _say))
+        _say(f"running {graph} in {processes} processes")
+        if door is not None:
+            from prometheus_client import CollectorRegistry
+
+            from streamactors.cli.graphs.run_metrics import serve_metrics
+
+            registry = CollectorRegistry()
+            registry.register(members)
+            undo.enter_context(serve_metrics(door, registry))
+        while not asked.wait(0.1) and not members.look():
+            pass
+        if asked.is_set():
+            _say(f"{signal.Signals(asked.number).name}: draining {processes} processes for at most {drain_timeout:g} s")
+            members.stop()
+            deadline = time.monotonic() + drain_timeout + 5.0
+            while not members.look():
+                if time.monotonic() > deadline:
+                    raise DidNotDrain(
+                        f"{graph} did not end within {drain_timeout:g} s of being asked; raise --drain-timeout"
+                    )
+                time.sleep(0.05)
+        if members.failed:
+            raise MembersFailed(f"{graph}: {', '.join(members.failed)}; its own lines above say why")
+        _say(f"{graph} {'is drained' if asked.is_set() else 'has ended'} in {processes} processes")
+    return INTERRUPTED if asked.is_set() and asked.number == signal.SIGINT else 0
+
+
+def _say(line: str) -> None:
+    """Print a line of the command on stderr; stdout belongs to the graph."""
+    print(f"streamactors{member_name()}: {line}", file=sys.stderr, flush=True)
+
+
+def _reading(graph: RunnableGraph[Any]) -> str:
+    from streamactors.cli.graphs.preflight import kafka_clients
+    from streamactors.kafka.settings import ConsumerSettings
+
+    reading = [
+        f"{label} reads {subscription} in group {settings.group_id or 'none'} at {settings.bootstrap_servers}"
+        for label, settings, subscription in kafka_clients(graph)
+        if isinstance(settings, ConsumerSettings)
+    ]
+    return f": {'; '.join(reading)}" if reading else ""
+
+
+def _committed(controls: Sequence[Control]) -> str:
+    """Return the offsets that the consumers of the run have committed, as text."""
+    found = [f"{key}@{place}" for control in controls for key, place in control.snapshot().get("committed", {}).items()]
+    return f"committed {', '.join(found)}" if found else "no offsets were committed"
+
+
+class _Asked(threading.Event):
+    """Set by the first signal; `number` is that signal's."""
+
+    number = 0
+
+
+@contextmanager
+def _signals() -> Iterator[_Asked]:
+    """The first SIGTERM or SIGINT begins the drain; the second ends the process."""
+    asked = _Asked()
+
+    def ask(number: int, _: FrameType | None) -> None:
+        if asked.is_set():
+            sys.stderr.write("streamactors: asked twice: ending without draining\n")
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        asked.number = number
+        asked.set()
+
+    before: dict[int, Any] = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""Commands about records: `produce`, `consume`, `dead-letters`."""

@@ -1,0 +1,1 @@
+"""What the demo shows: progress while it runs, the waiting partitions, the report and the pictures."""

@@ -1,0 +1,172 @@
+"""The changelogs that a consumer source offers to the windows of its run, and what such windows ask of the source.
+
+Windows that take rows of several topics in the order of timestamps hold rows back. They have the source pause partitions that are far
+ahead, and give held rows back when a partition is revoked.
+
+Owner: the source. Its methods may be called from any thread."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from streamactors.engine.island.run import Run
+from streamactors.engine.marks.marks import Key, Position, PositionMark
+from streamactors.errors import BuildError, StreamActorsError
+from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
+from streamactors.kafka.between.changelogs.state_folders import state_folders_of
+from streamactors.kafka.between.changelogs.task_state import TaskState
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.sources.read_plan import OrderedSource
+from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
+from streamactors.kafka.transactions.run_transaction import transaction_of
+from streamactors.windows.state.changelogs import Changelog, InOrder, StateKeeper, Tasks, changelogs_of
+from streamactors.windows.state.disk.errors import StateError
+from streamactors.windows.state.disk.folder import StateFolder
+
+_ASSIGNOR: Final = "partition.assignment.strategy"
+
+
+class Leaving:
+    """Partitions that are about to be revoked, while several stages hold rows of them.
+
+    Each stage reports how far it has taken them, and processes nothing more but to meet the others. In a transaction (`meet`) all stages go
+    on to where the furthest stands; the records behind that position are not in flight. Without a transaction the stages do not meet:
+    the next owner reads again from where the last one stands. `give_back(partition, place)` is called when all `readers` have reported; if
+    one never reports, because it has not started, nothing is given back."""
+
+    def __init__(self, readers: int, give_back: Callable[[Any, Position], None], *, meet: bool) -> None:
+        self._missing = readers
+        self._give_back = give_back
+        self._choose: Callable[[Position, Position], Position] = max if meet else min
+        self._stands: dict[Key, Position] = {}
+        self._lock = threading.Lock()
+
+    def stands(self, stands: PositionMark) -> None:
+        """A stage has taken everything before these positions, and stops; any thread."""
+        with self._lock:
+            for key, place in stands.items():
+                self._stands[key] = self._choose(self._stands.get(key, place), place)
+            self._missing -= 1
+            if self._missing:
+                return
+        for (_, partition), place in self._stands.items():
+            self._give_back(partition, place)
+
+
+class ChangelogProvider:
+    """See the module. `application`: the consumer group of the run; rows that come from a repartition topic have no group of their own."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        run: Run,
+        application: str,
+        *,
+        subscription: Subscription,
+        bounded: bool,
+        counts_done: bool = False,
+        commits_done: bool = False,
+        source: OrderedSource,
+    ) -> None:
+        self.application = application
+        self.subscription = subscription
+        self.commits_done = (
+            commits_done  # the run commits the source's positions, when they are done or in a transaction
+        )
+        self.several_topics = subscription.several_topics
+        self.bounded = bounded
+        self._by_group = isinstance(subscription, AutoSubscription)
+        self._counts_done = counts_done  # positions are committed when every sink of the run has done them
+        self.settings = settings
+        self._run = weakref.ref(run)  # a weak reference: a run that is over must be freed
+        self._source = weakref.ref(source)
+        self._keepers: dict[str, StateKeeper] = {}  # topic -> the stage that writes it
+        self._held_back: weakref.WeakKeyDictionary[InOrder, frozenset[TopicPartition]] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    # ── stages that hold rows ─────────────────────────────────────────────────────────────────────────────────────
+
+    def read_in_order(self, reader: InOrder) -> None:
+        """Have `reader` called when partitions are about to be revoked."""
+        with self._lock:
+            self._held_back.setdefault(reader, frozenset())
+
+    def revoking(self, keys: Sequence[Key]) -> None:
+        """Partitions are about to be revoked."""
+        with self._lock:
+            readers = list(self._held_back)
+        run = self._run()
+        in_transaction = run is not None and transaction_of(run).commits_any(frozenset(source for source, _ in keys))
+        leaving = Leaving(len(readers), self.give_back, meet=in_transaction)
+        for reader in readers:
+            reader.revoking(keys, None if len(readers) == 1 else leaving.stands)
+
+    def give_back(self, partition: TopicPartition, place: Position) -> None:
+        """Rows delivered from this position of a partition on were dropped."""
+        source = self._source()
+        if source is not None:
+            source.give_back(partition, place)
+
+    def hold_back(self, reader: InOrder, partitions: frozenset[TopicPartition]) -> None:
+        """Pause delivery from the partitions that any reader names, and resume all others."""
+        with self._lock:
+            self._held_back[reader] = partitions
+            source = self._source()
+            if source is not None:
+                source.hold_back(frozenset().union(*self._held_back.values()))
+
+    # ── stages that keep state ────────────────────────────────────────────────────────────────────────────────────
+
+    def open(self, keeper: StateKeeper, topics: Mapping[str, str], tasks: Tasks) -> Changelog:
+        """Return the changelog of a stage. Raises BuildError if another stage of the run has a store of the same name, or if the partitions
+        of one task may go to different members of the group."""
+        run = self._run()
+        assert run is not None
+        transaction = transaction_of(run)
+        in_transaction = transaction.commits_any(keeper.carried)
+        folders = state_folders_of(run)
+        folder: StateFolder | None = None
+        error: StreamActorsError | None = self._mistake(keeper, topics)
+        if error is None:
+            try:
+                folder = folders.enter(self.settings.state, self.application)
+            except StateError as refusal:
+                error = refusal
+        if error is not None:
+            if in_transaction:
+                transaction.start(lambda _: None)
+                transaction.leave(keeper, error)
+            raise error
+        state = TaskState(self.settings, self.application, topics, tasks, folder, of_run=self._topics_of_run)
+
+        def leave() -> None:
+            if folder is not None:
+                folders.leave(folder)
+
+        if in_transaction:
+            return ChangelogInTransaction(self.application, keeper, topics, state, leave, transaction)
+        progress = run.progress if self._counts_done else None
+        return ChangelogAtLeastOnce(self.settings, self.application, keeper, topics, state, leave, progress)
+
+    def _topics_of_run(self) -> list[str]:
+        run = self._run()
+        keepers = [] if run is None else changelogs_of(run).keepers
+        return [topic for keeper in keepers for topic in keeper.topics(self.application).values()]
+
+    def _mistake(self, keeper: StateKeeper, topics: Mapping[str, str]) -> BuildError | None:
+        for store, topic in topics.items():
+            if self._keepers.setdefault(topic, keeper) is not keeper:
+                return BuildError(
+                    f"two windowed computations of {self.application} keep a store named {store!r}, in one changelog; "
+                    "name their steps: count(name='…'), Suppressed.….with_name('…')"
+                )
+        assignor = str(self.settings.client_properties().get(_ASSIGNOR, "range")).split(",")[0].strip()
+        if self.several_topics and self._by_group and assignor != "range":
+            return BuildError(
+                f"{_ASSIGNOR} is {assignor!r} and {self.application} reads several topics in windows: partitions of one number "
+                "would go to different members, and one key's rows to different states; use 'range', which keeps them together"
+            )
+        return None

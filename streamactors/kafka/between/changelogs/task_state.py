@@ -1,0 +1,188 @@
+"""The state of a stage's tasks between its changelog and its disk: restoring, and writing cuts that are committed.
+
+Owner: the stage's changelog, on its reading thread; `cut` is called by the thread that writes entries."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from streamactors.kafka.between.changelogs.changelog_topics import ChangelogTopics
+from streamactors.kafka.between.changelogs.standby import Standby
+from streamactors.kafka.errors import KafkaError
+from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.windows.operators.task import WindowTask
+from streamactors.windows.state.changelogs import Tasks
+from streamactors.windows.state.disk.disk_stores import DiskStores
+from streamactors.windows.state.disk.folder import StateFolder
+from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.state.store_log import TaskIdentity
+
+_log = logging.getLogger("streamactors.kafka")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Entries that were sent together. `disks`: of their partitions, when they were sent. `counts`: number of entries of each changelog partition."""
+
+    disks: Mapping[int, TaskDisk | None]
+    counts: Mapping[TopicPartition, int]
+
+
+class TaskState:
+    """`topics`: changelog topic by store. `folder`: None for state in memory. `of_run`: returns the changelog
+    topics of all stages of the run."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        application: str,
+        topics: Mapping[str, str],
+        tasks: Tasks,
+        folder: StateFolder | None,
+        *,
+        of_run: Callable[[], Iterable[str]],
+    ) -> None:
+        self._settings = settings
+        self._application = application
+        self._topics = topics
+        self._stores = tuple(topics)
+        self._tasks = tasks
+        self._folder = folder
+        self._reader = ChangelogTopics(settings, topics, of_run, tasks.changelog_settings)
+        self._disks: dict[int, TaskDisk] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._since: Counter[TopicPartition] = Counter()  # entries of acknowledged cuts behind these ends
+        self._marked: set[TopicPartition] = set()  # the last transaction has put a marker behind its entries here
+        self._standby: Standby | None = None
+        if folder is not None and settings.state.standbys:
+            self._standby = Standby(self._reader.settings, topics, folder, tasks.time_first)
+
+    # ── restoring ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def restore(self, partitions: Sequence[TopicPartition]) -> dict[int, WindowTask]:
+        """Read the entries of these partitions and return their tasks. Raises RestoreError, StateError, KafkaError."""
+        folder = self._folder
+        if folder is None:
+            count, found = self._reader.read(partitions)
+            return {
+                number: self._tasks.restored(TaskIdentity(self._application, number, count), changes)
+                for number, changes in found.items()
+            }
+        time_first = self._tasks.time_first
+        for number in {key.partition for key in partitions}:
+            if self._standby is not None:
+                self._standby.release(number)
+            folder.close_task(self._stores, number)  # entries that were not committed are forgotten
+            self._disks[number] = folder.open(self._stores, number, time_first)
+        numbers = {key.partition for key in partitions}
+        count, ends = self._reader.follow(partitions, {number: self._disks[number] for number in numbers})
+        self._ends.update(ends)
+        self._marked -= ends.keys()
+        for key in ends:
+            del self._since[key]
+        share = self._share
+        return {
+            number: self._tasks.restored(
+                TaskIdentity(self._application, number, count), (), DiskStores(self._disks[number], share)
+            )
+            for number in sorted(numbers)
+        }
+
+    def _share(self) -> int:
+        assert self._folder is not None
+        return self._folder.share // max(1, len(self._stores))
+
+    @property
+    def has_standbys(self) -> bool:
+        """True if `follow` is to be called again and again."""
+        return self._standby is not None
+
+    def follow(self) -> None:
+        """Bring the copies of tasks of other instances up to date. Raises StateError."""
+        assert self._standby is not None
+        try:
+            self._standby.step(self._disks)
+        except KafkaError as error:
+            _log.warning(
+                "%s: standby copies could not be brought up to date, and are tried again: %s", self._application, error
+            )
+
+    def cancel(self) -> None:
+        """End the current `restore`; any thread."""
+        self._reader.cancel()
+
+    # ── cuts ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def on_disk(self) -> bool:
+        """True if there is a disk to write."""
+        return self._folder is not None
+
+    def cut(self, records: Sequence[ProducerRecord], numbers: Sequence[int]) -> Cut:
+        """Return the cut that has these entries, of these partitions, about to be sent; on the thread that sends them."""
+        if not self.on_disk:
+            return Cut({}, {})
+        counts = Counter(TopicPartition(record.topic, record.partition or 0) for record in records)
+        return Cut({number: self._disks.get(number) for number in numbers}, counts)
+
+    def committed(self, cuts: Sequence[Cut]) -> None:
+        """The cuts of a transaction are committed: write them. Raises StateError.
+
+        The offset that goes with the entries is counted: nobody else writes the changelog. So it needs no answer of the broker, and it is never too
+        far: entries of an aborted attempt are not counted, and the marker behind a transaction is counted when the next one is committed, which
+        cannot begin before the marker is there. A restart reads the few entries between it and the end again."""
+        for key in self._marked:
+            self._ends[key] += 1
+        self._marked = set()
+        for cut in cuts:
+            counts = self._still_ours(cut)
+            self._write(cut, {key: self._ends[key] + count for key, count in counts.items()})
+            self._marked.update(counts)
+
+    def acknowledged(self, cut: Cut, ends: Mapping[TopicPartition, int]) -> None:
+        """The entries of a cut are in the changelog, up to these ends: write them. Raises StateError.
+
+        Entries of a former owner that is still writing are not on this disk. An end behind such an entry does not go with the entries: the
+        earlier offset stays, and a restart reads from there."""
+        counts = self._still_ours(cut)
+        self._since.update(counts)
+        self._write(cut, {key: ends[key] for key in counts if ends[key] == self._ends[key] + self._since[key]})
+
+    def _still_ours(self, cut: Cut) -> dict[TopicPartition, int]:
+        """Return the counts of a cut without those of partitions that were taken away since it was sent: a restore has read these entries."""
+        disks = self._disks
+        return {
+            key: count
+            for key, count in cut.counts.items()
+            if disks.get(key.partition) is cut.disks[key.partition] is not None
+        }
+
+    def _write(self, cut: Cut, ends: Mapping[TopicPartition, int]) -> None:
+        self._ends.update(ends)
+        for key in ends:
+            del self._since[key]
+        for number, disk in cut.disks.items():
+            if disk is not None and self._disks.get(number) is disk:
+                disk.commit({store: ends[key] for store, key in self._keys(number).items() if key in ends})
+
+    def _keys(self, number: int) -> dict[str, TopicPartition]:
+        return {store: TopicPartition(topic, number) for store, topic in self._topics.items()}
+
+    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def revoked(self, number: int) -> None:
+        """A partition is ours no more: close its disk, for another owner in this process."""
+        if self._folder is not None and self._disks.pop(number, None) is not None:
+            self._folder.close_task(self._stores, number)
+
+    def close(self) -> None:
+        """The stage has stopped. Raises StateError if a database cannot be closed; the folder closes those that are left."""
+        if self._standby is not None:
+            self._standby.close()
+        for number in list(self._disks):
+            self.revoked(number)

@@ -1,0 +1,187 @@
+"""The HTTP route to the stores of a run: `POST /stores/<name>` for other instances, `GET /stores/<name>?key=…` for people.
+
+Every request needs the token of `State(advertise=…, token=…)`. Owner: the run; a thread of its own, and one for each request."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import socket
+import threading
+import urllib.parse
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from streamactors.engine.island.run import Run
+from streamactors.errors import StreamActorsError
+from streamactors.kafka.between.queries.query_peers import Peers
+from streamactors.kafka.between.queries.query_wire import (
+    CONTENT,
+    MOST_REQUEST_BYTES,
+    BadRequest,
+    pack_entries,
+    unpack_request,
+)
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.windows.stage.queryable_store import QueryableStore
+from streamactors.windows.stage.store_reads import RunStores, stores_of
+from streamactors.windows.state.disk.errors import StateError
+from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+
+_log = logging.getLogger("streamactors.kafka")
+
+ANSWER_S: Final = 30.0
+_SILENT_S: Final = 10.0
+JSON: Final = "application/json"
+
+
+class QueryServer:
+    """Answers for the stores of one run, at the address that its state advertises. Raises StateError if the address cannot be used."""
+
+    def __init__(self, stores: RunStores, settings: ConsumerSettings) -> None:
+        address = settings.state.advertise
+        assert address is not None
+        host, _, port = address.rpartition(":")
+        stores.peers = Peers(settings)
+        try:
+            self._server = _Server((host, int(port)), _handler(stores, settings.state.token or ""))
+        except (OSError, socket.gaierror) as error:
+            raise StateError(
+                f"State(advertise={address!r}): {error.strerror or error}; give an address of this machine that is free"
+            ) from error
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.2,), name=f"queries at {address}", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more. Idempotent."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    address_family = socket.AF_INET
+
+
+def _handler(stores: RunStores, token: str) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """One request."""
+
+        timeout = _SILENT_S
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            """Another instance or the command line asks."""
+            self._guarded(self._answer_instance)
+
+        def do_GET(self) -> None:
+            """A person asks."""
+            self._guarded(self._answer_person)
+
+        def _guarded(self, answer: Callable[[str, str], None]) -> None:
+            given = self.headers.get("Authorization", "")
+            if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+                self.close_connection = True
+                self._send(
+                    401, b"the token is missing or wrong; send it as Authorization: Bearer <token>", "text/plain"
+                )
+                return
+            path, _, query = self.path.partition("?")
+            parts = [urllib.parse.unquote(part) for part in path.split("/")]
+            try:
+                if parts == ["", "stores"] and self.command == "GET":
+                    self._send(200, json.dumps(stores.names).encode(), JSON)
+                elif len(parts) == 3 and parts[1] == "stores":
+                    answer(parts[2], query)
+                else:
+                    raise UnknownStore(f"there is nothing at {path}; ask for /stores or /stores/<name>")
+            except BadRequest as error:
+                self.close_connection = True
+                self._send(400, str(error).encode(), "text/plain")
+            except UnknownStore as error:
+                self._send(404, str(error).encode(), "text/plain")
+            except (StreamActorsError, TimeoutError) as error:
+                self._send(503, str(error).encode(), "text/plain")
+
+        def _answer_instance(self, store: str, _: str) -> None:
+            length = self.headers.get("Content-Length", "")
+            if not length.isdigit() or int(length) > MOST_REQUEST_BYTES:
+                raise BadRequest(f"a request has a Content-Length of at most {MOST_REQUEST_BYTES}, not {length[:20]!r}")
+            request, dirty, local = unpack_request(self.rfile.read(int(length)))
+            found = QueryableStore(store, stores).ask(request, dirty=dirty, local=local).result(ANSWER_S)
+            self._send(200, pack_entries(found), CONTENT)
+
+        def _answer_person(self, store: str, query: str) -> None:
+            asked = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+            dirty = asked.pop("dirty", "0") in ("1", "true")
+            request = request_of(asked)
+            found = QueryableStore(store, stores).ask(request, dirty=dirty).result(ANSWER_S)
+            self._send(200, json.dumps([as_json(entry) for entry in found]).encode(), JSON)
+
+        def _send(self, code: int, body: bytes, kind: str) -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            _log.debug("query from %s: %s", self.address_string(), format % arguments)
+
+    return Handler
+
+
+def request_of(asked: dict[str, str]) -> StoreRequest:
+    """Return the request of parameters: key, prefix, from, to, windows; `type=int` for keys that are numbers. Raises BadRequest."""
+    known = {"key", "prefix", "from", "to", "windows", "since", "until", "type"}
+    if unknown := asked.keys() - known:
+        raise BadRequest(f"unknown parameter {min(unknown)!r}; there are {', '.join(sorted(known))}")
+    kind = asked.get("type", "str")
+    if kind not in ("str", "int"):
+        raise BadRequest(f"type is {kind!r}; choose str or int")
+
+    def key(name: str) -> Any:
+        text = asked.get(name)
+        return text if text is None or kind == "str" else number(name)
+
+    def number(name: str) -> int | None:
+        text = asked.get(name)
+        try:
+            return None if text is None else int(text)
+        except ValueError:
+            raise BadRequest(f"{name} is {text!r}, which is no whole number") from None
+
+    if "windows" in asked:
+        return StoreRequest("windows", key("windows"), None, number("since"), number("until"))
+    if "key" in asked:
+        return StoreRequest("get", key("key"))
+    if "prefix" in asked:
+        return StoreRequest("prefix", key("prefix"))
+    return StoreRequest("range", key("from"), key("to"))
+
+
+def as_json(entry: StoreEntry) -> dict[str, Any]:
+    """Return an entry for JSON; what JSON cannot write is shown as Python writes it."""
+    shown = {name: value for name, value in entry._asdict().items() if value is not None or name == "value"}
+    loaded: dict[str, Any] = json.loads(json.dumps(shown, default=repr))
+    return loaded
+
+
+class _ServerOfRun:
+    """The server of a run."""
+
+    def __init__(self) -> None:
+        self.server: QueryServer | None = None
+
+
+def serve(run: Run, settings: ConsumerSettings) -> None:
+    """Start the server of a run, once, until the run ends. Raises StateError."""
+    held = run.shared(_ServerOfRun, _ServerOfRun)
+    if held.server is None:
+        server = held.server = QueryServer(stores_of(run), settings)
+        run.when_ended(server.close)

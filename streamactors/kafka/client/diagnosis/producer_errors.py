@@ -1,0 +1,111 @@
+"""Builds the errors of a producer: the record, the reason and the way out.
+
+librdkafka gives the reason in three places: in the error itself, in an earlier fatal error, and in its log. `Connection` keeps the last two; the
+errors here combine all three."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from streamactors.kafka.client.connection import NO_TOPIC, Connection, ck
+from streamactors.kafka.client.diagnosis.delivery_errors import (
+    is_purged,
+    not_delivered,
+    not_sent,
+    producer_failed,
+    unsendable,
+)
+from streamactors.kafka.client.diagnosis.rights import DENIED, Right, of_producer
+from streamactors.kafka.errors import ProducerFailed, RecordError
+from streamactors.kafka.producer_record import ProducerRecord, checked_record
+
+REFUSALS: Final = (ck.KafkaException, TypeError, ValueError, OverflowError)
+"""What librdkafka raises for a record that it does not take."""
+OLD_EPOCH: Final = (ck.KafkaError.INVALID_PRODUCER_EPOCH, ck.KafkaError._FENCED)
+"""What a record of a transaction is told when the producer has lost its transactional id. The fatal error may come later than this report."""
+
+
+class ProducerErrors:
+    """See the module. `hear()` serves librdkafka's callbacks, `topics()` returns the topics that exist."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        transactional_id: str | None,
+        hear: Callable[[], None],
+        topics: Callable[[], Iterable[str]],
+    ) -> None:
+        self._connection = connection
+        self._transactional_id = transactional_id
+        self._hear = hear
+        self._topics = topics
+        self._who = f"transactional id {transactional_id or 'none'}"
+
+    @property
+    def writes_nothing(self) -> bool:
+        """True when the user may write no topic: the producer gets no id, and librdkafka ends it."""
+        fatal = self._connection.fatal
+        return self._transactional_id is None and fatal is not None and fatal.code() in DENIED
+
+    def refusal(self, record: Any, error: Exception) -> BaseException:
+        """Return the error of a record that librdkafka did not take: RecordError, or ProducerFailed when no record can be sent.
+
+        The error has no traceback: librdkafka keeps the report of a refused record, and the frames would keep the producer."""
+        try:
+            given = checked_record(record)
+        except Exception as better:  # noqa: BLE001  # no record at all
+            error = better
+        else:
+            if isinstance(error, ck.KafkaException):
+                error = self._refused(given, error.args[0])
+            elif isinstance(error, REFUSALS):
+                error = unsendable(given, error)
+        error.__context__ = None
+        return error.with_traceback(None)
+
+    def _refused(self, record: ProducerRecord, cause: Any) -> RecordError | ProducerFailed:
+        if cause.code() != ck.KafkaError._FATAL:
+            return not_sent(record, cause)
+        if self._connection.fatal is None:
+            self._hear()
+        if self.writes_nothing:
+            return not_sent(record, cause, self._connection.not_allowed(Right("WRITE", "TOPIC", record.topic)))
+        # the complaint has the reason: mostly another producer took over
+        return ProducerFailed(f"{self._who}: {self._connection.complaint or cause.str()}")
+
+    def not_delivered(self, record: ProducerRecord, error: Any) -> BaseException:
+        """Return the error of a record that was not delivered. It names topics with similar names, or the missing right.
+
+        It is ProducerFailed when the producer has lost its transactional id: then no record can be delivered."""
+        topics: Iterable[str] = ()
+        if self._transactional_id is not None and not isinstance(error, BaseException) and error.code() in OLD_EPOCH:
+            return ProducerFailed(
+                f"{self._who}: {error.str()} ({error.name()}): a newer producer has this id, or the transaction lasted longer than its timeout"
+            )
+        if not isinstance(error, BaseException) and (why := self._reason(record, error)):
+            return not_delivered(record, error, why=why)
+        if not isinstance(error, BaseException) and error.code() in NO_TOPIC:
+            with contextlib.suppress(ck.KafkaException):
+                topics = self._topics()
+        return not_delivered(record, error, topics)
+
+    def _reason(self, record: ProducerRecord, error: Any) -> str:
+        """Return why a record was not delivered, if librdkafka's error does not say it."""
+        fatal = self._connection.fatal
+        if error.code() in DENIED or (is_purged(error) and self.writes_nothing):
+            return self._connection.not_allowed(Right("WRITE", "TOPIC", record.topic))
+        return self._connection.shown(fatal) if is_purged(error) and fatal is not None else ""
+
+    def failed(self, error: Any, *, hear: bool = False) -> ProducerFailed:
+        """Return what an exception of librdkafka means for the whole producer.
+
+        `hear`: the name of a topic that a transaction must not write may still be in a line of the log that nobody has served."""
+        code = error.args[0].code()
+        if code not in DENIED:
+            return producer_failed(error, self._who)
+        if hear and DENIED[code] == "TOPIC" and not self._connection.refused_topic:
+            self._hear()
+        right = of_producer(DENIED[code], self._transactional_id or "", self._connection.refused_topic)
+        return ProducerFailed(f"{self._who}: {self._connection.not_allowed(right)}")

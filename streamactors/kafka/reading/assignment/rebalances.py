@@ -1,0 +1,233 @@
+"""What a consumer does when partitions are assigned to it, revoked, or lost. Called inside `poll`, on the consumer's thread.
+
+    assigned ──► (withheld until their first offset is known) ──► delivered ──► revoking: in flight is waited for, committed ──► revoked
+
+Owner: the consumer actor."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.engine.marks.marks import next_epoch
+from streamactors.kafka.client.runs import Run
+from streamactors.kafka.reading.assignment.assignment_calls import AssignmentCalls
+from streamactors.kafka.reading.assignment.reset_guard import AGAIN_AFTER_MS, ResetGuard
+from streamactors.kafka.reading.bounded_read import BoundedRead
+from streamactors.kafka.reading.commits import ConsumerCommits
+from streamactors.kafka.reading.delivery import AssignedPartition
+from streamactors.kafka.reading.feed import Feed
+from streamactors.kafka.reading.messages import Commits, StartAt
+from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.subscriptions import TopicPartition
+
+_log = logging.getLogger("streamactors.kafka")
+
+WAITING_MS = 5_000
+"""How long a new member waits for its partitions without a word. Apache Kafka holds back the first rebalance of a group for 3 s."""
+SESSION_MS = 45_000
+"""librdkafka's default of session.timeout.ms."""
+
+FeedOf = Callable[[TopicPartition, int], Feed]
+"""Returns the feed of an assignment: its partition and epoch."""
+
+
+class Membership:
+    """The group membership that a transaction commits under."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._wanted = shared.commits is Commits.TRANSACTION or shared.apart
+        self._stale = True
+        self.current: Any = None
+
+    def changed(self) -> None:
+        """The membership is stale: look it up again at the next poll; any thread."""
+        self._stale = True
+
+    def look_up(self) -> None:
+        """Look the membership up if it is stale. Not when it is needed: librdkafka's consumer answers no other thread while it polls."""
+        if self._wanted and self._stale and self._shared.client is not None:
+            self._stale = False
+            self.current = self._shared.client.group_metadata()
+
+
+class Rebalances:
+    """See the module."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        commits: ConsumerCommits,
+        bounded: BoundedRead,
+        feed_of: FeedOf,
+        calls: AssignmentCalls,
+        *,
+        withhold: bool,
+        in_group: bool,
+    ) -> None:
+        self._shared = shared
+        self._commits = commits
+        self._bounded = bounded
+        self._feed_of = feed_of
+        self._calls = calls
+        self._in_group = in_group  # the group's offsets say where an assignment begins
+        self._withhold = withhold  # the source says where each assignment begins
+        self._seeks: dict[TopicPartition, int] = {}
+        protection = shared.settings.reset_protection
+        self.guard = None if protection is None else ResetGuard(protection)
+        self.membership = Membership(shared)
+        self.joined = False
+        """Whether the consumer has had its first assignment."""
+        self._waiting: Any = None
+
+    def begin(self) -> None:
+        """The consumer has subscribed: it says so if its group gives nothing out for long."""
+        self._waiting = self._shared.call_later(WAITING_MS, self._say_what_is_waited_for)
+
+    def cancel(self) -> None:
+        """The consumer is closed."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def _say_what_is_waited_for(self) -> None:  # any thread
+        shared = self._shared
+        if self.joined or shared.client is None or shared.stopping:
+            return
+        session_ms = int(shared.settings.client_properties().get("session.timeout.ms", SESSION_MS))
+        _log.warning(
+            "group %s: no partitions after %g s. The group waits for a member that does not answer, such as a killed process: until "
+            "that member's session times out (%g s here, session.timeout.ms) or its last poll is max.poll.interval.ms old. With "
+            "group.instance.id a restarted process takes its own place at once",
+            shared.settings.group_id,
+            WAITING_MS / 1_000,
+            session_ms / 1_000,
+        )
+
+    def on_assigned(self, keys: list[TopicPartition]) -> None:
+        shared = self._shared
+        self.joined = True
+        self.membership.changed()
+        epoch = next_epoch()
+        ends = self._bounded.ends_of(keys)
+        shared.state.assigned({key: self._feed_of(key, epoch) for key in keys}, epoch, ends)
+        if self._withhold:
+            shared.state.pausing.withheld.update(keys)
+        if shared.tracker is not None:
+            shared.tracker.assigned(keys, epoch)
+        if self.guard is not None and shared.client is not None and not self._withhold and self._in_group:
+            self.guard.assigned(shared.client.committed(keys))
+        self._calls.assigned(keys, shared.client, self._begin_at)
+        self._bounded.assigned()
+        shared.source.post(shared.source.on_assigned, [(key, epoch) for key in keys])
+
+    def on_revoked(self, keys: list[TopicPartition], *, wait: bool = True) -> None:
+        """Partitions are taken away. `wait`: wait until the stream has processed the records in flight."""
+        shared = self._shared
+        self.membership.changed()
+        gone = self._drop(keys)
+        self.membership.look_up()  # transactions commit while this waits; a cooperative group has a new generation by now
+        tracker = shared.tracker
+        if tracker is not None:
+            closing = shared.client is None or not wait  # what is in flight has been waited for already, or never ends
+            tracker.revoking(keys)
+            shared.source.post(shared.source.on_revoking, keys)
+            wait_ms: float = 0 if closing else shared.settings.revoke_timeout_ms
+            if shared.stopping:  # the stream has ended: the next instance in a RestartSource waits for this answer
+                wait_ms = min(wait_ms, max(0.0, shared.stop_by - shared.now_ms()))
+            late = tracker.drain(keys, wait_ms)
+            if late and not closing:
+                _log.warning(
+                    "%s: %s revoked with records still in flight after %d ms; they will be read again by the next owner",
+                    shared.settings.group_id,
+                    ", ".join(map(str, sorted(late))),
+                    wait_ms,
+                )
+            self._commits.commit(tracker.to_commit(keys))
+        self._calls.revoked(gone, shared.client)
+        self._end(gone)
+
+    def on_lost(self, keys: list[TopicPartition]) -> None:
+        shared = self._shared
+        _log.warning("%s: lost %s", shared.settings.group_id, ", ".join(map(str, keys)))
+        if shared.tracker is not None:
+            shared.tracker.revoking(keys)
+        shared.source.post(shared.source.on_revoking, keys)
+        gone = self._drop(keys)
+        self._calls.lost(gone, shared.client)
+        self._end(gone)
+
+    def _drop(self, keys: list[TopicPartition]) -> list[AssignedPartition]:
+        """Drop what is buffered of partitions; feeds of their own deliver nothing from here on."""
+        state = self._shared.state
+        gone = state.revoked(keys)
+        if self.guard is not None:
+            self.guard.revoked(keys)
+        for partition in gone:
+            self._seeks.pop(partition.key, None)
+            if self._shared.apart:
+                partition.feed.revoke()
+                state.feed_gone(partition.feed)
+        return gone
+
+    def _end(self, gone: list[AssignedPartition]) -> None:
+        shared = self._shared
+        self._bounded.revoked(gone)
+        if (
+            shared.tracker is not None and shared.client is not None
+        ):  # a closed consumer still names what it could not commit
+            shared.tracker.forget([partition.key for partition in gone])
+        shared.source.post(shared.source.on_revoked, [(partition.key, partition.epoch) for partition in gone])
+
+    # ── assignments that begin where the source says ──────────────────────────────────────────────────────────────
+
+    def start_at(self, message: StartAt) -> None:
+        """Deliver a withheld assignment, from an offset or from where it stands."""
+        state = self._shared.state
+        partition = state.partitions.get(message.key)
+        if partition is None or partition.epoch != message.epoch:
+            return  # looked up slowly -> revoked meanwhile
+        if message.offset is None:
+            state.pausing.withheld.discard(message.key)
+        else:
+            self._seeks[message.key] = message.offset
+            self.seek()
+
+    def look(self, run: Run) -> bool:
+        """Return whether to deliver records that were read. If the partition was reset too far back, it seeks to its position after a while."""
+        guard, shared = self.guard, self._shared
+        partition = shared.state.partitions.get(run.key)
+        if guard is None or partition is None:
+            return True
+        waited = guard.waits(run.key)
+        (first, last) = run.records[0], run.records[-1]
+        if guard.takes(run.key, (first.offset(), first.timestamp()[1]), run.end, last.timestamp()[1]):
+            return True
+        if not waited:
+            position = partition.chunks[0].records[0].offset() if partition.chunks else guard.position(run.key)
+            shared.state.pausing.withheld.add(run.key)
+            again = StartAt(run.key, partition.epoch, position)
+            shared.call_later(AGAIN_AFTER_MS, lambda: shared.tell(again))
+        return False
+
+    def _begin_at(self, key: TopicPartition, offset: int) -> None:
+        """A partition that is being assigned begins at this offset: nothing of it is delivered before the client has been there."""
+        self._shared.state.pausing.withheld.add(key)
+        self._seeks[key] = offset
+
+    def seek(self) -> None:
+        """Try the seeks that are still open: librdkafka refuses to seek until it fetches the partition."""
+        client = self._shared.client
+        assert client is not None
+        for key, offset in list(self._seeks.items()):
+            partition = self._shared.state.partitions[key]
+            if partition.paused:
+                client.resume([key])
+                partition.paused = False
+                self._shared.state.pausing.resumed(key)
+            if client.seek(key, offset):
+                del self._seeks[key]
+                if self.guard is not None:
+                    self.guard.moved(key, offset)
+                self._shared.state.start_over(key)

@@ -1,0 +1,157 @@
+"""Serdes: bytes to values and back, by name, by a class, or by two functions.
+
+The stream calls a serde; a record that makes it raise becomes a dead letter, or fails the stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streamactors.codec import dumps, loads
+from streamactors.errors import BuildError
+from streamactors.kafka.client.schema_serdes import context_of, needs_topic
+from streamactors.kafka.errors import RecordError
+from streamactors.kafka.producer_record import ProducerRecord, checked_record
+from streamactors.kafka.serdes.typed_records import functions_of_class
+from streamactors.stages.checks import no_coroutine_function
+
+
+@dataclass(frozen=True)
+class Serde:
+    """Two functions; neither is called for None, which is a missing key or a tombstone."""
+
+    name: str
+    serialize: Callable[..., bytes]
+    deserialize: Callable[..., Any]
+
+    @staticmethod
+    def of(
+        serialize: Callable[..., Any] | None = None,
+        deserialize: Callable[..., Any] | None = None,
+        name: str = "custom",
+    ) -> Serde:
+        """Return a serde of two functions, or of a serializer and a deserializer of confluent-kafka (Avro, Protobuf, JSON schema).
+
+        A reader needs only `deserialize`, a writer only `serialize`."""
+        for which, given in (("serialize", serialize), ("deserialize", deserialize)):
+            if given is not None and not callable(given):
+                raise BuildError(f"Serde.of: {which} must be a function, got {type(given).__name__}")
+            no_coroutine_function(f"Serde.of: {which}", given)
+        return Serde(name, serialize or _absent(name, "serialize"), deserialize or _absent(name, "deserialize"))
+
+    def for_topic(self, topic: str, *, is_key: bool) -> Serde:
+        """Return this serde with functions of one argument: confluent-kafka's are called with the topic and the field, too."""
+        serialize, deserialize = self.serialize, self.deserialize
+        if not needs_topic(serialize) and not needs_topic(deserialize):
+            return self
+        context = context_of(topic, is_key)
+        return Serde(
+            self.name,
+            serialize=(lambda value: serialize(value, context)) if needs_topic(serialize) else serialize,
+            deserialize=(lambda data: deserialize(data, context)) if needs_topic(deserialize) else deserialize,
+        )
+
+
+def _absent(name: str, which: str) -> Callable[[Any], Any]:
+    def absent(_: Any) -> Any:
+        raise TypeError(f"the serde {name!r} has no {which}; give Serde.of(serialize, deserialize)")
+
+    return absent
+
+
+def _same(data: bytes) -> bytes:
+    return data
+
+
+def _integer(value: int) -> bytes:
+    return value.to_bytes(8, "big", signed=True)
+
+
+def _as_integer(data: bytes) -> int:
+    if len(data) not in (4, 8):
+        raise ValueError(f"an integer has 4 or 8 bytes, got {len(data)}")
+    return int.from_bytes(data, "big", signed=True)
+
+
+BYTES: Final = Serde("bytes", _same, _same)
+STRING: Final = Serde("string", str.encode, bytes.decode)
+INTEGER: Final = Serde("integer", _integer, _as_integer)  # as Kafka's Long and Integer serializers
+_parsed_text: Final = json.JSONDecoder().decode
+
+
+def parsed_json(data: bytes) -> Any:
+    """Return what `json.loads` returns for bytes, or raise what it raises. UTF-8 is tried first, so its bytes are not searched for another encoding."""
+    try:
+        return _parsed_text(str(data, "utf-8"))
+    except (ValueError, TypeError):
+        pass  # UTF-16, UTF-32, a byte order mark, text, or no JSON: json.loads tells them apart
+    return json.loads(data)
+
+
+JSON: Final = Serde("json", lambda value: json.dumps(value).encode(), parsed_json)
+MSGPACK: Final = Serde("msgpack", dumps, loads)
+SERDES: Final = {serde.name: serde for serde in (BYTES, STRING, INTEGER, JSON, MSGPACK)}
+
+
+def serde_of(where: str, given: Any) -> Serde:
+    """Return a serde, the one of that name, or that of a class. Raises BuildError naming what was given."""
+    if isinstance(given, str) and given in SERDES:
+        return SERDES[given]
+    if isinstance(given, Serde):
+        return given
+    functions = functions_of_class(given) if isinstance(given, type) else None
+    if functions is not None:
+        return Serde(given.__qualname__, *functions)
+    raise BuildError(f"{where} must be a Serde, {_CHOICES}, got {given!r}")
+
+
+_CHOICES: Final = f"one of {', '.join(sorted(SERDES))}, or a dataclass, msgspec struct or pydantic model"
+
+
+def reading_serde(where: str, given: Any) -> Serde:
+    """As `serde_of`; also of a function from bytes. None: bytes."""
+    if given is None:
+        return BYTES
+    if callable(given) and (not isinstance(given, type) or functions_of_class(given) is None):
+        return Serde.of(deserialize=given)
+    return serde_of(where, given)
+
+
+def writing_function(where: str, key: Any, value: Any) -> Callable[[Any], ProducerRecord] | None:
+    """Return the function that serialises the key and the value of a ProducerRecord; None when both are None: they are bytes or text."""
+    if key is None and value is None:
+        return None
+    keys, values = (
+        None if given is None else _writing_serde(f"{where}: {name}", given)
+        for name, given in (("key", key), ("value", value))
+    )
+    by_topic: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+    def write(element: Any) -> ProducerRecord:
+        record = checked_record(element)
+        topic = record.topic
+        functions = by_topic.get(topic)
+        if functions is None:
+            functions = by_topic[topic] = (
+                _same if keys is None else keys.for_topic(topic, is_key=True).serialize,
+                _same if values is None else values.for_topic(topic, is_key=False).serialize,
+            )
+        part: Any = "key"
+        try:
+            raw_key = None if record.key is None else functions[0](record.key)
+            part = "value"
+            raw_value = None if record.value is None else functions[1](record.value)
+        except Exception as error:
+            serde: Any = keys if part == "key" else values
+            raise RecordError(f"topic {topic}: the {part} cannot be serialised as {serde.name}: {error}") from error
+        return record._replace(key=raw_key, value=raw_value)
+
+    return write
+
+
+def _writing_serde(where: str, given: Any) -> Serde:
+    if callable(given) and not isinstance(given, type):
+        return Serde.of(serialize=given, name=getattr(given, "__name__", type(given).__name__))
+    return serde_of(where, given)

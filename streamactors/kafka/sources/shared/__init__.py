@@ -1,0 +1,1 @@
+"""One consumer for many sources, each of which reads partitions of its own."""

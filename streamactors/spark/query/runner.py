@@ -1,0 +1,183 @@
+"""Runs one Spark query on a thread of its own: starts it, waits for its end, and stops it on request.
+
+The user's function is wrapped, because Spark reports a failure only as text: the exception itself is kept here. When a query is stopped, the
+function's next call into Spark raises the JVM's InterruptedException. PySpark searches the error text for it with a pattern that overflows
+the JVM's stack on the long text of Py4J, so the wrapper raises it again in the short form that PySpark recognises. It must be raised:
+otherwise the batch would count as written."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from streamactors.spark.bridge.reader import FORMAT
+from streamactors.spark.errors import SparkQueryFailed
+
+_log = logging.getLogger("streamactors.spark")
+
+INTERRUPTED: Final = "java.lang.InterruptedException"
+SHORT_INTERRUPT: Final = f"py4j.protocol.Py4JJavaError: An error occurred while calling o0.stop.\n: {INTERRUPTED}"
+
+NO_WORKER: Final = "Python worker failed to connect back"
+"""Spark gives a Python process that plans a read 10 s to start, whatever is configured; a busy machine may take longer."""
+
+RETRIES: Final = 10
+
+BatchFunction = Callable[[Any, int, str], object]
+
+
+def batch_function(fn: Callable[..., object]) -> BatchFunction:
+    """Return `fn` as a function of (frame, epoch, query id); `fn` gets the id as `query_id` if it declares that parameter."""
+    try:
+        declared = "query_id" in inspect.signature(fn).parameters
+    except (TypeError, ValueError):  # a function of C code has no signature
+        declared = False
+    if declared:
+        return lambda frame, epoch, query: fn(frame, epoch, query_id=query)
+    return lambda frame, epoch, _: fn(frame, epoch)
+
+
+class QueryRunner:
+    """`on_started(query)` and `on_ended(error)` are called on the runner's thread."""
+
+    def __init__(
+        self,
+        spark: Any,
+        fn: BatchFunction,
+        schema: Any,
+        checkpoint: str,
+        trigger: Mapping[str, Any],
+        name: str | None,
+        *,
+        prepare: Callable[[], dict[str, str]],
+        on_started: Callable[[Any], None],
+        on_ended: Callable[[BaseException | None], None],
+    ) -> None:
+        self._spark = spark
+        self._fn = fn
+        self._schema = schema
+        self._checkpoint = checkpoint
+        self._trigger = dict(trigger)
+        self._name = name
+        self._prepare = prepare
+        self._on_started = on_started
+        self._on_ended = on_ended
+        self._query: Any = None
+        self._user_error: BaseException | None = None
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._started = threading.Event()
+
+    def start(self) -> None:
+        """Start the query; returns at once."""
+        threading.Thread(target=self._run, name="spark query", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop the query; any thread, returns at once."""
+        with self._lock:
+            if self._stopping:
+                return
+            self._stopping = True
+            query = self._query
+        if query is not None:
+            threading.Thread(target=self._stop, args=(query,), name="stop spark query", daemon=True).start()
+
+    @staticmethod
+    def _stop(query: Any) -> None:
+        try:
+            query.stop()
+        except Exception as error:  # noqa: BLE001  # it had ended, or its JVM is gone; `_run` reports that
+            _log.debug("stopping a query: %s", error)
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            options = self._prepare()
+            attempt = 0
+            while not self._await_end(options, attempt):
+                attempt += 1
+        except BaseException as raised:  # noqa: BLE001  # goes to the waiters of the query
+            error = raised
+            error = self.meant(raised)
+        finally:
+            self._on_ended(error)
+
+    def _await_end(self, options: Mapping[str, str], attempt: int) -> bool:
+        """Run the query to its end. Return False if it must be started again; the batch that it was given is still here. Raises its error."""
+        self._started.clear()
+        query = self._start(options)
+        with self._lock:
+            self._query = query
+            stop = self._stopping
+        self._on_started(query)
+        self._started.set()
+        if stop:
+            self._stop(query)
+        try:
+            query.awaitTermination()
+        except Exception as raised:
+            if NO_WORKER not in str(raised) or self._user_error is not None or self._stopping or attempt >= RETRIES:
+                raise
+            _log.warning("Spark's Python process did not come up within its 10 s; the query is started again")
+            return False
+        return True
+
+    def frame(self, options: Mapping[str, str]) -> Any:
+        """Return the streaming DataFrame whose batches are written."""
+        reader = self._spark.readStream.format(FORMAT).schema(self._schema)
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        return reader.load()
+
+    def _start(self, options: Mapping[str, str]) -> Any:
+        writer = self.frame(options).writeStream.foreachBatch(self._call).option("checkpointLocation", self._checkpoint)
+        if self._name is not None:
+            writer = writer.queryName(self._name)
+        if self._trigger:
+            writer = writer.trigger(**self._trigger)
+        return writer.start()
+
+    def _call(self, frame: Any, epoch: int) -> None:
+        self._started.wait()  # the first batch may come before start() has returned, and `query.id` is known
+        try:
+            self._fn(frame, epoch, str(self._query.id))
+        except BaseException as error:
+            if INTERRUPTED in str(error):
+                raise RuntimeError(SHORT_INTERRUPT) from None
+            self._user_error = error
+            raise
+
+    def meant(self, raised: BaseException) -> BaseException | None:
+        """Return the error behind an exception of Spark's; None when the query was stopped on purpose."""
+        if self._user_error is not None:
+            return self._user_error
+        if self._stopping and self._query is not None:
+            return None
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        if isinstance(raised, PySparkException):
+            return self.failure(str(raised))
+        if isinstance(raised, (Py4JError, ConnectionError)):
+            return SparkQueryFailed("Spark's JVM has gone away; run the graph again, it goes on at the checkpoint")
+        return raised
+
+    def failure(self, text: str) -> BaseException:
+        """Return the error of a query that failed inside Spark, given Spark's message."""
+        return SparkQueryFailed(self._told(text))
+
+    def _told(self, text: str) -> str:
+        """Return the readable part of Spark's message: its first line, and the last line of a Python traceback in it."""
+        if "No space left on device" in text or "Disk quota exceeded" in text:
+            return (
+                f"no space is left for checkpoint {self._checkpoint}, for what is written, or for Spark's own temporary files; "
+                "free some and run the graph again, it goes on at the checkpoint"
+            )
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if not lines:
+            return "the query failed without a word"
+        said = [line for line in lines if line.startswith(("RuntimeError:", "ConnectionError:", "Caused by:"))]
+        return lines[0] if not said else f"{lines[0]} {said[-1]}"

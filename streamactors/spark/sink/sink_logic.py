@@ -1,0 +1,318 @@
+"""The running stage that ends in Spark: rows come in, Spark takes them in batches that end at marks.
+
+Three threads work here: the island (rows and marks come in), the bridge's threads (Spark asks for the next batch), and the runner's thread
+(Spark's query starts and ends). They share `Batches`, which has a lock; everything else of this stage happens on the island."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from streamactors.engine.island.causes import NO_MORE_ELEMENTS
+from streamactors.engine.island.connection import MAX_ASKED, Connection
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks.marks import Key, Mark
+from streamactors.engine.marks.ownership import Positions, SourceHandle, own
+from streamactors.errors import AbruptTermination, StreamActorsError
+from streamactors.spark.bridge.bridge import Bridge, reachable
+from streamactors.spark.bridge.bridge_tls import tls_for_one_run
+from streamactors.spark.errors import SparkError, SparkSetupError
+from streamactors.spark.files import Files
+from streamactors.spark.query.checkpoint import Checkpoint
+from streamactors.spark.query.query import SparkStreamQuery
+from streamactors.spark.query.runner import QueryRunner
+from streamactors.spark.query.source_identity import SourceIdentity
+from streamactors.spark.rows import BadRow, Rows, largest
+from streamactors.spark.schema import RowSchema
+from streamactors.spark.sink.batch_state import PLENTY
+from streamactors.spark.sink.batches import Batches
+
+CLAIM_TIMEOUT_S = 60.0
+
+_log = logging.getLogger("streamactors.spark")
+
+
+@dataclass(frozen=True)
+class SinkSettings:
+    """The settings of a sink. `write(frame, epoch, query id)` writes one batch."""
+
+    spark: Any
+    write: Callable[[Any, int, str], object]
+    schema: RowSchema
+    checkpoint: str
+    max_rows: int
+    target_ms: float
+    trigger: Mapping[str, Any]
+    query_name: str | None
+    bad_rows: BadRow | None
+    host: str
+    advertised_host: str | None
+    strict: bool
+    encrypt: bool = False
+
+
+class SparkSinkLogic(Logic):
+    """See the module."""
+
+    keep_going = True  # the query ends after its input
+    in_: Connection
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self._settings = settings
+        self.query = SparkStreamQuery()
+        self._rows = Rows(settings.schema.arrow, settings.bad_rows)
+        self._largest = (
+            PLENTY  # the most rows of an element so far; the first element is asked for alone, for it may be a table
+        )
+        self._outcome: BaseException | None = None
+        self._query_ended = False
+        self._order: list[Any] = []  # the sources, by their place in the graph
+        self._handles: dict[Any, SourceHandle] = {}
+        self._claimed = threading.Condition()
+        self._bridge: Bridge | None = None
+        self._checkpoint: Checkpoint | None = None
+        self._available_now = "availableNow" in settings.trigger
+        self._new_query = False
+
+    def bind(self) -> None:
+        """Own the positions of the sources whose marks come here: they wait until this sink says where to begin."""
+        self.in_ = self.inlets[0]
+        self._order = sorted(self.in_.carries)
+        self._index = {source: str(i) for i, source in enumerate(self._order)}
+        self._names: dict[Key, str] = {}  # of the partitions in Spark's positions
+        own(self.interpreter.island.run, self._order, self)
+
+    def on_start(self) -> None:
+        settings = self._settings
+        progress = self.interpreter.island.run.progress
+        look = self.async_callback(self._look)
+        other_failed = self.async_callback(self.fail_stage).invoke
+        self._batches = Batches(
+            settings.max_rows,
+            settings.target_ms,
+            changed=lambda: look.invoke(None),
+            acknowledged=lambda mark: progress.done(self, mark),
+            others_behind=lambda mark: progress.is_behind(mark, among=self._is_other),
+            when_others_done=lambda mark, then: progress.when_done(mark, then, self._is_other, other_failed),
+        )
+        ended = self.async_callback(self._on_query_ended)
+        self._runner = QueryRunner(
+            settings.spark,
+            settings.write,
+            settings.schema.spark,
+            settings.checkpoint,
+            settings.trigger,
+            settings.query_name,
+            prepare=self._prepare,
+            on_started=self.query.started,
+            on_ended=ended.invoke,
+        )
+        stop = self.async_callback(self._stop_now)
+        self.query.attach(lambda: stop.invoke(None), self._batches.snapshot, self._ends)
+        self._runner.start()
+
+    # ── the sources ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def claim(self, source: Any, handle: SourceHandle) -> None:
+        """A source has started and waits for its first position; on its island."""
+        with self._claimed:
+            again = source in self._handles
+            self._handles[source] = handle
+            self._claimed.notify_all()
+        if again:
+            error = SparkError(
+                f"source {handle.label} was started again within the run; behind SparkSink run the whole graph again, "
+                "it goes on at the checkpoint"
+            )
+            self.async_callback(self.fail_stage).invoke(error)
+
+    def _all_handles(self) -> list[SourceHandle]:
+        with self._claimed:
+            if not self._claimed.wait_for(lambda: len(self._handles) == len(self._order), CLAIM_TIMEOUT_S):
+                raise SparkError("a source of the graph did not start")
+            return [self._handles[source] for source in self._order]
+
+    def _ends(self) -> Positions:
+        return _joined(handle.ends() for handle in self._all_handles())
+
+    # ── before the query starts; on the runner's thread ───────────────────────────────────────────────────────────
+
+    def _prepare(self) -> dict[str, str]:
+        settings = self._settings
+        handles = self._all_handles()
+        unbounded = [handle.label for handle in handles if not handle.bounded]
+        if self._available_now and unbounded:
+            raise SparkSetupError(
+                f"the trigger available_now ends with its input, and {unbounded[0]} never ends; "
+                'make it end: Consumer.source(…, until="end")'
+            )
+        self._checkpoint = Checkpoint(Files(settings.spark, settings.checkpoint))
+        self._checkpoint.open(
+            [SourceIdentity(handle.label, handle.identity()) for handle in handles],
+            settings.schema.spark.simpleString(),
+        )
+        slices = settings.spark.sparkContext.defaultParallelism
+        tls = tls_for_one_run() if settings.encrypt else None
+        self._bridge = bridge = Bridge(self, settings.schema.arrow, settings.host, slices, tls)
+        bridge.start()
+        host, port = bridge.address
+        return {
+            "host": reachable(settings.spark.sparkContext, host, settings.advertised_host),
+            "port": str(port),
+            **bridge.options,
+        }
+
+    # ── Spark asks; on the bridge's threads ───────────────────────────────────────────────────────────────────────
+
+    def initial(self) -> Positions:
+        """See bridge.Answering."""
+        assert self._checkpoint is not None
+        self._new_query = True
+        with self._own_errors():
+            return self._checkpoint.initial(lambda: _joined(handle.initial() for handle in self._all_handles()))
+
+    def latest(self, start: Positions) -> tuple[Positions, bool]:
+        """See bridge.Answering."""
+        with self._own_errors():
+            if self._batches.waiting:
+                self._begin(start, None)
+            offset, over = self._batches.latest(start)
+        if over and not self._available_now:
+            if self._new_query and not self._batches.batches:
+                self._new_query = (
+                    False  # Spark runs a first batch even without rows; at its next question that one is written
+                )
+            else:
+                self._runner.stop()
+        return offset, over
+
+    def batch(self, start: Positions, end: Positions) -> tuple[int, list[Any]] | None:
+        """See bridge.Answering."""
+        with self._own_errors():
+            if self._batches.waiting:
+                self._begin(start, end)
+            return self._batches.batch(start, end)
+
+    @contextmanager
+    def _own_errors(self) -> Iterator[None]:
+        """Fail the stream with the error itself before Spark gets it, because Spark reports errors only as text."""
+        try:
+            yield
+        except Exception as error:
+            self.async_callback(self.fail_stage).invoke(error)
+            if isinstance(error, StreamActorsError):
+                raise
+            raise SparkError(f"{type(error).__name__}: {error}") from error
+
+    def _begin(self, start: Positions, until: Positions | None) -> None:
+        self._batches.begin(start, until)
+        for i, handle in enumerate(self._all_handles()):
+            part = _part(start, i)
+            if not handle.identity() and part != handle.initial():
+                self._say_that_it_is_taken_for_the_same(handle.label, part)
+            handle.begin(part, None if until is None else _part(until, i), skip_lost=not self._settings.strict)
+        self.async_callback(self._look).invoke(None)
+
+    def _say_that_it_is_taken_for_the_same(self, label: str, start: Positions) -> None:
+        _log.warning(
+            "checkpoint %s: a %s source has no identity to compare, so this run takes it for the same elements as before, with new ones only "
+            "at the end, and begins behind the first %s; give other elements a checkpoint of their own",
+            self._settings.checkpoint,
+            label,
+            sum(start.values()),
+        )
+
+    def _is_other(self, sink: object) -> bool:
+        """True for the sinks beside Spark. They must have done a cut first: a crash right after Spark's commit would lose their part."""
+        return sink is not self
+
+    # ── the stream; on the island ─────────────────────────────────────────────────────────────────────────────────
+
+    def _look(self, _: None) -> None:
+        self._ask()
+
+    def _ask(self) -> None:
+        room = self._batches.room()
+        if room > 0:
+            self.in_.want(self._elements(room))
+
+    def _elements(self, room: int) -> int:
+        """Return how many elements to take for so many rows. Any element may be as large as the largest so far; rows between two marks
+        cannot be split, and should fit into one batch."""
+        return max(1, min(MAX_ASKED, room // self._largest))
+
+    def on_push(self, in_: Connection) -> None:
+        chunk = in_.grab(self._elements(self._batches.room()))
+        for batch in self._rows.batches(chunk):
+            self._batches.add(batch, batch.num_rows)
+        rows = largest(chunk)
+        self._largest = rows if self._largest == PLENTY else max(self._largest, rows)
+        self._ask()
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        if type(mark) is dict:
+            names = self._names
+            for source, part in mark.keys() - names:
+                names[source, part] = f"{self._index[source]}/{part}"
+            self._batches.mark({names[key]: place for key, (_, place) in mark.items()}, mark)
+        self._ask()
+
+    def on_complete(self, in_: Connection) -> None:
+        self._batches.end_of_input()
+
+    def on_fail(self, in_: Connection, error: BaseException) -> None:
+        self.fail_stage(error)
+
+    # ── the end; on the island ────────────────────────────────────────────────────────────────────────────────────
+
+    def _stop_now(self, _: None) -> None:
+        self._runner.stop()
+        self.in_.cancel(NO_MORE_ELEMENTS)
+
+    def fail_stage(self, error: BaseException) -> None:
+        """The stage lives until the query has ended too."""
+        if self._outcome is None:
+            self._outcome = error
+        if self._query_ended:
+            super().fail_stage(error)
+            return
+        self.in_.cancel(error)
+        self._batches.fail(error)
+        self._runner.stop()
+
+    def _on_query_ended(self, error: BaseException | None) -> None:
+        self._query_ended = True
+        error = self._outcome or error
+        if error is not None:
+            self.fail_stage(error)
+        else:
+            self.interpreter.island.run.progress.sink_ended(self)
+            self.complete_stage()
+
+    def on_stop(self) -> None:
+        error = self._outcome
+        if not self._query_ended:
+            self._runner.stop()
+            error = error or AbruptTermination("the stream was ended while Spark's query ran")
+        if self._bridge is not None:
+            self._bridge.close()
+        if self._checkpoint is not None:
+            self._checkpoint.close()
+        self.query.end(error)
+
+    def snapshot_state(self) -> str:
+        counts = self._batches.snapshot()
+        return f"{counts['phase']}: {counts['given_rows']} rows with Spark, {counts['gathered_rows']} gathered"
+
+
+def _joined(parts: Any) -> Positions:
+    return {f"{i}/{name}": place for i, part in enumerate(parts) for name, place in part.items()}
+
+
+def _part(positions: Positions, i: int) -> Positions:
+    prefix = f"{i}/"
+    return {name.removeprefix(prefix): place for name, place in positions.items() if name.startswith(prefix)}

@@ -1,0 +1,204 @@
+"""Tumbling and hopping windows with final results only: aggregates in place, emits a window when it closes.
+
+Owner: WindowTask. Serves `.suppress(until_window_closes(…))` directly behind a time-windowed aggregation, and
+`.emit_on_window_close()`. Both emit a window when stream time reaches its end + grace, after the row that moved the time
+was applied. So the suppress buffer is the set of open windows ordered by end. The values stay in the aggregation's store
+(a store on disk needs no copy of them in memory), and `buffered` computes from the cells what a buffer would hold.
+
+Results are ordered as in Kafka Streams: by window start, then by the key's bytes followed by the start (suppress) or by
+four zero bytes (emit: the end of the store's keys)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, MutableMapping
+from typing import Any, Final
+
+from streamactors.windows.definitions.aggregator import as_values, snapshot
+from streamactors.windows.definitions.windows import FOREVER, TimeWindows, UnlimitedWindows
+from streamactors.windows.errors import BufferFull
+from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
+from streamactors.windows.operators.aggregate import Accepted, AggregateSpec
+from streamactors.windows.operators.buffered import Buffered, entry_bytes
+from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment, Update
+from streamactors.windows.operators.windowed.time_windows import NO_SLOT, Slot, TimeWindowOperator
+from streamactors.windows.record import Record, RecordContext
+from streamactors.windows.state.calendar_queue import NEVER
+from streamactors.windows.state.serdes import key_bytes
+from streamactors.windows.state.store_log import StoreReader
+from streamactors.windows.state.stores import Cell, Stores, cell_key
+
+STORE_SUFFIX: Final = bytes(4)
+"""The end of a key in Kafka Streams' window store."""
+
+
+class TimeFinals(TimeWindowOperator):
+    """`report` is a SuppressMetrics (suppress, at most `max_records` open windows) or an EmitMetrics.
+
+    Emit in Kafka mode loses closed windows that the store hides after a jump of time, and gives each result the context
+    of the row that closed it."""
+
+    def __init__(
+        self,
+        spec: AggregateSpec[TimeWindows] | AggregateSpec[UnlimitedWindows],
+        env: TaskEnvironment,
+        stores: Stores,
+        report: SuppressMetrics | EmitMetrics,
+        max_records: int | None = None,
+    ) -> None:
+        super().__init__(spec, env, stores)
+        self._report = report
+        self._suppresses = isinstance(report, SuppressMetrics)
+        self._kafka = spec.kafka and not self._suppresses
+        self._counts = spec.aggregator.kind == "count"
+        self._old_from_init = spec.old_from_init
+        self._bound = max_records
+        self._held = 0
+        self._close_next = NEVER  # the stream time that closes the first window
+        self._slots: dict[
+            int, Slot
+        ] = {}  # looked up since the last release or call; no window of them has closed since
+        self._emitted: dict[int, MutableMapping[Ident, Cell]] = {}  # closed windows, readable until retention is over
+        # Nobody sees an aggregate before it is final, so `add` may change it in place; not if the change of a failing
+        # row must be undone.
+        if env.on_failure is not None:
+            self._add = as_values(self._add)
+
+    def _look_up(self, timestamp: int) -> Slot:
+        begin = timestamp - timestamp % self._granule
+        slot = self._slots.get(begin)
+        if slot is None:
+            slot = self._slots[begin] = super()._look_up(timestamp)
+            self._close_next = self._close_at()
+        return slot
+
+    def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
+        begin, end, opened, closed = NO_SLOT
+        counts, touch = self._counts, self._log.touch
+        for ident, record, timestamp in rows:
+            if not begin <= timestamp < end:
+                begin, end, opened, closed = self._look_up(timestamp)
+            if counts:
+                for start, cells in opened:
+                    cell = cells.get(ident)
+                    if cell is None:
+                        self._create(start, cells, ident, record, 1, 0, out)
+                        continue
+                    cell.old = count = cell.value
+                    cell.value = count + 1
+                    if timestamp > cell.timestamp:
+                        cell.timestamp = timestamp
+                    cell.context = record.context
+                    if not cell.dirty:
+                        touch((start, ident), cell)
+            else:
+                for start, cells, cell, old, new in self._folded(opened, ident, record):
+                    if cell is None:
+                        self._create(start, cells, ident, record, snapshot(new), old, out)
+                        continue
+                    if cell.value is None or timestamp > cell.timestamp:
+                        cell.timestamp = timestamp
+                    cell.old = old
+                    cell.value = new
+                    cell.context = record.context
+                    if not cell.dirty:
+                        touch((start, ident), cell)
+            if closed:
+                self._refuse(record, closed)
+            if timestamp >= self._close_next:
+                self._release(out, record.context)
+
+    def _after_rows(self) -> None:
+        self._slots.clear()
+
+    def _create(
+        self,
+        start: int,
+        cells: MutableMapping[Ident, Cell],
+        ident: Ident,
+        record: Record,
+        value: Any,
+        prior: Any,
+        out: list[Any],
+    ) -> None:
+        """A key's first row in a window. Raises BufferFull if there is one too many even after a release."""
+        self.env.identity.check(ident)
+        cell = cells[ident] = Cell(
+            record.key, value, record.timestamp, record.context, prior if self._old_from_init else None
+        )
+        self._log.touch((start, ident), cell)
+        self._held += 1
+        if self._bound is not None and self._held > self._bound:
+            if self.stream_time >= self._close_at():
+                self._release(out, record.context)
+            if self._held > self._bound:
+                raise BufferFull(self._report.node, self._held, self._bound, self.buffered().bytes, None)
+
+    def _release(self, out: list[Any], trigger: RecordContext | None = None) -> None:
+        self._slots.clear()
+        began = time.perf_counter_ns()
+        emitted = len(out)
+        closed_through = self.stream_time - self._span
+        expired_through = self._newest - self._retention
+        while (first := self._cells.first()) is not None and first <= closed_through:
+            start, cells = self._cells.take_first()
+            self._held -= len(cells)
+            if self._log.on:
+                for ident, cell in cells.items():
+                    self._log.leave(cell_key(ident, start), cell)
+            if not self._kafka or start >= expired_through:
+                out.extend(self._results(start, cells, trigger))
+            if start > expired_through:
+                self._emitted[start] = cells
+        for start in [start for start in self._emitted if start <= expired_through]:
+            del self._emitted[start]
+        self._close_next = self._close_at()
+        self._report.record(len(out) - emitted, began)
+
+    def _results(self, start: int, cells: MutableMapping[Ident, Cell], trigger: RecordContext | None) -> list[Update]:
+        """The final updates of one window, without those whose value is None."""
+        tie = start.to_bytes(8, "big") if self._suppresses else STORE_SUFFIX
+        end = start + self._size
+        ordered = sorted([(key_bytes(ident) + tie, ident, cell) for ident, cell in cells.items()])
+        return [
+            (
+                ident,
+                cell.key,
+                start,
+                end,
+                cell.value,
+                cell.old if self._suppresses else None,
+                cell.timestamp,
+                trigger if self._kafka and trigger is not None else cell.context,
+                True,
+            )
+            for _, ident, cell in ordered
+            if cell.value is not None
+        ]
+
+    def _next_release(self) -> int | None:
+        closes_at = self._close_at()
+        return closes_at if closes_at < FOREVER else None
+
+    def restore(self, reader: StoreReader) -> None:
+        super().restore(reader)
+        self._held = sum(len(cells) for _, cells in self._cells.windows())
+
+    def buffered(self) -> Buffered:
+        """Entries of open windows, and the bytes that a suppress buffer would count for them. O(entries)."""
+        serdes = self.env.serdes
+        size = 0
+        for _, cells in self._cells.windows():
+            for ident, cell in cells.items():
+                key_size = len(key_bytes(ident)) + 8
+                size += entry_bytes(serdes, key_size, cell.prior, cell.old, cell.value, cell.context)
+        return Buffered(self._held, size)
+
+    def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
+        assert start is not None
+        held = self._cells.peek(start) or {}
+        if ident in held and self._suppresses:  # not emitted yet: downstream knows the value before
+            prior = held[ident].prior
+            return None if prior is None else (prior, None)
+        cell = held.get(ident) or self._emitted.get(start, {}).get(ident)
+        return None if cell is None or cell.value is None else (cell.value, cell.timestamp)

@@ -1,0 +1,132 @@
+"""What both operators over tumbling, hopping and unlimited windows share: the windows of a row, state and restore.
+
+Owner: its operator. The windows of a timestamp are the same for a whole slot of gcd(size, advance) milliseconds, so the
+operator looks them up when a row is in another slot than the row before. A window closes when stream time reaches its
+end + grace, so no row of a slot can close a window of that slot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, MutableMapping
+from typing import Any, Final, TypeAlias
+
+from streamactors.windows.definitions.windows import FOREVER, TimeWindows, UnlimitedWindows, grace_of
+from streamactors.windows.operators.aggregate import AggregateSpec, WindowedOperator
+from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironment
+from streamactors.windows.operators.windowed.late_rows import refuse
+from streamactors.windows.record import Record
+from streamactors.windows.state.calendar_queue import NEVER
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
+from streamactors.windows.state.store_log import as_restored, unpack_context
+from streamactors.windows.state.stores import Cell, Form, Stores, WindowStore, cell_key
+
+Opened: TypeAlias = list[tuple[int, MutableMapping[Ident, Cell]]]
+"""Open windows by ascending start: (start, cells)."""
+
+Slot: TypeAlias = tuple[int, int, Opened, list[int]]
+"""Begin and end of a slot, its open windows, and the starts of its closed windows."""
+
+NO_SLOT: Final[Slot] = (NEVER, NEVER, [], [])
+
+
+class TimeWindowOperator(WindowedOperator):
+    """State and time of an aggregation over TimeWindows or UnlimitedWindows."""
+
+    def __init__(
+        self, spec: AggregateSpec[TimeWindows] | AggregateSpec[UnlimitedWindows], env: TaskEnvironment, stores: Stores
+    ) -> None:
+        super().__init__(spec, env)
+        windows = self._windows = spec.windows
+        self._add = spec.aggregator.add
+        self._cells: WindowStore[Cell] = stores.windowed(spec.store, Form(_no_fields, _cell, on_demand=True))
+        if isinstance(windows, TimeWindows):
+            self._granule = math.gcd(windows.size_ms, windows.advance_ms)
+            self._size = windows.size_ms
+            self._grace = grace_of(windows)
+            self._span = self._size + self._grace  # from a start to the stream time that closes the window
+        else:
+            self._granule = windows.start_ms or FOREVER
+            self._size = FOREVER - windows.start_ms
+            self._grace = 0
+            self._span = FOREVER
+
+    def _look_up(self, timestamp: int) -> Slot:
+        """Return the slot of `timestamp` with its windows."""
+        begin = timestamp - timestamp % self._granule
+        opened: Opened = []
+        closed: list[int] = []
+        closed_through = self.stream_time - self._span
+        for start in self._windows.starts(timestamp):
+            if start <= closed_through:
+                closed.append(start)
+            else:
+                opened.append((start, self._cells.window(start)))
+                if start > self._newest:
+                    self._newest = start
+        return begin, begin + self._granule, opened, closed
+
+    def _refuse(self, record: Record, closed: list[int]) -> None:
+        """The row is late for the windows that begin at `closed`."""
+        for start in closed:
+            refuse(self, record, start, start + self._size, self.stream_time - self._grace)
+
+    def _folded(
+        self, opened: Opened, ident: Ident, record: Record
+    ) -> list[tuple[int, MutableMapping[Ident, Cell], Cell | None, Any, Any]]:
+        """(start, cells, cell, old, new) of each open window; empty if the aggregator raised and the row is skipped.
+
+        Nothing is written yet, so a row changes all of its windows or none."""
+        add, init, value = self._add, self._aggregator.init, record.value
+        start = None
+        updates = []
+        try:
+            for start, cells in opened:
+                cell = cells.get(ident)
+                old = init() if cell is None or cell.value is None else cell.value
+                updates.append((start, cells, cell, old, add(old, value)))
+        except Exception as error:  # noqa: BLE001 - whatever user code raises
+            self._failed(error, record, start, None if start is None else start + self._size)
+            return []
+        return updates
+
+    def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
+        ident = self.env.identity.of(request.key) if request.kind in ("get", "windows") else None
+        for start, cells in list(self._cells.windows()):
+            if ident is None:
+                found = list(cells.values())
+            else:
+                cell = cells.get(ident)
+                found = [] if cell is None else [cell]
+            for each in found:
+                if each.value is not None:
+                    yield StoreEntry(each.key, each.value, each.timestamp, start, start + self._size)
+
+    def _close_at(self) -> int:
+        """The stream time that closes the first window in the store."""
+        first = self._cells.first()
+        return NEVER if first is None else first + self._span
+
+    def _flushed_until(self) -> int:
+        if self._span == FOREVER or not self._finals:
+            return NO_TIME
+        return max((start + self._span for start, cells in self._cells.windows() if cells), default=NO_TIME)
+
+    def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:
+        for (start, ident), cell in self._log.touched():
+            yield cell_key(ident, start), cell.fields(start)
+
+    def _restore_entry(self, *fields: Any) -> None:
+        key, start = fields[:2]
+        self._cells.window(start)[self.env.identity.of(key)] = _cell(list(fields))
+
+
+def _cell(fields: list[Any]) -> Cell:
+    """Return the cell of a changelog entry."""
+    key, _, value, timestamp, context, prior, old = fields
+    cell: Cell = as_restored(Cell(key, value, timestamp, unpack_context(context), prior))
+    cell.old = old
+    return cell
+
+
+def _no_fields(cell: Cell) -> list[Any]:
+    raise NotImplementedError("the fields of a cell have the start of its window: see `_entries`")

@@ -1,0 +1,298 @@
+"""`Cluster(brokers=3)`: three processes, which are killed, stopped, paused and cut off from each other while clients work."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+
+import confluent_kafka
+import pytest
+
+from streamactors.broker import Cluster
+from streamactors.broker.cluster.acked import AckedRecordsDiffer
+from streamactors.broker.errors import BrokerStartError, ErrorCode
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.record import NewRecord
+from streamactors.broker.wire_request import call
+from tests.broker.live_broker import produce_body
+
+ALL = {1, 2, 3}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def three(running: Cluster) -> Cluster:
+    running.reset()
+    return running
+
+
+class Load:
+    """A producer with acks=all in a thread of its own; `acked` has what was acknowledged."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self.acked: list[tuple[str, bytes]] = []
+        self.failed: list[str] = []
+        self._topic = topic
+        self._end = threading.Event()
+        self._some = threading.Condition()
+        self._producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "retry.backoff.max.ms": 100,
+                "message.timeout.ms": 120_000,
+                # A leader that is cut off does not know that another leads: it only lets requests time out, and librdkafka asks
+                # for new metadata only at this interval.
+                "request.timeout.ms": 1_000,
+                "topic.metadata.refresh.interval.ms": 500,
+                "socket.timeout.ms": 3_000,
+                "log_level": 0,
+            }
+        )
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def await_more(self, count: int = 200) -> None:
+        """Wait for acknowledgements from now on."""
+        with self._some:
+            wanted = len(self.acked) + count
+            assert self._some.wait_for(lambda: len(self.acked) >= wanted, 60), (len(self.acked), self.failed[:3])
+
+    def _run(self) -> None:
+        number = 0
+        while not self._end.is_set():
+            value = b"%d" % number
+            number += 1
+            self._producer.produce(
+                self._topic, value, on_delivery=lambda error, _, value=value: self._done(error, value)
+            )
+            self._producer.poll(0.001)
+        self._producer.flush(60)
+
+    def _done(self, error: object, value: bytes) -> None:
+        with self._some:
+            if error is None:
+                self.acked.append((self._topic, value))
+            else:
+                self.failed.append(str(error))
+            self._some.notify_all()
+
+
+def led_by(cluster: Cluster, topic: str, node: int) -> None:
+    """Create a topic with one partition whose first leader is a node."""
+    others = sorted(ALL - {node})
+    body = {
+        "name": topic,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [{"partition_index": 0, "broker_ids": [node, *others]}],
+        "configs": (),
+    }
+    answer = call(cluster.bootstrap_servers, (19, 7), {"topics": [body], "timeout_ms": 30_000, "validate_only": False})
+    assert answer.topics[0].error_code == 0, answer
+    cluster.await_isr(topic, 0, ALL)
+
+
+def test_nothing_acknowledged_is_lost_when_the_leader_is_killed(three: Cluster) -> None:
+    led_by(three, "killed", 2)
+    with Load(three, "killed") as load:
+        load.await_more()
+        three.kill(2)
+        load.await_more()
+        assert three.leader("killed") in {1, 3}
+        three.await_isr("killed", 0, {1, 3}, timeout=30)
+        three.start(2)
+        three.await_isr("killed", 0, ALL, timeout=30)
+        load.await_more()
+    assert load.failed == []
+    assert three.acked_check(load.acked) == len(load.acked) >= 600
+
+
+@pytest.mark.slow
+def test_a_node_that_stops_in_order_hands_over(three: Cluster) -> None:
+    led_by(three, "stopped", 3)
+    with Load(three, "stopped") as load:
+        load.await_more()
+        three.stop(3)
+        assert three.leader("stopped") != 3
+        load.await_more()
+    three.start(3)
+    three.await_isr("stopped", 0, ALL, timeout=30)
+    assert load.failed == []
+    three.acked_check(load.acked)
+
+
+@pytest.mark.slow
+def test_a_paused_leader_is_replaced_and_what_it_alone_has_is_not_acknowledged(three: Cluster) -> None:
+    led_by(three, "paused", 2)
+    with Load(three, "paused") as load:
+        load.await_more()
+        three.pause(2)
+        three.await_isr("paused", 0, {1, 3}, timeout=30)
+        load.await_more()
+        three.resume(2)
+        three.await_isr("paused", 0, ALL, timeout=30)
+    three.acked_check(load.acked)
+
+
+@pytest.mark.slow
+def test_a_leader_that_is_cut_off_is_replaced_and_gives_up_what_it_alone_has(three: Cluster) -> None:
+    led_by(three, "cut", 2)
+    at_leader = three.bootstrap_servers.split(",")[1]
+    three.partition({2}, {1, 3})
+    batch = bytes(build_batch([NewRecord(None, b"of the old leader", 0)]))
+    answer = call(at_leader, (0, 9), produce_body(batch, "cut", timeout_ms=300))
+    code = answer.responses[0].partition_responses[0].error_code
+    assert code == ErrorCode.REQUEST_TIMED_OUT, "no follower can have it"
+    three.await_isr("cut", 0, {1, 3}, timeout=30)
+    assert three.leader("cut") in {1, 3}
+    others = ",".join(each for each in three.bootstrap_servers.split(",") if each != at_leader)
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": others, "log_level": 0, "topic.metadata.refresh.interval.ms": 300}
+    )
+    producer.produce("cut", b"of the new leader")
+    assert producer.flush(60) == 0
+    three.heal()
+    three.await_isr("cut", 0, ALL, timeout=60)
+    assert three.acked_check([("cut", b"of the new leader")]) == 1
+    with pytest.raises(AckedRecordsDiffer, match="1 are missing"):
+        three.acked_check([("cut", b"of the old leader")])
+
+
+@pytest.mark.slow
+def test_a_node_that_lost_its_disk_copies_everything(three: Cluster) -> None:
+    led_by(three, "copied", 3)
+    producer = confluent_kafka.Producer({"bootstrap.servers": three.bootstrap_servers, "log_level": 0})
+    producer.produce("copied", b"x")
+    assert producer.flush(30) == 0
+    three.kill(3)
+    three.await_isr("copied", 0, {1, 2}, timeout=30)
+    shutil.rmtree(three.data_folder / "3")
+    three.start(3)
+    three.await_isr("copied", 0, ALL, timeout=30)
+    assert three.leader("copied") != 3
+    assert (three.data_folder / "3" / "copied-0" / "00000000000000000000.log").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_a_transaction_ends_though_its_coordinator_and_its_leader_are_killed(three: Cluster) -> None:
+    led_by(three, "written", 3)
+    settings = {
+        "bootstrap.servers": three.bootstrap_servers,
+        "transactional.id": "one",
+        "retry.backoff.max.ms": 100,
+        "log_level": 0,
+    }
+    producer = confluent_kafka.Producer(settings)
+    producer.init_transactions(60)
+    acked = []
+    for node in (2, 3, 2):
+        producer.begin_transaction()
+        value = b"%d before %d was killed" % (len(acked), node)
+        producer.produce("written", value)
+        producer.flush(30)
+        three.kill(node)
+        producer.commit_transaction(60)
+        acked.append(("written", value))
+        three.start(node)
+        three.await_isr("written", 0, ALL, timeout=30)
+    assert three.acked_check(acked) == 3
+
+
+def test_a_slow_follower_stays_in_sync(three: Cluster) -> None:
+    led_by(three, "slow", 1)
+    three.slow(3, ms=50)
+    with Load(three, "slow") as load:
+        load.await_more()
+    assert three.isr("slow") == ALL
+    three.acked_check(load.acked)
+
+
+@pytest.mark.slow
+def test_a_controller_that_is_back_goes_on(three: Cluster) -> None:
+    led_by(three, "controller", 2)
+    three.kill(1)
+    three.start(1)
+    three.await_isr("controller", 0, ALL, timeout=30)
+    assert three.controller() == 1
+    three.create_topic("after")
+    assert three.leader("after") in ALL
+
+
+@pytest.mark.slow
+def test_reset_brings_a_cluster_back_whatever_was_done_to_it(three: Cluster) -> None:
+    three.create_topic("gone")
+    three.partition({1, 2}, {3})
+    three.kill(2)
+    three.pause(3)
+    three.reset()
+    three.create_topic("fresh", partitions=3)
+    three.await_isr("fresh", 2, ALL, timeout=30)
+    with pytest.raises(Exception, match="no partition gone-0"):
+        three.leader("gone")
+
+
+def test_a_lost_or_doubled_record_is_found(three: Cluster) -> None:
+    led_by(three, "checked", 1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": three.bootstrap_servers, "log_level": 0})
+    for value in (b"once", b"twice", b"twice"):
+        producer.produce("checked", value)
+    assert producer.flush(30) == 0
+    assert three.acked_check([("checked", b"once")]) == 1
+    with pytest.raises(AckedRecordsDiffer, match=r"1 are missing .*never.* and 1 are there more than once .*twice"):
+        three.acked_check([("checked", b"once"), ("checked", b"twice"), ("checked", b"never")])
+
+
+@pytest.mark.slow
+def test_a_group_and_its_offsets_survive_their_coordinator(three: Cluster) -> None:
+    led_by(three, "grouped", 1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": three.bootstrap_servers, "log_level": 0})
+    producer.produce("grouped", b"x")
+    assert producer.flush(30) == 0
+    settings = {
+        "bootstrap.servers": three.bootstrap_servers,
+        "group.id": "g",
+        "log_level": 0,
+        "retry.backoff.max.ms": 100,
+    }
+    where = confluent_kafka.TopicPartition("grouped", 0, 1)
+    consumer = confluent_kafka.Consumer(settings)
+    for coordinator in sorted(ALL - {three.controller()}):
+        consumer.commit(offsets=[where], asynchronous=False)
+        three.kill(coordinator)
+        assert [each.offset for each in consumer.committed([where], timeout=30)] == [1]
+        three.start(coordinator)
+        for index in range(4):
+            three.await_isr("__consumer_offsets", index, ALL, timeout=30)
+    consumer.close()
+
+
+def test_one_broker_has_no_nodes_and_a_wrong_node_is_named() -> None:
+    with Cluster() as one, pytest.raises(BrokerStartError, match=r"Cluster\(brokers=3\)"):
+        one.kill(1)
+    with pytest.raises(BrokerStartError, match="1 to 9"):
+        Cluster(brokers=10)
+    with pytest.raises(BrokerStartError, match="listen is for one broker"):
+        Cluster(brokers=3, listen="127.0.0.1:9092")
+
+
+def test_an_unknown_node_is_named(three: Cluster) -> None:
+    with pytest.raises(BrokerStartError, match="nodes 1 to 3"):
+        three.kill(4)
+    three.kill(2)
+    with pytest.raises(BrokerStartError, match=r"start\(2\)"):
+        three.kill(2)

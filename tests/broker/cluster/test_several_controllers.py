@@ -1,0 +1,136 @@
+"""`Cluster(brokers=3, controllers=3)`: three processes that elect their controller; the one that leads is killed, frozen and cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamactors.broker import Cluster
+from streamactors.broker.errors import BrokerError, BrokerStartError
+from tests.broker.cluster.test_cluster_of_three import Load
+from tests.broker.wire import wait_until
+
+ALL = {1, 2, 3}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    with Cluster(brokers=3, controllers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def three(running: Cluster) -> Cluster:
+    running.reset()
+    return running
+
+
+def next_controller(cluster: Cluster, before: int) -> int:
+    """Wait until another node than `before` is the active controller."""
+    found: list[int] = []
+
+    def elected() -> bool:
+        try:
+            found[:] = [cluster.controller()]
+        except (BrokerError, OSError):
+            return False
+        return found[0] != before
+
+    wait_until(elected, "another node leads")
+    return found[0]
+
+
+def test_the_cluster_goes_on_without_the_node_of_its_controller(three: Cluster) -> None:
+    before = three.controller()
+    three.create_topic("before", partitions=3)
+    three.kill(before)
+    assert next_controller(three, before) in ALL - {before}
+    three.create_topic("after")  # a topic needs a controller that can have its records committed
+    three.await_isr("before", 0, ALL - {before}, timeout=30)
+    three.start(before)
+    three.await_isr("before", 0, ALL, timeout=30)
+    three.await_isr("after", 0, timeout=30)
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_when_the_controller_that_leads_a_partition_is_killed(three: Cluster) -> None:
+    three.create_topic("orders", partitions=3)  # each node leads one
+    with Load(three, "orders") as load:
+        load.await_more()
+        before = three.controller()
+        three.kill(before)
+        load.await_more()
+        next_controller(three, before)
+        three.start(before)
+        load.await_more()
+    assert load.failed == []
+    assert three.acked_check(load.acked) == len(load.acked)
+
+
+@pytest.mark.slow
+def test_topics_that_were_acknowledged_survive_every_controller_in_turn(three: Cluster) -> None:
+    made = []
+    for turn in range(3):
+        made.append(f"t{turn}")
+        three.create_topic(made[-1])
+        before = three.controller()
+        three.kill(before)
+        next_controller(three, before)
+        three.start(before)
+    seen = three._several()._view.topics()
+    assert [each for each in seen if each in made] == made
+
+
+def test_a_frozen_controller_is_replaced_and_follows_when_it_wakes(three: Cluster) -> None:
+    before = three.controller()
+    three.pause(before)
+    after = next_controller(three, before)
+    three.create_topic("meanwhile")
+    three.resume(before)
+    three.await_isr("meanwhile", 0, timeout=30)
+    assert three.controller() == after
+
+
+def test_a_controller_that_is_cut_off_gives_up_and_the_others_elect(three: Cluster) -> None:
+    before = three.controller()
+    three.partition({before}, ALL - {before})
+    view = three._several()._view
+    live = view._live
+    view._live = lambda: [
+        three._several().node(each).address for each in sorted(ALL - {before})
+    ]  # the node that is cut off still serves clients, and knows no controller
+    try:
+        assert next_controller(three, before) != before
+    finally:
+        view._live = live
+    three.heal()
+    three.create_topic("healed")
+    three.await_isr("healed", 0, timeout=30)
+
+
+def test_two_of_three_are_lost_and_found_again(three: Cluster) -> None:
+    three.create_topic("kept")
+    one, two = sorted(ALL - {three.controller()})
+    three.kill(one)
+    three.kill(two)
+    with pytest.raises((BrokerError, OSError, TimeoutError)):
+        three.await_isr("kept", 0, {three.leader("kept")}, timeout=0.0)  # nobody can shrink the ISR without a majority
+    three._several()._start_all()
+    three.await_isr("kept", 0, timeout=30)
+    three.create_topic("more")
+
+
+@pytest.mark.slow
+def test_the_cluster_starts_again_on_its_folders(tmp_path: Path) -> None:
+    for turn in range(2):
+        with Cluster(brokers=3, controllers=3, data=tmp_path) as cluster:
+            cluster.create_topic(f"t{turn}")
+            seen = [each for each in cluster._several()._view.topics() if not each.startswith("__")]
+            assert seen == [f"t{each}" for each in range(turn + 1)]
+
+
+def test_more_controllers_than_brokers_are_refused() -> None:
+    with pytest.raises(BrokerStartError, match="some of the brokers are the controllers"):
+        Cluster(brokers=3, controllers=4)

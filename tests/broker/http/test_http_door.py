@@ -1,0 +1,114 @@
+"""The pages of a process over HTTP: a token where other hosts reach them, TLS, and clients that mean no good."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamactors.broker import Cluster
+from streamactors.broker.cluster.doors import make_certificates
+from streamactors.broker.config.setting import InvalidSetting
+from streamactors.broker.http.door import HttpDoor
+from streamactors.broker.http.endpoint import MOST_CONNECTIONS, HttpEndpoint, Page
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> str:
+    (tmp_path / "token").write_text("s3cret\n")
+    return str(tmp_path / "token")
+
+
+def serving(door: HttpDoor) -> HttpEndpoint:
+    return HttpEndpoint(door, {"/metrics": lambda: Page(b"up 1\n"), "/ready": lambda: Page(b"ready\n")})
+
+
+@pytest.fixture
+def guarded(token: str) -> Iterator[HttpEndpoint]:
+    endpoint = serving(HttpDoor.of("0", token))
+    yield endpoint
+    endpoint.close()
+
+
+def asked(url: str, authorization: str | None = None, **more: ssl.SSLContext) -> tuple[int, bytes]:
+    headers = {} if authorization is None else {"Authorization": authorization}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30, **more) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, "", "Bearer", "Bearer s3cre", "Bearer s3cret ", "Basic s3cret", "bearer s3cret", "Bearer \u00e9"]
+)
+def test_metrics_need_the_whole_token(guarded: HttpEndpoint, wrong: str | None) -> None:
+    url = f"http://127.0.0.1:{guarded.port}"
+    status, body = asked(f"{url}/metrics", wrong)
+    assert (status, body) == (401, b"the token is missing or wrong; send it as Authorization: Bearer TOKEN\n")
+    assert asked(f"{url}/metrics", "Bearer s3cret") == (200, b"up 1\n")
+    assert asked(f"{url}/ready") == (200, b"ready\n")
+
+
+def test_what_is_not_there_is_not_told_without_the_token(guarded: HttpEndpoint) -> None:
+    url = f"http://127.0.0.1:{guarded.port}"
+    for path in ("/", "/stores", "/../etc/passwd", "/metrics/../ready", "/%2e%2e/ready"):
+        assert asked(url + path)[0] == 401
+        assert asked(url + path, "Bearer s3cret") == (404, b"not found; there are /metrics and /ready\n")
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "example.org:9100"])
+def test_an_address_that_others_reach_needs_a_token(address: str, token: str) -> None:
+    with pytest.raises(
+        InvalidSetting, match="so it needs a token; write one into a file and give --metrics-token-file FILE"
+    ):
+        HttpDoor.of(address)
+    assert HttpDoor.of(address, token).token == "s3cret"
+
+
+def test_wrong_files_are_told(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    for file, said in (("missing", "No such file"), ("empty", "the file is empty")):
+        with pytest.raises(InvalidSetting, match=said):
+            HttpDoor.of("0", str(tmp_path / file))
+        with pytest.raises(InvalidSetting, match="PEM file with the certificate chain and its key"):
+            HttpDoor.of("0", None, str(tmp_path / file))
+
+
+def test_metrics_of_a_broker_over_https(tmp_path: Path, token: str) -> None:
+    make_certificates(tmp_path / "tls", ["localhost"])
+    context = ssl.create_default_context(cafile=str(tmp_path / "tls" / "ca.pem"))
+    endpoint = serving(HttpDoor.of("0", token, str(tmp_path / "tls" / "server.pem")))
+    try:
+        url = f"localhost:{endpoint.port}/metrics"
+        assert asked(f"https://{url}", "Bearer s3cret", context=context) == (200, b"up 1\n")
+        with socket.create_connection(("127.0.0.1", endpoint.port), 30) as plain:
+            plain.sendall(b"GET /metrics HTTP/1.0\r\nAuthorization: Bearer s3cret\r\n\r\n")
+            assert b"up 1" not in plain.recv(1_000)
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.load_verify_locations(str(tmp_path / "tls" / "ca.pem"))
+        with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+            old.maximum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(f"https://{url}", timeout=30, context=old)
+    finally:
+        endpoint.close()
+
+
+def test_slow_and_silent_clients_keep_nobody_out(guarded: HttpEndpoint) -> None:
+    slow = [socket.create_connection(("127.0.0.1", guarded.port), 30) for _ in range(MOST_CONNECTIONS - 1)]
+    for each in slow:
+        each.sendall(b"GET /metr")
+    assert asked(f"http://127.0.0.1:{guarded.port}/metrics", "Bearer s3cret") == (200, b"up 1\n")
+    for each in slow:
+        each.close()
+
+
+def test_a_cluster_serves_metrics_on_loopback_and_refuses_other_addresses_without_a_token() -> None:
+    with pytest.raises(InvalidSetting, match="needs a token"):
+        Cluster(metrics_port="0.0.0.0:0").start()

@@ -1,0 +1,76 @@
+"""A formatted folder says of which cluster and node it is, and a node starts on it with its features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.launch.storage_format import format_folder, new_cluster_id, read_folder
+from streamactors.cli.main import run
+from tests.broker.live_broker import LiveBroker
+from tests.broker.server.three_controllers import CLUSTER_ID, ThreeControllers
+
+
+def test_a_broker_starts_on_a_formatted_folder(tmp_path: Path) -> None:
+    made = format_folder(tmp_path / "a", 7, CLUSTER_ID)
+    with LiveBroker(tmp_path / "a", {"node.id": 7}) as broker:
+        assert (broker.node.cluster_id, broker.node.node_id) == (CLUSTER_ID, 7)
+        broker.create_topic("t")
+    found = read_folder(tmp_path / "a")
+    assert found is not None
+    assert found.directory_id == made.directory_id
+
+
+def test_the_first_controller_begins_with_the_features_of_its_folder(tmp_path: Path) -> None:
+    cluster = ThreeControllers(tmp_path)
+    for node in cluster.ports:
+        format_folder(tmp_path / str(node), node, CLUSTER_ID, {"metadata.version": 15})
+    try:
+        cluster.start(*cluster.ports)
+        assert cluster.image(cluster.leader()).features == {"metadata.version": 15}
+    finally:
+        cluster.stop(*cluster.nodes)
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "features", "complaint"),
+    [
+        ("short", {}, "22 characters of base64url"),
+        ("AAAAAAAAAAAAAAAAAAAAAA", {}, "22 characters of base64url"),
+        (CLUSTER_ID, {"metadata.version": 27}, "choose 7 to 19"),
+        (CLUSTER_ID, {"group.version": 1}, "have only metadata.version"),
+    ],
+)
+def test_impossible_values_are_refused(
+    tmp_path: Path, cluster_id: str, features: dict[str, int], complaint: str
+) -> None:
+    with pytest.raises(BrokerStartError, match=complaint):
+        format_folder(tmp_path / "a", 1, cluster_id, features)
+    assert read_folder(tmp_path / "a") is None
+
+
+def test_a_folder_with_other_files_and_a_formatted_one_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(BrokerStartError, match=r"has letter\.txt"):
+        format_folder(tmp_path, 1, CLUSTER_ID)
+    format_folder(tmp_path / "a", 1, CLUSTER_ID)
+    with pytest.raises(BrokerStartError, match="formatted already"):
+        format_folder(tmp_path / "a", 1, CLUSTER_ID)
+
+
+def test_the_command_formats_by_a_properties_file_and_describes_the_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, cluster_id = tmp_path / "server.properties", new_cluster_id()
+    file.write_text(f"node.id=4\nlog.dirs={tmp_path / 'data'}\n")
+    assert run(["storage", "info", "--config", str(file)]) == 1
+    assert "is not formatted" in capsys.readouterr().err
+    assert run(["storage", "format", "-t", cluster_id, "-c", str(file)]) == 0
+    assert run(["storage", "info", "-c", str(file)]) == 0
+    told = capsys.readouterr().out
+    assert f"cluster.id    {cluster_id}" in told
+    assert "node.id       4" in told
+    assert run(["storage", "format", "-t", cluster_id, "-c", str(file)]) != 0
+    assert run(["storage", "format", "-t", cluster_id, "-c", str(file), "--ignore-formatted"]) == 0

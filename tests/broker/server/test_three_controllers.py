@@ -1,0 +1,151 @@
+"""Three nodes elect a controller, copy its metadata, and go on when it is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamactors.broker.errors import BrokerStartError, ErrorCode
+from streamactors.broker.launch.storage_format import format_folder
+from streamactors.broker.quorum.quorum import Quorum
+from streamactors.broker.quorum.raft.raft_messages import EndEpoch
+from tests.broker.live_broker import LiveBroker
+from tests.broker.server.three_controllers import CLUSTER_ID, ThreeControllers
+from tests.broker.wire import WireClient, wait_until
+
+QUORUM = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
+
+
+def create(client: WireClient, name: str, replicas: int = 3) -> Any:
+    topic = {
+        "name": name,
+        "num_partitions": 1,
+        "replication_factor": replicas,
+        "assignments": (),
+        "configs": (),
+    }
+    return client.call(19, 7, {"topics": [topic], "timeout_ms": 30_000}).topics[0]
+
+
+def test_every_node_takes_requests_and_follows_the_metadata_of_the_one_that_leads(tmp_path: Path) -> None:
+    with ThreeControllers(tmp_path) as cluster:
+        leader = cluster.leader()
+        for node in cluster.nodes:
+            assert create(cluster.nodes[node].client(), f"of-{node}").error_code == 0
+        for node in cluster.nodes:
+            cluster.await_topic(f"of-{node}")
+        assert {each: cluster.image(each).live_brokers() for each in cluster.nodes} == dict.fromkeys(
+            cluster.nodes, cluster.image(leader).live_brokers()
+        )
+        assert set(cluster.image(leader).live_brokers()) == {1, 2, 3}
+
+
+def test_a_node_that_stops_hands_the_leadership_over_and_nothing_is_lost(tmp_path: Path) -> None:
+    with ThreeControllers(tmp_path) as cluster:
+        first = cluster.leader()
+        assert create(cluster.nodes[first].client(), "before").error_code == 0
+        cluster.stop(first)
+        second = cluster.leader()
+        assert second != first
+        other = next(node for node in cluster.nodes if node != second)
+        assert create(cluster.nodes[other].client(), "after", 2).error_code == 0
+        cluster.start(first)
+        cluster.await_topic("before")
+        cluster.await_topic("after")
+        assert cluster.quorum(first).leader == cluster.leader()
+
+
+def test_a_leader_that_stops_says_so_to_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[EndEpoch] = []
+    asked = Quorum.asked
+
+    def listening(quorum: Quorum, request: Any, reply: Any) -> None:
+        if isinstance(request, EndEpoch):
+            heard.append(request)
+        asked(quorum, request, reply)
+
+    monkeypatch.setattr(Quorum, "asked", listening)
+    with ThreeControllers(tmp_path) as cluster:
+        first = cluster.leader()
+        cluster.stop(first)
+        wait_until(lambda: any(each.leader == first for each in heard), "another node hears of it")
+        assert set(heard[-1].successors) == set(cluster.nodes)
+
+
+def test_the_quorum_is_described_with_its_voters_and_their_offsets(tmp_path: Path) -> None:
+    with ThreeControllers(tmp_path) as cluster:
+        leader = cluster.leader()
+        follower = next(node for node in cluster.nodes if node != leader)
+        assert create(cluster.nodes[follower].client(), "t").error_code == 0
+
+        def described() -> Any:
+            return cluster.nodes[follower].client().call(55, 2, QUORUM)
+
+        def all_are_at_the_end() -> bool:
+            seen = described().topics[0].partitions[0]
+            return {each.log_end_offset for each in seen.current_voters} == {seen.high_watermark}
+
+        wait_until(all_are_at_the_end, "every voter has the whole log")
+        seen = described()
+        partition = seen.topics[0].partitions[0]
+        assert partition.leader_id == leader
+        assert [each.replica_id for each in partition.current_voters] == [1, 2, 3]
+        assert all(each.replica_directory_id is not None for each in partition.current_voters)
+        assert partition.observers == ()
+        assert {(e.node_id, e.listeners[0].port) for e in seen.nodes} == set(cluster.ports.items())
+        cluster_of = cluster.client(follower).call(60, 1, {"endpoint_type": 2})
+        assert cluster_of.controller_id == leader
+        assert {each.broker_id: each.port for each in cluster_of.brokers} == cluster.ports
+        refused = cluster.client(follower).call(55, 2, QUORUM).topics[0].partitions[0]
+        assert (refused.error_code, refused.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
+
+
+def test_controllers_without_a_broker_serve_a_broker_of_their_own(tmp_path: Path) -> None:
+    with ThreeControllers(tmp_path, roles="controller") as cluster:
+        cluster.leader()
+        settings = {
+            "node.id": 9,
+            "process.roles": "broker",
+            "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in cluster.ports.values()),
+        }
+        with LiveBroker(tmp_path / "9", settings) as broker:
+            first = cluster.leader()
+            broker.create_topic("one")
+            cluster.stop(first)
+            broker.create_topic("two")  # the broker finds the next controller
+            cluster.await_topic("two")
+            assert set(cluster.image(cluster.leader()).topics) == {"one", "two"}
+            assert broker.node.cluster_id == cluster.nodes[cluster.leader()].node.cluster_id
+
+
+def test_a_node_that_was_away_for_long_begins_with_the_snapshot_of_the_leader(tmp_path: Path) -> None:
+    often = {"metadata.log.max.record.bytes.between.snapshots": 2_000}
+    with ThreeControllers(tmp_path, **often) as cluster:
+        away = next(node for node in cluster.nodes if node != cluster.leader())
+        end = cluster.on_controller(away, lambda: cluster.quorum(away)._log.end_offset)
+        cluster.stop(away)
+        leader = cluster.leader()
+        client = cluster.nodes[leader].client()
+        for number in range(12):
+            assert create(client, f"t{number}", 2).error_code == 0
+        assert cluster.on_controller(leader, lambda: cluster.quorum(leader)._log.start_offset) > end
+        cluster.start(away)
+        cluster.await_topic("t11")
+        assert set(cluster.image(away).topics) == {f"t{number}" for number in range(12)}
+        assert cluster.on_controller(away, lambda: cluster.quorum(away)._log.start_offset) > end
+
+
+def test_a_folder_without_the_id_of_its_cluster_is_refused(tmp_path: Path) -> None:
+    cluster = ThreeControllers(tmp_path)
+    with pytest.raises(BrokerStartError, match="storage format --cluster-id"):
+        cluster.start(1)
+
+
+def test_a_controller_that_others_cannot_reach_is_refused(tmp_path: Path) -> None:
+    cluster = ThreeControllers(tmp_path)
+    format_folder(tmp_path / "1", 1, CLUSTER_ID)
+    settings = {**cluster.settings, "node.id": 1, "listeners": "PLAINTEXT://127.0.0.1:0"}
+    with pytest.raises(BrokerStartError, match="needs a listener for the others"):
+        LiveBroker(tmp_path / "1", settings).__enter__()

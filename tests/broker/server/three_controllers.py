@@ -1,0 +1,109 @@
+"""Nodes in one process that are the controllers of one cluster, over real sockets. By default each is a broker too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from streamactors.broker.cluster.node_process import HOST, free_port
+from streamactors.broker.controller.controller import Controller
+from streamactors.broker.helpers import call_on
+from streamactors.broker.launch.storage_format import format_folder
+from streamactors.broker.log.partition_metadata import encode_uuid
+from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.quorum.quorum import Quorum
+from streamactors.broker.server.voting import BothControllers
+from tests.broker.controller.clusters import TOPIC_ID
+from tests.broker.live_broker import LiveBroker
+from tests.broker.wire import WireClient, wait_until
+
+CLUSTER_ID = encode_uuid(TOPIC_ID)
+QUICK = {
+    "broker.heartbeat.interval.ms": 100,
+    "broker.session.timeout.ms": 20_000,
+    "controller.quorum.election.timeout.ms": 150,
+    "controller.quorum.fetch.timeout.ms": 1_000,
+}
+
+
+class ThreeControllers:
+    """Started when entered; `nodes` by id."""
+
+    def __init__(self, folder: Path, *, roles: str = "broker,controller", **settings: Any) -> None:
+        self.folder = folder
+        self.ports = {node: free_port() for node in (1, 2, 3)}
+        self.nodes: dict[int, LiveBroker] = {}
+        self.settings = {
+            **QUICK,
+            "process.roles": roles,
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(f"{node}@{HOST}:{port}" for node, port in self.ports.items()),
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+        self._is_broker = "broker" in roles
+
+    def __enter__(self) -> ThreeControllers:
+        for node in self.ports:
+            format_folder(self.folder / str(node), node, CLUSTER_ID)
+        self.start(*self.ports)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop(*self.nodes)
+
+    def start(self, *nodes: int) -> None:
+        """Start nodes side by side: no one leads before two of them run."""
+        for node in nodes:
+            listeners = f"CONTROLLER://{HOST}:{self.ports[node]}"
+            if self._is_broker:
+                listeners = f"PLAINTEXT://{HOST}:0,{listeners}"
+            self.nodes[node] = LiveBroker(
+                self.folder / str(node), {"node.id": node, **self.settings, "listeners": listeners}
+            )
+        with ThreadPoolExecutor(len(nodes)) as pool:
+            for started in [pool.submit(self.nodes[node].__enter__) for node in nodes]:
+                started.result()
+
+    def stop(self, *nodes: int) -> None:
+        """Stop nodes in order, side by side."""
+        stopping = [self.nodes.pop(node) for node in nodes]
+        with ThreadPoolExecutor(max(len(stopping), 1)) as pool:
+            list(pool.map(lambda node: node.__exit__(None, None, None), stopping))
+
+    def controller(self, node: int) -> Controller:
+        found = self.nodes[node].node.controller
+        controller = found._voting.controller if isinstance(found, BothControllers) else found
+        assert isinstance(controller, Controller)
+        return controller
+
+    def quorum(self, node: int) -> Quorum:
+        quorum = self.controller(node)._quorum
+        assert quorum is not None
+        return quorum
+
+    def on_controller(self, node: int, call: Callable[[], Any]) -> Any:
+        return call_on(self.controller(node)._dispatcher, call)
+
+    def leader(self) -> int:
+        """Wait until one node leads, and return it."""
+        found: list[int] = []
+
+        def one_leads() -> bool:
+            found[:] = [node for node in self.nodes if self.controller(node).active]
+            return len(found) == 1
+
+        wait_until(one_leads, "one controller leads")
+        return found[0]
+
+    def client(self, node: int) -> WireClient:
+        """Connect to the listener for controllers."""
+        return WireClient(HOST, self.ports[node])
+
+    def image(self, node: int) -> MetadataImage:
+        return self.nodes[node].node.metadata.image
+
+    def await_topic(self, name: str) -> None:
+        for node in self.nodes:
+            wait_until(lambda node=node: name in self.image(node).topics, f"node {node} knows {name}")  # type: ignore[misc]
