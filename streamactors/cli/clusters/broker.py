@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from streamactors.cli.clusters.broker_output import LOG_FORMAT, say
 from streamactors.cli.metrics_options import metrics_door, metrics_options
 
 if TYPE_CHECKING:
     from streamactors.broker.server.server import Broker
 
 LEVELS = ("debug", "info", "warning", "error")
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 @click.command("broker")
@@ -103,12 +101,3 @@ def command(
         say(f"streamactors broker ready: {where}, data in {folder}, cluster id {broker.node.cluster_id}")
 
     run(assembled, ready, metrics=door)
-
-
-def say(line: str) -> None:
-    """Print a line, or log that it cannot be printed."""
-    try:
-        click.echo(line)
-    except OSError as error:  # the pipe is closed, or its disk is full: no reason for a broker to end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
-        logging.getLogger("streamactors.broker").warning("cannot print (%s): %s", error.strerror, line)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamactors.cli.clusters.broker import LOG_FORMAT, say
+from streamactors.cli.clusters.broker_output import LOG_FORMAT, say
 
 if TYPE_CHECKING:
     from streamactors.broker.http.door import HttpDoor
