@@ -17,7 +17,7 @@ from typing import Any
 import streamactors.dsl
 from docs import broker_page
 from docs import names as names_of_others
-from docs.pictures import CODE, PICTURES, picture, program
+from docs.pictures import PICTURES, picture, program
 from streamactors.dsl.contract import stage_of
 from streamactors.engine.blueprint.modules import AsyncBoundary
 from streamactors.engine.marks.marks import OPAQUE, Handling
@@ -29,7 +29,8 @@ TITLES = {"operators": "Operators", "sources": "Sources", "sinks": "Sinks"}
 PICTURES_SAY = (
     "The examples were run over virtual time. In a picture a column is a frame of 10 ms: `-` nothing, `|` the end, `#` a failure, several "
     "elements of a frame in parentheses. `a`, `b` and `c` are the inputs, the last line is the result. "
-    "`wait(x)` returns x after x frames, `add` a sum after two."
+    "`wait(x)` returns x after x frames, `add` a sum after two. The actor `tens` answers x with 10 * x, `checked` too but with an error for 0, "
+    "`listener` appends what it gets to `seen`, which has a line of its own."
 )
 AROUND = {
     "context.operators": "Operators on elements with a context",
@@ -111,10 +112,6 @@ def page(title: str, file: str, module: Any, marbles: Marbles, qualified: bool =
     ]
     lines += [inspect.cleandoc(module.__doc__ or ""), ""]
     examples = PICTURES.get(file.removesuffix(".md"), {})
-    code = CODE.get(file.removesuffix(".md"))
-    if code is not None:
-        text, printed = program(code)
-        lines += ["```python", text, "```", "", "```text", printed, "```", ""]
     for name, function, node in operators(module, qualified):
         lines += [
             f"## {name}",
@@ -131,7 +128,8 @@ def page(title: str, file: str, module: Any, marbles: Marbles, qualified: bool =
             lines += [told, ""]
         example = examples.get(name)
         if example is not None:
-            lines += ["```python", example[0], "```", "", "```text", picture(example, marbles), "```", ""]
+            text, shown = program(example) if isinstance(example, str) else (example[0], picture(example, marbles))
+            lines += ["```python", text, "```", "", "```text", shown, "```", ""]
     return "\n".join(lines)
 
 

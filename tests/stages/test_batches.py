@@ -366,6 +366,35 @@ def test_a_server_that_dies_and_comes_back_loses_no_row(postgres):
     assert cut == [True]
 
 
+def test_virtual_time_waits_for_a_database_that_writes(virtual):
+    """The database writes on a thread of its own, by real time; the clock went past it."""
+    begun, gate = threading.Event(), threading.Event()
+
+    class Slow:
+        def __getattr__(self, name):
+            return lambda *_: self
+
+        def executemany(self, *_):
+            begun.set()
+            assert gate.wait(10)
+
+    sink = Sink.to_sql(Slow, "insert", max=10, within="5s")
+    queue, done = Source.queue(10).to_mat(sink, Keep.both).run(virtual)
+    virtual.clock.settle()
+    queue.offer(1)
+    began_ms = virtual.clock.now_ms()
+    mover = threading.Thread(target=virtual.clock.advance, args=("1h",))
+    mover.start()
+    assert begun.wait(10)
+    mover.join(0.1)
+    assert virtual.clock.now_ms() == began_ms + 5_000
+    gate.set()
+    mover.join(10)
+    assert virtual.clock.now_ms() == began_ms + 3_600_000
+    queue.complete()
+    assert done.result(10) == 1
+
+
 def test_a_row_without_a_column_and_a_connection_of_no_module_are_named(tmp_path):
     sink = Sink.to_sql_table(lambda: sqlite3.connect(tmp_path / "db"), "prices", ["city", "price"])
     with pytest.raises(KeyError, match=r"\{'city': 'Oslo'\} has no value for \['price'\]"):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-from streamactors.clock import VirtualClock
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import FlowLogic, Logic
@@ -69,9 +68,7 @@ class ProducerLogic(FlowLogic):
         self._producer = producer = self._stage.producer or StreamProducer(self._stage.settings)
         self._tell = self.async_callback(self._on_reports).invoke
         producer.listen(self._listener)
-        clock = self.interpreter.island.run.system.clock
-        if isinstance(clock, VirtualClock):
-            producer.rest.attach_to(clock)
+        producer.rest.attach_to(self.interpreter.island.run.system.clock)
         started = self.async_callback(self._on_started)
         producer.start().add_done_callback(lambda future: started.invoke(future.exception()))
 

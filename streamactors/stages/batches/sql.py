@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
+from streamactors.actors.outside_calls import OutsideCalls
 from streamactors.clock import Duration
 from streamactors.engine.logic import logic_of
 from streamactors.engine.user_code import shortened
@@ -151,10 +152,23 @@ class _Writer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"streamactors-{stage.label}")
         self._connection: Any = None
         self._statement = ""
+        self.calls = OutsideCalls(stage.label)
 
     def write(self, elements: list[Any]) -> Future[None]:
         """Write a batch on the thread; return at once."""
-        return self._thread.submit(self._write, elements)
+        future: Future[None] = Future()
+
+        def call() -> None:
+            try:
+                self._write(elements)
+            except BaseException as error:  # noqa: BLE001  # the stage decides
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+        # The future is done within the counted call: what hears of it has begun before virtual time may move.
+        self._thread.submit(self.calls.counted(call))
+        return future
 
     def _write(self, elements: list[Any]) -> None:
         rows = self._stage.rows(elements)
@@ -183,6 +197,7 @@ class _Writer:
         """Close the connection behind what is being written, and end the thread; returns at once."""
         self._thread.submit(self._close)
         self._thread.shutdown(wait=False)
+        self.calls.end()
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -197,6 +212,7 @@ class _SqlLogic(BatchesLogic):
 
     def writer(self) -> Callable[[list[Any]], Any]:
         self._writer = _Writer(self.stage)
+        self._writer.calls.attach_to(self.interpreter.island.run.system.clock)
         return self._writer.write
 
     def on_stop(self) -> None:
