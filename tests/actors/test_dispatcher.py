@@ -340,6 +340,20 @@ def test_timers_follow_virtual_time(virtual: VirtualClock) -> None:
     assert dispatcher.stop()
 
 
+@pytest.mark.timeout(20)
+def test_virtual_time_passes_many_timers_of_one_distant_moment(virtual: VirtualClock) -> None:
+    """From 65 timers of a coarse slot on, the wheel names the time at which the slot opens; the loop still slept until the first timer.
+
+    So `advance` moved to the slot's opening again and again, and never came back."""
+    dispatcher = Dispatcher("v", virtual)
+    times: list[float] = []
+    for _ in range(100):
+        dispatcher.call_later(1_500, lambda: times.append(virtual.now_ms()))
+    virtual.advance("2s")
+    assert times == [1_500.0] * 100
+    assert dispatcher.stop()
+
+
 def test_the_portable_poller_serves_the_same_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamactors.actors.dispatching.descriptors.new_poller", poller.SelectorPoller)
     monkeypatch.delattr(os, "eventfd", raising=False)

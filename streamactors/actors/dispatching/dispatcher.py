@@ -322,9 +322,13 @@ class Dispatcher:
     # ---- virtual time ----
 
     def next_deadline_ms(self) -> float | None:
-        """Return when the next timer is due; None without timers. Thread-safe."""
+        """Return when the next timer is due, or earlier; None without timers. Thread-safe.
+
+        The loop wakes at the same time: the wheel may name an earlier one than it did when a timer was set."""
         with self._timer_lock:
-            return self._wheel.next_deadline_ms()
+            next_ms = self._wheel.next_deadline_ms()
+            self._next_timer_ms = _NEVER if next_ms is None else next_ms
+            return next_ms
 
     def clock_moved(self) -> None:
         """Virtual time has moved: fire the due timers."""
