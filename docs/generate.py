@@ -30,7 +30,7 @@ PICTURES_SAY = (
     "The examples were run over virtual time. In a picture a column is a frame of 10 ms: `-` nothing, `|` the end, `#` a failure, several "
     "elements of a frame in parentheses. `a`, `b` and `c` are the inputs, the last line is the result. "
     "`wait(x)` returns x after x frames, `add` a sum after two. The actor `tens` answers x with 10 * x, `checked` too but with an error for 0, "
-    "`listener` appends what it gets to `seen`, which has a line of its own."
+    "`listener` appends what it gets to `seen`, which has a line of its own; `topic` is a topic."
 )
 AROUND = {
     "context.operators": "Operators on elements with a context",

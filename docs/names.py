@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 import streamactors
+from docs.library_names import LIBRARIES
 from streamactors import Flow, Sink, Source
 
 AKKA: Final[dict[str, str]] = {
@@ -170,144 +171,6 @@ OTHER: Final = {
 }
 """What has another name here."""
 
-LIBRARIES: Final = {
-    "RxPY": """
-        buffer_with_count = `Flow.grouped`
-        buffer_with_time_or_count = `Flow.grouped_within`
-        catch = `Flow.recover_with`
-        combine_latest = `Flow.merge_latest`, `Flow.zip_latest`
-        concat = `Flow.concat`
-        debounce = `Flow.debounce`
-        delay = `Flow.delay`
-        distinct = `Flow.distinct`, in bounded memory
-        distinct_until_changed = `Flow.drop_repeated`
-        do_action = `Flow.wire_tap`
-        filter = `Flow.filter`
-        first = `Sink.head`
-        flat_map = `Flow.flat_map_merge`
-        group_by = `Flow.group_by`
-        ignore_elements = `Sink.ignore`
-        last = `Sink.last`
-        map = `Flow.map`
-        merge = `Flow.merge`
-        observe_on = `Flow.async_boundary`
-        on_error_resume_next = `Flow.on_error_resume`
-        pairwise = `Flow.pairwise`
-        publish, share = `BroadcastHub`
-        reduce = `Flow.reduce`
-        repeat = `Source.cycle`
-        replay = `BroadcastHub` with a larger `buffer`
-        retry = `RestartSource`
-        sample = `Flow.sample`
-        scan = `Flow.scan`
-        skip, skip_while = `Flow.drop`, `Flow.drop_while`
-        start_with = `Flow.prepend`
-        Subject = `Source.queue`, `MergeHub`
-        switch_latest = `Flow.switch_map`
-        take, take_while = `Flow.take`, `Flow.take_while`
-        throttle_first = `Flow.throttle` behind `Flow.conflate`
-        timeout = `Flow.idle_timeout`, `Flow.completion_timeout`
-        timer, interval = `Source.tick`
-        to_list = `Sink.to_list`
-        window = `Flow.group_by`, `Flow.split_when`
-        with_latest_from = `Flow.zip_latest`
-        zip = `Flow.zip`
-    """,
-    "aiostream": """
-        stream.accumulate = `Flow.accumulate`
-        stream.action = `Flow.wire_tap`
-        stream.amap, stream.map(ordered=True) = `Flow.map_async`
-        stream.chain = `Flow.concat`
-        stream.chunks = `Flow.grouped`
-        stream.concat, stream.concatmap = `Flow.flat_map_concat`
-        stream.cycle = `Source.cycle`
-        stream.delay = `Flow.initial_delay`
-        stream.dropwhile = `Flow.drop_while`
-        stream.enumerate = `Flow.zip_with_index`
-        stream.filter = `Flow.filter`
-        stream.flatten, stream.flatmap = `Flow.flat_map_merge`
-        stream.iterate = `Source.from_iterable`, `Source.from_async_iterable`
-        stream.just = `Source.single`
-        stream.list = `Sink.to_list`
-        stream.map(ordered=False) = `Flow.map_async_unordered`
-        stream.merge = `Flow.merge`
-        stream.print = `Flow.log`
-        stream.range = `Source.range`
-        stream.reduce = `Flow.reduce`
-        stream.repeat = `Source.repeat`
-        stream.skip, stream.take = `Flow.drop`, `Flow.take`
-        stream.takelast = `Sink.take_last`
-        stream.spaceout = `Flow.throttle`
-        stream.starmap = `Flow.map` of a function that unpacks
-        stream.switch, stream.switchmap = `Flow.switch_map`
-        stream.takewhile = `Flow.take_while`
-        stream.timeout = `Flow.idle_timeout`
-        stream.until = `Flow.take_until`
-        stream.zip, stream.ziplatest = `Flow.zip`, `Flow.zip_latest`
-        async with xs.stream() = `Source.run_async_iter`
-    """,
-    "streamz": """
-        accumulate = `Flow.scan`, `Flow.accumulate`
-        buffer = `Flow.buffer`
-        collect, flush = `Flow.aggregate_with_boundary`
-        combine_latest = `Flow.zip_latest`
-        delay = `Flow.delay`
-        filter = `Flow.filter`
-        flatten = `Flow.map_concat`
-        from_kafka, from_kafka_batched = `streamactors.kafka.Consumer.source`
-        from_periodic = `Source.tick`
-        from_tcp = `Tcp.bind`
-        from_textfile = `Source.from_lines`, `Source.tail_file`
-        latest = `Flow.conflate`
-        map = `Flow.map`
-        map_async = `Flow.map_async`
-        partition = `Flow.grouped`
-        partition_unique = `Flow.distinct` and `Flow.grouped`
-        pluck = `Flow.map` of `operator.itemgetter`
-        rate_limit = `Flow.throttle`
-        scatter, gather = `Flow.map_parallel`
-        sink = `Sink.foreach`
-        sink_to_list = `Sink.to_list`
-        sink_to_textfile = `Sink.to_lines`
-        slice = `Flow.drop` and `Flow.take`
-        sliding_window = `Flow.sliding`
-        starmap = `Flow.map` of a function that unpacks
-        Stream.emit = `Source.queue`
-        timed_window = `Flow.grouped_within`
-        to_kafka = `streamactors.kafka.Producer.plain_sink`
-        union = `Flow.merge`
-        unique = `Flow.distinct`
-        zip = `Flow.zip`
-        zip_latest = `Flow.zip_latest`
-    """,
-    "Bytewax": """
-        op.branch = `Partition`, `Flow.divert_to`
-        op.collect = `Flow.grouped_within`
-        op.count_final = `Flow.group_by` and `Flow.fold`
-        op.enrich_cached = `Flow.map_async`
-        op.filter, op.filter_map = `Flow.filter`, `Flow.collect`
-        op.flat_map = `Flow.map_concat`
-        op.flat_map_batch = `Flow.map_chunks`
-        op.flatten = `Flow.map_concat`
-        op.fold_final = `Flow.group_by` and `Flow.fold`
-        op.input, op.output = `Source.from_stage`, `Sink.from_stage`
-        op.inspect = `Flow.log`, `Flow.wire_tap`
-        op.join = `Flow.zip_latest`; keyed: tables and joins (docs/windows.md)
-        op.key_on = `Flow.key_by`
-        op.map = `Flow.map`
-        op.max_final, op.min_final, op.reduce_final = `Flow.group_by` and `Flow.reduce`
-        op.merge = `Flow.merge`
-        op.redistribute = `Balance`, `Flow.map_parallel`
-        op.stateful_map = `Flow.stateful_map`
-        window.collect_window, window.fold_window, window.count_window = `Flow.group_by_key` and `windowed_by` (docs/windows.md)
-        bytewax.connectors.files = `Source.from_file`, `Source.from_lines`, `Sink.to_file`
-        bytewax.connectors.kafka = `streamactors.kafka.Consumer`, `streamactors.kafka.Producer`
-        bytewax.connectors.stdio = `Source.from_stdin`, `Sink.to_stdout`
-        run_main, cluster_main = `streamactors run` with `--processes`
-    """,
-}
-"""Names of Rx, aiostream, streamz and Bytewax, one a line, and what serves here."""
-
 
 def snake(name: str) -> str:
     """Return a name of Akka as Python spells it."""
@@ -359,7 +222,7 @@ def akka_page() -> str:
 
 def library_rows(library: str) -> list[tuple[str, str]]:
     """Return (their name, our text) of a library."""
-    rows = [line.split(" = ", 1) for line in LIBRARIES[library].strip().splitlines()]
+    rows = [re.split(r" = (?=`|[a-z])", line, maxsplit=1) for line in LIBRARIES[library].strip().splitlines()]
     return [(theirs.strip(), text.strip()) for theirs, text in rows]
 
 

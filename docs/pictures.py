@@ -26,7 +26,7 @@ import reactivex.operators as rx
 
 import streamactors
 from docs.examples import around, ends, flows
-from streamactors import RunnableGraph, Source, StreamFuture
+from streamactors import Source, StreamFuture
 from streamactors.actors import Actor, ActorExitRequest, StatusReply, Topic
 from streamactors.testing.marble_text import Marble, parse
 from streamactors.testing.marbles import Marbles
@@ -102,7 +102,7 @@ def picture(example: tuple[str, ...], marbles: Marbles) -> str:
     with tempfile.TemporaryDirectory() as folder, _quiet():
         path = Path(folder) / "file"
         seen = Seen(marbles)
-        names = {name: _source(text, marbles) for name, text in zip("abc", texts, strict=False)}
+        names = inputs(texts, marbles)
         last = max((event.frame for line in events for event in line), default=0)
         result = _result(code, names | {"seen": seen, "path": path}, marbles, last)
         writes = "Sink" in code and "sqlite" not in code and path.exists()
@@ -145,28 +145,35 @@ def _number(event: Marble) -> Marble:
     return Marble(event.frame, event.kind, int(value) if isinstance(value, str) and value.isdigit() else value)
 
 
-def _source(text: str, marbles: Marbles) -> Source[Any, Any]:
-    return marbles.source(text, {str(digit): digit for digit in range(10)})
+def inputs(texts: list[str], marbles: Marbles) -> dict[str, Any]:
+    """Return the sources a, b and c that emit what the texts say."""
+    digits = {str(digit): digit for digit in range(10)}
+    return {name: marbles.source(text, digits) for name, text in zip("abc", texts, strict=False)}
+
+
+def evaluated(code: str, names: dict[str, Any], marbles: Marbles) -> Any:
+    """Run an example's code in the system of the marbles and return the value of its last line. `names`: a, b, c, seen and path."""
+    system, seen = marbles.system, names["seen"]
+    known: dict[str, Any] = {name: getattr(streamactors, name) for name in streamactors.__all__}
+    known |= {each.__name__: each for each in (asyncio, io, itertools, json, reactivex, sqlite3, Record)}
+    known |= {"ActorExitRequest": ActorExitRequest, "system": system, "rx": rx, "wait": wait, "add": add} | names
+    actors: dict[str, Callable[[], Actor]] = {
+        "tens": Tens,
+        "checked": Checked,
+        "listener": lambda: Listener(seen),
+        "topic": Topic,
+    }
+    known |= {name: system.spawn(make) for name, make in actors.items() if name in code}
+    *before, last = ast.parse(code).body
+    assert isinstance(last, ast.Expr), code
+    exec(compile(ast.Module(before, []), "<example>", "exec"), known)  # noqa: S102  # docs/examples/
+    return eval(compile(ast.Expression(last.value), "<example>", "eval"), known)  # noqa: S307  # docs/examples/
 
 
 def _result(code: str, names: dict[str, Any], marbles: Marbles, last: int) -> list[Marble] | None:
     """Return the events of what the last line gives; None for what is neither a stream nor a future."""
-    system = marbles.system
-    known: dict[str, Any] = {name: getattr(streamactors, name) for name in streamactors.__all__}
-    known |= {each.__name__: each for each in (asyncio, io, itertools, json, reactivex, sqlite3, Record, Topic)}
-    known |= {"ActorExitRequest": ActorExitRequest, "system": system, "rx": rx, "wait": wait, "add": add} | names
-    seen = names["seen"]
-    actors: dict[str, Callable[[], Actor]] = {"tens": Tens, "checked": Checked, "listener": lambda: Listener(seen)}
-    started = {name: system.spawn(make) for name, make in actors.items() if name in code}
-    tree = ast.parse(code)
-    *before, final = tree.body
-    assert isinstance(final, ast.Expr), code
-    with _in(marbles):
-        known |= started
-        exec(compile(ast.Module(before, []), "<example>", "exec"), known)  # noqa: S102  # docs/examples/
-        value = eval(compile(ast.Expression(final.value), "<example>", "eval"), known)  # noqa: S307  # docs/examples/
-        if isinstance(value, RunnableGraph):
-            value = value.run(system)
+    with in_system_of(marbles):
+        value = evaluated(code, names, marbles)
         if isinstance(value, Source):
             return marbles.record(value, MOST_FRAMES)
         if isinstance(value, StreamFuture):
@@ -177,26 +184,20 @@ def _result(code: str, names: dict[str, Any], marbles: Marbles, last: int) -> li
     return None
 
 
-class _in:
+@contextmanager
+def in_system_of(marbles: Marbles) -> Iterator[None]:
     """Runs without a system use the one of the marbles."""
+    from streamactors.dsl import runnable, source
 
-    def __init__(self, marbles: Marbles) -> None:
-        self._marbles = marbles
-
-    def __enter__(self) -> None:
-        from streamactors.dsl import source
-
-        self._before = source.default_system
-        source.default_system = lambda: self._marbles.system  # type: ignore[attr-defined]
-        self._runnable: Any = __import__("streamactors.dsl.runnable", fromlist=["x"])
-        self._of_runnable = self._runnable.default_system
-        self._runnable.default_system = source.default_system  # type: ignore[attr-defined]
-
-    def __exit__(self, *_: object) -> None:
-        from streamactors.dsl import source
-
-        source.default_system = self._before  # type: ignore[attr-defined]
-        self._runnable.default_system = self._of_runnable
+    modules: tuple[Any, ...] = (source, runnable)
+    before = [module.default_system for module in modules]
+    for module in modules:
+        module.default_system = lambda: marbles.system
+    try:
+        yield
+    finally:
+        for module, default in zip(modules, before, strict=True):
+            module.default_system = default
 
 
 def _future(future: StreamFuture[Any], marbles: Marbles) -> list[Marble]:

@@ -205,7 +205,7 @@ PICTURES: Final[dict[str, dict[str, tuple[str, ...] | str]]] = {
     },
     "pub-sub": {
         "PubSub.source": (
-            "topic = system.create_actor(Topic)\na.run_with(PubSub.sink(topic))\nPubSub.source(topic).take(2)",
+            "a.run_with(PubSub.sink(topic))\nPubSub.source(topic).take(2)",
             "-x-y-z|",
         ),
         "PubSub.sink": """

@@ -190,9 +190,7 @@ PICTURES: Final[dict[str, dict[str, tuple[str, ...] | str]]] = {
         "watch_termination": ("a.watch_termination()", "-1-2-3|"),
         "log": ("a.log('numbers')", "-1-2-3|"),
         "watch": (
-            "worker = system.create_actor(Topic)\n"
-            "b.run_with(Sink.on_complete(lambda error: system.tell(worker, ActorExitRequest())))\n"
-            "a.watch(worker)",
+            "b.run_with(Sink.on_complete(lambda error: system.tell(topic, ActorExitRequest())))\na.watch(topic)",
             "-1-2-3|",
             "----|",
         ),

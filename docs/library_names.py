@@ -1,0 +1,209 @@
+"""The names of RxPY, aiostream, streamz and Bytewax, and what serves here, for docs/operators/other-names.md.
+
+One row a line: their names, then ours. tests/docs/test_names.py checks that no public name of an installed library is missing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LIBRARIES: Final = {
+    "RxPY": """
+        all, some, contains = `Sink.for_all`, `Sink.exists`
+        average, sum, min, max, min_by, max_by = `Flow.reduce`, `Flow.fold`
+        buffer_with_count = `Flow.grouped`, `Flow.sliding`
+        buffer_with_time, buffer_with_time_or_count = `Flow.grouped_within`
+        buffer, buffer_when, buffer_toggle = `Flow.aggregate_with_boundary`
+        catch, catch_with_iterable = `Flow.recover_with`, `Flow.recover_with_retries`
+        combine_latest = `Flow.merge_latest`, `Flow.zip_latest`
+        concat, concat_with_iterable = `Flow.concat`
+        concat_all, concat_map = `Flow.flatten_concat`, `Flow.flat_map_concat`
+        count = `Sink.count`
+        create = `Source.from_stage`, `Source.queue`
+        debounce, throttle_with_timeout = `Flow.debounce`
+        default_if_empty = `Flow.or_else` with `Source.single`
+        defer, case = `Source.lazy_source`
+        delay, delay_with_mapper = `Flow.delay`, `Flow.delay_with`
+        delay_subscription = `Flow.initial_delay`
+        distinct = `Flow.distinct`, in bounded memory
+        distinct_until_changed = `Flow.drop_repeated`
+        do, do_action, tap = `Flow.wire_tap`, or `Flow.map` of a function that returns its argument
+        element_at, element_at_or_default = `Flow.drop` and `Sink.head`, `Sink.head_option`
+        empty, never, throw = `Source.empty`, `Source.never`, `Source.failed`
+        expand = `Flow.rx`; in a graph, a cycle with `MergePreferred`
+        filter, filter_indexed = `Flow.filter`, behind `Flow.zip_with_index`
+        finally_action = `Flow.watch_termination`
+        find, find_index = `Flow.filter` and `Sink.head_option`, behind `Flow.zip_with_index`
+        first, first_or_default = `Sink.head`, `Sink.head_option`
+        flat_map, flat_map_indexed, merge_all = `Flow.flat_map_merge`, `Flow.flatten_merge`
+        from_callable, start = `Source.lazy_single`
+        from_callback = `Source.queue`
+        from_future, start_async, to_async = `Source.future`, `Source.lazy_future`
+        from_iterable, of = `Source.from_iterable`
+        group_by, group_by_until = `Flow.group_by`; `when_full="evict_idle"` ends idle groups
+        ignore_elements = `Sink.ignore`
+        is_empty = `Sink.head_option`
+        last, last_or_default = `Sink.last`, `Sink.last_option`
+        map, map_indexed, starmap, starmap_indexed = `Flow.map`, behind `Flow.zip_with_index`
+        merge = `Flow.merge`
+        multicast, publish, publish_value, ref_count, share = `BroadcastHub`
+        observe_on, subscribe_on = `Flow.async_boundary`
+        on_error_resume_next = `Flow.on_error_resume`
+        pairwise = `Flow.pairwise`
+        partition, partition_indexed = `Partition`, `Flow.divert_to`
+        pipe, compose = `Flow.via`
+        pluck, pluck_attr = `Flow.map` of `operator.itemgetter`, `operator.attrgetter`
+        range, repeat_value, return_value = `Source.range`, `Source.repeat`, `Source.single`
+        reduce = `Flow.reduce`
+        repeat, do_while, while_do = `Source.cycle`; `Source.unfold` and `Flow.flatten_concat`
+        replay = `BroadcastHub` with a larger `buffer`
+        retry = `RestartSource`
+        sample = `Flow.sample`
+        scan = `Flow.scan`
+        sequence_equal = `Flow.zip_all` and `Sink.for_all`
+        single, single_or_default, single_or_default_async = `Flow.limit` and `Sink.last`, `Sink.last_option`
+        skip, skip_while, skip_while_indexed = `Flow.drop`, `Flow.drop_while`
+        skip_with_time, skip_until_with_time = `Flow.drop_within`
+        slice = `Flow.drop` and `Flow.take`
+        start_with = `Flow.prepend`
+        Subject = `Source.queue`, `MergeHub`
+        switch_latest, switch_map, switch_map_indexed, flat_map_latest = `Flow.switch_map`
+        take, take_while, take_while_indexed = `Flow.take`, `Flow.take_while`
+        take_last, take_last_buffer = `Sink.take_last`
+        take_until = a kill switch, `KillSwitches.single`; `Flow.take_until` takes a predicate
+        take_with_time, take_until_with_time = `Flow.take_within`
+        throttle_first = `Flow.conflate` before `Flow.throttle`, which emits an element at the end of the time as well
+        timeout, timeout_with_mapper = `Flow.idle_timeout`, `Flow.completion_timeout`
+        timer, interval = `Source.tick`
+        to_dict, to_set = `Sink.fold`
+        to_future = `Sink.last`
+        to_iterable = `Source.run_iter`
+        to_list = `Sink.to_list`
+        to_marbles = `streamactors.testing.Marbles`
+        using = `Source.unfold_resource`
+        window, window_when, window_toggle = `Flow.split_when`, `Flow.split_after`
+        window_with_count, window_with_time, window_with_time_or_count = `Flow.grouped_within`; in event time `Flow.group_by_key` and `windowed_by`
+        with_latest_from = `Flow.zip` with the other source behind `Flow.extrapolate` of `itertools.repeat`
+        zip, zip_with_iterable, zip_with_list = `Flow.zip`
+        zip_latest = `Flow.zip_latest`
+        as_observable = `Source.as_observable`
+        amb, exclusive, fork_join, group_join, join = `Flow.rx` runs them as they are
+        materialize, dematerialize, time_interval, timestamp = `Flow.rx` runs them as they are
+        skip_last, skip_last_with_time, skip_until, take_last_with_time, throttle_with_mapper = `Flow.rx` runs them as they are
+    """,
+    "aiostream": """
+        stream.accumulate = `Flow.accumulate`
+        stream.action = `Flow.wire_tap`
+        stream.amap, stream.map(ordered=True) = `Flow.map_async`
+        stream.call = `Source.lazy_single`, `Source.lazy_future`
+        stream.chain = `Flow.concat`
+        stream.chunks = `Flow.grouped`
+        stream.concat, stream.concatmap = `Flow.flat_map_concat`
+        stream.count = `Source.iterate`
+        stream.cycle = `Source.cycle`
+        stream.delay = `Flow.initial_delay`
+        stream.dropwhile = `Flow.drop_while`
+        stream.empty, stream.never, stream.throw = `Source.empty`, `Source.never`, `Source.failed`
+        stream.enumerate = `Flow.zip_with_index`
+        stream.filter = `Flow.filter`
+        stream.flatten, stream.flatmap = `Flow.flat_map_merge`
+        stream.getitem = `Flow.drop` and `Flow.take`
+        stream.iterate = `Source.from_iterable`, `Source.from_async_iterable`
+        stream.just = `Source.single`
+        stream.list = `Sink.to_list`
+        stream.map(ordered=False) = `Flow.map_async_unordered`
+        stream.merge = `Flow.merge`
+        stream.preserve = not needed: each run of a source begins anew
+        stream.print = `Flow.log`
+        stream.range = `Source.range`
+        stream.reduce = `Flow.reduce`
+        stream.repeat = `Source.repeat`
+        stream.skip, stream.take = `Flow.drop`, `Flow.take`
+        stream.skiplast = `Flow.rx` of `skip_last`
+        stream.smap = `Flow.map`
+        stream.takelast = `Sink.take_last`
+        stream.spaceout = `Flow.throttle`
+        stream.starmap = `Flow.map` of a function that unpacks
+        stream.switch, stream.switchmap = `Flow.switch_map`
+        stream.takewhile = `Flow.take_while`
+        stream.timeout = `Flow.idle_timeout`
+        stream.until = `Flow.take_until`
+        stream.zip, stream.ziplatest = `Flow.zip`, `Flow.zip_latest`
+        async with xs.stream() = `Source.run_async_iter`
+    """,
+    "streamz": """
+        accumulate, scan = `Flow.scan`, `Flow.accumulate`
+        buffer = `Flow.buffer`
+        collect, flush = `Flow.aggregate_with_boundary`
+        combine_latest = `Flow.zip_latest`
+        connect, disconnect, destroy, remove, upstream, update = a graph is fixed when it runs; hubs take streams that come later
+        delay = `Flow.delay`
+        emit = `Source.queue`
+        filenames = `Source.tick`, `Flow.map_concat` of a folder's files and `Flow.distinct`
+        filter = `Flow.filter`
+        flatten, concat = `Flow.map_concat`
+        frequencies = `Flow.scan` with a `collections.Counter`
+        from_http_server, from_mqtt = `Source.queue`, which the callbacks of a server or a client feed
+        from_iterable = `Source.from_iterable`
+        from_kafka, from_kafka_batched = `streamactors.kafka.Consumer.source`
+        from_periodic = `Source.tick`
+        from_process = `Flow.through_process`
+        from_q = `Source.from_iterable` of `iter(queue.get, None)`
+        from_tcp = `Tcp.bind`
+        from_textfile = `Source.from_lines`, `Source.tail_file`
+        from_websocket, to_websocket = `Source.from_async_iterable`, `Sink.foreach_async`
+        latest = `Flow.conflate`
+        map = `Flow.map`
+        map_async = `Flow.map_async`
+        partition = `Flow.grouped`
+        partition_unique = `Flow.distinct` and `Flow.grouped`
+        pluck = `Flow.map` of `operator.itemgetter`
+        rate_limit = `Flow.throttle`
+        register_api, register_plugin_entry_point = stages of your own: docs/custom-stages.md
+        scatter, gather = `Flow.map_parallel`
+        sink, to_mqtt = `Sink.foreach`, `Sink.foreach_async`
+        sink_to_list = `Sink.to_list`
+        sink_to_textfile = `Sink.to_lines`
+        slice = `Flow.drop` and `Flow.take`
+        sliding_window = `Flow.sliding`
+        starmap = `Flow.map` of a function that unpacks
+        start, stop = a run begins with `Source.run_with`; `KillSwitches` end it
+        timed_window, timed_window_unique = `Flow.grouped_within`
+        to_batch, to_dataframe = `Flow.to_pandas`, `Flow.to_polars`
+        to_kafka = `streamactors.kafka.Producer.plain_sink`
+        union = `Flow.merge`
+        unique = `Flow.distinct`
+        visualize, str_list = `streamactors graph`
+        zip = `Flow.zip`
+        zip_latest = `Flow.zip_latest`
+    """,
+    "Bytewax": """
+        op.branch = `Partition`, `Flow.divert_to`
+        op.collect = `Flow.grouped_within`
+        op.count_final = `Flow.group_by` and `Flow.fold`
+        op.enrich_cached = `Flow.map_async`
+        op.filter, op.filter_map, op.filter_value, op.filter_map_value = `Flow.filter`, `Flow.collect`
+        op.flat_map, op.flatten, op.flat_map_value = `Flow.map_concat`
+        op.flat_map_batch = `Flow.map_chunks`
+        op.fold_final = `Flow.group_by` and `Flow.fold`
+        op.input, op.output = `Source.from_stage`, `Sink.from_stage`
+        op.inspect, op.inspect_debug = `Flow.log`, `Flow.wire_tap`
+        op.join = `Flow.zip_latest`; keyed: tables and joins (docs/windows.md)
+        op.key_on, op.key_rm = `Flow.key_by`, `Flow.map`
+        op.map, op.map_value = `Flow.map`
+        op.max_final, op.min_final, op.reduce_final = `Flow.group_by` and `Flow.reduce`
+        op.merge = `Flow.merge`
+        op.raises = `Sink.foreach` of a function that raises
+        op.redistribute = `Balance`, `Flow.map_parallel`
+        op.stateful_map, op.stateful_flat_map = `Flow.stateful_map`, `Flow.stateful_map_concat`
+        op.stateful, op.stateful_batch = keyed processors with timers (docs/windows.md)
+        window.collect_window, window.fold_window, window.reduce_window = `Flow.group_by_key` and `windowed_by` (docs/windows.md)
+        window.count_window, window.max_window, window.min_window = `Flow.group_by_key` and `windowed_by` (docs/windows.md)
+        window.join_window = joins of streams (docs/joins.md)
+        window.window = stages of your own (docs/custom-stages.md)
+        bytewax.connectors.files = `Source.from_file`, `Source.from_lines`, `Sink.to_file`
+        bytewax.connectors.kafka = `streamactors.kafka.Consumer`, `streamactors.kafka.Producer`
+        bytewax.connectors.stdio = `Source.from_stdin`, `Sink.to_stdout`
+        run_main, cluster_main = `streamactors run` with `--processes`
+    """,
+}
+"""By library: rows of their names, ours behind " = "."""

@@ -1,0 +1,132 @@
+"""Ten thousand materializations of each operator leave no run, thread, descriptor or memory behind: its example, run again and again.
+
+Many runs go on at a time under one virtual clock, and are cut off where they do not end by themselves."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs.pictures import PICTURES, Seen, evaluated, in_system_of, inputs, program
+from streamactors import KillSwitches, Sink, Source
+from streamactors.engine.island.run import runs_of
+from streamactors.testing import Marbles
+from tests.own_process import own_process
+
+EXAMPLES = {f"{page}.{name}": example for page, examples in PICTURES.items() for name, example in examples.items()}
+ELSEWHERE = {
+    "sources-files.from_stdin": "the example starts another Python for its standard input",
+    "sinks-files.to_stdout": "the example starts another Python for its standard output",
+    "pub-sub.PubSub.sink": "the example has an actor system of its own, and a clock; PubSub.source has a sink as well",
+}
+"""Examples that are not run here, and why."""
+AT_A_TIME = 250
+MOST_FRAMES = 100
+
+
+@pytest.fixture(autouse=True)
+def silence():
+    """Some examples fail on purpose; pytest keeps each line, which would be counted."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def repeated(code: str, texts: list[str], n: int, marbles: Marbles, path: Path) -> None:
+    """Run an example n times, all at a time, until every run has ended."""
+    system, switch = marbles.system, KillSwitches.shared()
+    for number in range(n):
+        names = inputs(texts, marbles) | {"seen": Seen(marbles), "path": path.with_name(f"{number}")}
+        value = evaluated(code, names, marbles)
+        if isinstance(value, Source):
+            value.via(switch.flow()).run_with(Sink.ignore(), system)
+    for _ in range(MOST_FRAMES):
+        marbles.clock.advance(marbles.frame_ms)
+        if not runs_of(system):
+            break
+    switch.shutdown()
+    marbles.clock.settle()
+    marbles.clock.advance("10m")  # what waits for its time-out
+    assert not runs_of(system), "runs are left behind"
+    for file in path.parent.iterdir():
+        file.unlink()
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4_096
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def left_behind(example: Any, times: int, folder: Path) -> dict[str, int]:
+    """Return what `times` runs of an example have left, beside those that came before to warm up."""
+
+    def whole(n: int) -> None:
+        if isinstance(example, str):
+            for _ in range(n):
+                program(example)
+            return
+        code, *texts = example
+        with in_system_of(marbles):
+            for begun in range(0, n, AT_A_TIME):
+                repeated(code, texts, min(AT_A_TIME, n - begun), marbles, folder / "0")
+
+    with Marbles() as marbles:
+        whole(min(times, 2 * AT_A_TIME))
+        gc.collect()
+        before = len(gc.get_objects()), threading.active_count(), descriptors(), resident_bytes()
+        whole(times)
+        gc.collect()
+        after = len(gc.get_objects()), threading.active_count(), descriptors(), resident_bytes()
+    names = ("objects", "threads", "descriptors", "bytes")
+    return {name: b - a for name, a, b in zip(names, before, after, strict=True)}
+
+
+def times_of(example: Any, most: int) -> int:
+    """Runs with processes, sockets or files are 200 at the most."""
+    outside = isinstance(example, str) or "path" in example[0] or "memory://" in example[0]
+    return min(200, most) if outside else most
+
+
+def check(name: str, most: int, folder: Path) -> None:
+    times = times_of(EXAMPLES[name], most)
+    left = left_behind(EXAMPLES[name], times, folder)
+    assert left["objects"] < 400, left
+    assert left["threads"] <= 20, "the pool grows with the load, not with the number of runs"
+    assert left["descriptors"] <= 2, left
+    assert left["bytes"] < max(3_000_000, 300 * times), left
+
+
+def test_every_operator_is_here_or_has_a_reason():
+    assert ELSEWHERE.keys() <= EXAMPLES.keys()
+    assert len(EXAMPLES) - len(ELSEWHERE) > 280
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+@pytest.mark.parametrize("name", ["operators-substreams.group_by", "hubs.MergeHub.source", "sinks-batches.to_sql"])
+def test_hundreds_of_runs_of_an_example_leave_nothing(name, tmp_path):
+    check(name, 500, tmp_path)
+
+
+@own_process
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+@pytest.mark.parametrize("page", PICTURES)
+def test_ten_thousand_materializations_of_each_operator_leave_nothing(page, tmp_path):
+    most = int(os.environ.get("MATERIALIZATIONS", "10000"))
+    for name in PICTURES[page]:
+        if f"{page}.{name}" not in ELSEWHERE:
+            try:
+                check(f"{page}.{name}", most, tmp_path)
+            except AssertionError as error:
+                error.add_note(name)
+                raise
