@@ -4,9 +4,11 @@ Many runs go on at a time under one virtual clock, and are cut off where they do
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import os
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -26,8 +28,14 @@ ELSEWHERE = {
     "pub-sub.PubSub.sink": "the example has an actor system of its own, and a clock; PubSub.source has a sink as well",
 }
 """Examples that are not run here, and why."""
+COUNTED = ("objects", "blocks", "bytes", "threads", "descriptors")
 AT_A_TIME = 250
 MOST_FRAMES = 100
+
+
+needs_glibc = pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc's mallinfo2 and /proc"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -58,12 +66,36 @@ def repeated(code: str, texts: list[str], n: int, marbles: Marbles, path: Path) 
         file.unlink()
 
 
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4_096
+class _Mallinfo(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        )
+    )
 
 
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def allocated_bytes() -> int:
+    """Return the bytes that are allocated beside Python's own small blocks. The resident size would count what is free as well."""
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = _Mallinfo
+    now = mallinfo()
+    return now.uordblks + now.hblkhd
+
+
+def counted() -> tuple[int, ...]:
+    gc.collect()
+    threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    return len(gc.get_objects()), sys.getallocatedblocks(), allocated_bytes(), threads, descriptors
 
 
 def left_behind(example: Any, times: int, folder: Path) -> dict[str, int]:
@@ -81,13 +113,10 @@ def left_behind(example: Any, times: int, folder: Path) -> dict[str, int]:
 
     with Marbles() as marbles:
         whole(min(times, 2 * AT_A_TIME))
-        gc.collect()
-        before = len(gc.get_objects()), threading.active_count(), descriptors(), resident_bytes()
+        before = counted()
         whole(times)
-        gc.collect()
-        after = len(gc.get_objects()), threading.active_count(), descriptors(), resident_bytes()
-    names = ("objects", "threads", "descriptors", "bytes")
-    return {name: b - a for name, a, b in zip(names, before, after, strict=True)}
+        after = counted()
+    return {name: b - a for name, a, b in zip(COUNTED, before, after, strict=True)}
 
 
 def times_of(example: Any, most: int) -> int:
@@ -100,9 +129,10 @@ def check(name: str, most: int, folder: Path) -> None:
     times = times_of(EXAMPLES[name], most)
     left = left_behind(EXAMPLES[name], times, folder)
     assert left["objects"] < 400, left
+    assert left["blocks"] < 1_500, left  # a thread of the pool needs some
+    assert left["bytes"] < 3_000_000, left
     assert left["threads"] <= 20, "the pool grows with the load, not with the number of runs"
     assert left["descriptors"] <= 2, left
-    assert left["bytes"] < max(3_000_000, 300 * times), left
 
 
 def test_every_operator_is_here_or_has_a_reason():
@@ -110,7 +140,7 @@ def test_every_operator_is_here_or_has_a_reason():
     assert len(EXAMPLES) - len(ELSEWHERE) > 280
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+@needs_glibc
 @pytest.mark.parametrize("name", ["operators-substreams.group_by", "hubs.MergeHub.source", "sinks-batches.to_sql"])
 def test_hundreds_of_runs_of_an_example_leave_nothing(name, tmp_path):
     check(name, 500, tmp_path)
@@ -119,7 +149,7 @@ def test_hundreds_of_runs_of_an_example_leave_nothing(name, tmp_path):
 @own_process
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+@needs_glibc
 @pytest.mark.parametrize("page", PICTURES)
 def test_ten_thousand_materializations_of_each_operator_leave_nothing(page, tmp_path):
     most = int(os.environ.get("MATERIALIZATIONS", "10000"))
