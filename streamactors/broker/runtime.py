@@ -6,7 +6,7 @@ Used on the data plane's thread unless a field says otherwise."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
@@ -17,7 +17,6 @@ from streamactors.broker.log.manager import LogManager
 from streamactors.broker.metadata.cache import MetadataCache
 from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.purgatory import Purgatory
-from streamactors.broker.records.control_batch import ControlRecord
 from streamactors.clock import Clock, VirtualClock
 
 
@@ -35,7 +34,7 @@ class Voters(Protocol):
     """The part of `quorum.voter_set.VoterSet` that the rooms below it use."""
 
     def directory_of(self, node_id: int) -> uuid.UUID | None: ...
-    def records(self) -> Sequence[ControlRecord]: ...
+    def addresses(self, listener: str = "") -> Mapping[int, tuple[str, int]]: ...
 
 
 class Runtime:
@@ -59,9 +58,14 @@ class Runtime:
         self.fetch_purgatory = Purgatory("Fetch", self.client_timers, config.fetch_purgatory_purge_interval_requests)
         self.to_brokers = ChannelMaker(config.inter_broker_listener_name or "PLAINTEXT")
         self.to_controllers = ChannelMaker()
-        self.voters: Voters | None = None  # as the metadata log names them, with kraft.version 1
+        self.voters: Voters | None = None  # as the metadata log names them now, with kraft.version 1
         self.replication: Replicating | None = None  # set in a cluster of several brokers
         self.purgatories: Final = (self.fetch_purgatory, self.produce_purgatory)
+
+    @property
+    def controllers(self) -> Mapping[int, tuple[str, int]]:
+        """The addresses of the voters of the metadata log by id: as the log names them, else as the settings do."""
+        return self.config.voters if self.voters is None else self.voters.addresses(self.to_controllers.listener)
 
     def stop_client_timers(self) -> None:
         """The broker stops: end the thread of the real-time timers, if there is one."""

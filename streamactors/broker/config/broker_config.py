@@ -19,6 +19,9 @@ from streamactors.broker.config.unsupported import WITHOUT_EFFECT, why_refused
 
 Plain = str | int | float | bool | None
 
+QUORUM_IN_LOG: Final = "streamactors.quorum.in.log"
+"""In the static settings of a controller whose voters are those that its metadata log names; `stored_quorum` sets it."""
+
 
 class BrokerConfig(
     NodeSettings, NetworkSettings, SecuritySettings, LogSettings, GroupSettings, TransactionSettings, ClusterSettings
@@ -119,8 +122,8 @@ class BrokerConfig(
 
     @property
     def votes_with_others(self) -> bool:
-        """Whether this node is one of several controllers."""
-        return not self.is_member and len(self.voters) > 1
+        """Whether this node is one of several controllers, or may become one because the metadata log names the voters."""
+        return not self.is_member and (len(self.voters) > 1 or QUORUM_IN_LOG in self.static)
 
     @property
     def is_one_of_several(self) -> bool:

@@ -21,7 +21,6 @@ from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherSto
 from streamactors.broker.controller.change import Change, Publisher, Reply, Submitted
 from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
 from streamactors.broker.controller.duties import Duties
-from streamactors.broker.controller.metadata_feed import DescribeQuorum
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.rules.election_rules import with_broker, without_broker
 from streamactors.broker.controller.rules.plan import plan
@@ -104,6 +103,10 @@ class Controller:
                 session_ms=node.config.broker_session_timeout_ms,
             )
         call_on(self._dispatcher, self._quorum.start)
+
+    def address_of(self, controller: int | None) -> tuple[str, int] | None:
+        """Return where a controller listens, None if that is not known. On the controller's thread."""
+        return None if self._voter is None else self._voter.address_of(controller)
 
     def await_leader(self, within_s: float) -> None:
         """Wait until the quorum has a leader, and this node follows its metadata. Raises BrokerStartError."""
@@ -231,10 +234,8 @@ class Controller:
             _log.exception("%s", self._broken)
 
     def _carry_out(self, command: Command, reply: Reply) -> None:
-        if isinstance(command, DescribeQuorum):
-            assert self._voter is not None
-            view = self._voter.view({} if self._duties is None else self._duties.replicas)
-            self._node.data_plane.execute(lambda: reply(view))
+        assert self._voter is not None
+        if self._voter.carry_out(command, reply, {} if self._duties is None else self._duties.replicas):
             return
         if not self._active:
             self._refuse(command, reply, _NOT_CONTROLLER)
@@ -305,6 +306,8 @@ class Controller:
         assert metadata is not None
         assert quorum is not None
         metadata.commit(high_watermark)
+        if self._voter is not None:
+            self._voter.committed(high_watermark)
         change = self._change
         if self._published is None:
             if high_watermark < quorum.known_high_watermark:
@@ -336,6 +339,8 @@ class Controller:
     def leader_changed(self, leader: int | None, epoch: int) -> None:
         """End the duties of a controller that leads no longer (see `quorum.Handler`)."""
         assert self._quorum is not None
+        assert self._voter is not None
+        self._voter.leader_changed()
         if self._on_leader is not None:
             self._on_leader(leader, epoch)
         if not self._active:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
@@ -20,6 +21,7 @@ from streamactors.broker.controller.rules.plan_partitions import allows_unclean
 from streamactors.broker.controller.sessions_state import Sessions
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_messages import Fetch
+from streamactors.broker.quorum.voters_history import other_folder
 
 _log = logging.getLogger("streamactors.broker.controller")
 
@@ -79,9 +81,16 @@ class Duties:
         """Answer a node that asks this replica of the metadata log. Return False, and do nothing, for any other command."""
         if not isinstance(command, AskQuorum):
             return False
-        if isinstance(command.request, Fetch):
-            self._note(command.request, command.directory_id)
-        self._quorum.asked(command.request, reply)
+        request = command.request
+        if isinstance(request, Fetch):
+            self._note(request, command.directory_id)
+            named = self._metadata.voter_set
+            own = None if named is None else named.directory_of(request.replica)
+            if own is not None and command.directory_id is not None and own != command.directory_id:
+                request = replace(
+                    request, replica=other_folder(request.replica)
+                )  # its disk was replaced: it has no vote
+        self._quorum.asked(request, reply)
         return True
 
     def carry_out(self, command: object, reply: Reply) -> bool:

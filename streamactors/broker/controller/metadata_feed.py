@@ -11,6 +11,8 @@ from typing import Final, NamedTuple, Protocol
 from streamactors.broker.controller.command import Outcome
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft.raft_messages import Answer, Request
+from streamactors.broker.quorum.voter_requests import Changed
+from streamactors.broker.quorum.voter_requests import Request as VoterRequest
 from streamactors.broker.runtime import Voters
 
 
@@ -74,6 +76,15 @@ class DescribeQuorum(NamedTuple):
 
     def refused(self, outcome: Outcome) -> QuorumView:
         return QuorumView(outcome.code)
+
+
+class ChangeVoters(NamedTuple):
+    """Add a voter, remove one, or correct its addresses. Answer: Changed."""
+
+    request: VoterRequest
+
+    def refused(self, outcome: Outcome) -> Changed:
+        return Changed(outcome.code, outcome.message)
 
 
 def view_of(

@@ -23,7 +23,7 @@ from streamactors.broker.metadata.snapshot import (
     BOOTSTRAP_FILE,
     decode_snapshot,
     encode_snapshot,
-    quorum_of,
+    quorum_of_snapshot,
     snapshot_name,
     snapshots,
 )
@@ -33,10 +33,11 @@ from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.quorum.leader_change import leader_change
 from streamactors.broker.quorum.vote_file import FILE_NAME as VOTE_FILE
 from streamactors.broker.quorum.vote_file import Election, read_election, write_election
-from streamactors.broker.quorum.voter_set import voters_of
+from streamactors.broker.quorum.voter_set import VoterSet, voters_of
+from streamactors.broker.quorum.voters_history import VotersHistory
 from streamactors.broker.records.batch import RecordBatch, iter_batches
 from streamactors.broker.records.builder import build_batch
-from streamactors.broker.records.control_batch import ControlRecord, control_batch
+from streamactors.broker.records.control_batch import ControlRecord, control_batch, control_records
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.records.validation import AppendOrigin
 
@@ -53,9 +54,9 @@ class MetadataLog:
         self._log = log
         self._now_ms = now_ms
         self.in_transaction = False
-        self.quorum: Sequence[
-            ControlRecord
-        ] = ()  # the records that name the voters, with kraft.version 1; set by the owner
+        self._history = VotersHistory()
+        self.on_voters: Callable[[VoterSet | None], object] = lambda _: None
+        """Called when other voters count, or the same at other addresses. Set by the owner."""
 
     @classmethod
     def open(cls, logs: LogManager, now_ms: Callable[[], int]) -> MetadataLog:
@@ -82,9 +83,42 @@ class MetadataLog:
         with self._log.read(offset, max_bytes, self._log.end_offset) as found:
             return found.read()
 
-    voters = None  # the voters are known at the start, and `append_batches` refuses others
-    voters_before = None
-    voters_offset = -1
+    # --- the voters ---
+
+    def follow_voters(self, node_id: int, directory_id: uuid.UUID | None) -> None:
+        """Find the voters that the log names, as the node with this folder sees them. Until then the log names none.
+
+        Raises BrokerError. Cost: reads the log."""
+        self._history = history = VotersHistory(node_id, directory_id)
+        log = self._log
+        kept = snapshots(log.disk.names(log.directory))
+        if kept:
+            history.restart(voters_of(quorum_of_snapshot(log.disk.read(log.directory / kept[-1][1]))))
+        for batch in log.reader.replay(log.log_start_offset, log.end_offset):
+            self._note_voters(batch)
+
+    def _note_voters(self, batch: RecordBatch) -> None:
+        """Notice the voters that a batch names."""
+        for offset, record in enumerate(control_records(batch) if batch.is_control else (), batch.base_offset):
+            if (named := voters_of([record])) is not None:
+                self._history.name(offset, named)
+
+    @property
+    def voter_set(self) -> VoterSet | None:
+        """The voters that the log names last, committed or not; None if it names none."""
+        return self._history.newest
+
+    @property
+    def voters(self) -> Set[int] | None:
+        return self._history.ids
+
+    @property
+    def voters_before(self) -> Set[int] | None:
+        return self._history.ids_before
+
+    @property
+    def voters_offset(self) -> int:
+        return self._history.offset
 
     @property
     def newest_snapshot(self) -> tuple[int, int] | None:
@@ -157,34 +191,33 @@ class MetadataLog:
 
     def append_leader_change(self, leader: int, voters: Set[int], granting: Set[int], epoch: int) -> int:
         """Append the records with which an epoch begins, not synced yet; return the offset of the last one. Raises BrokerError."""
-        records = [leader_change(leader, voters, granting)]
-        if self.end_offset == 0:  # a folder that was formatted with its voters: the others read them in the log
-            records += self.quorum
+        records, named = [leader_change(leader, voters, granting)], self.voter_set
+        if self.end_offset == 0 and named is not None:  # a formatted folder: the others read the voters in the log
+            records += named.records()
+            self._history.name(len(records) - 1, named)
         return self._append(control_batch(records, self._now_ms(), leader_epoch=epoch), epoch)
+
+    def append_voters(self, voters: VoterSet, epoch: int) -> int:
+        """Append the record that names the voters, not synced yet; return its offset. Raises BrokerError."""
+        offset = self._append(control_batch([voters.record()], self._now_ms(), leader_epoch=epoch), epoch)
+        self._history.name(offset, voters)
+        self.on_voters(voters)
+        return offset
 
     def _append(self, batch: bytearray, epoch: int) -> int:
         log = self._log
         return log.append_as_leader(memoryview(batch), epoch, self._now_ms(), AppendOrigin.COORDINATOR).last_offset
 
     def append_batches(self, batches: Sequence[bytes | memoryview]) -> None:
-        """Append batches of the leader, not synced yet. Raises BrokerError, also if they name other voters."""
+        """Append batches of the leader, not synced yet. Raises BrokerError."""
         for each in batches:
             content = memoryview(bytearray(each))
             self._log.append_as_follower(content, self._now_ms())
+            known = self.voters_offset
             for batch in iter_batches(content):
-                self._follow_voters(batch)
-
-    def _follow_voters(self, batch: RecordBatch) -> None:
-        """Notice that a batch names voters. A replica that counted other voters than its leader could elect a second leader."""
-        named, known = voters_of(quorum_of(batch)), voters_of(self.quorum)
-        if named is None:
-            return
-        if known is not None and known.keys != named.keys:
-            raise StorageError(
-                f"the voters of the quorum are {named} from record {batch.base_offset} on, and were {known}; start this node again, "
-                "because it reads the voters at its start"
-            )
-        self.quorum = named.records()
+                self._note_voters(batch)
+            if self.voters_offset != known:
+                self.on_voters(self.voter_set)
 
     def batches(self, offset: int) -> Sequence[bytes]:
         """Return batches from the one with `offset` on. Raises BrokerError."""
@@ -193,6 +226,8 @@ class MetadataLog:
     def truncate(self, offset: int) -> None:
         """Remove the records and epochs from an offset on, not synced yet. Raises StorageError."""
         self._log.truncation.truncate_to(offset, self._now_ms())
+        if self._history.truncate(offset):
+            self.on_voters(self.voter_set)
 
     def install(self, epoch: int, end_offset: int, content: bytes | bytearray) -> None:
         """Replace the log by a snapshot of the leader. Raises BrokerError; the old log is then kept."""
@@ -203,6 +238,8 @@ class MetadataLog:
         except (CorruptRecord, MessageError) as error:
             raise StorageError(f"the snapshot {path.name} of the leader is damaged: {error}") from error
         install_snapshot(self._log, epoch, end_offset, content, self._now_ms())
+        self._history.restart(voters_of(quorum_of_snapshot(bytes(content))))
+        self.on_voters(self.voter_set)
 
     def bootstrap(self) -> list[MetadataRecord]:
         """Return the records with which a formatted folder has the first controller begin. Raises StorageError if they are damaged."""
@@ -248,7 +285,9 @@ class MetadataLog:
         """If the log is larger than this, write the image to a snapshot and delete the log before it. Raises BrokerError."""
         log = self._log
         if log.size_bytes > more_than_bytes:
-            write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms(), self.quorum)
+            named = self._history.at(image.offset + 1)
+            quorum = () if named is None else named.records()
+            write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms(), quorum)
 
     def _batches(self, start: int, end: int) -> Iterator[tuple[int, Iterable[MetadataRecord], int]]:
         """Yield (offset of the first record, records, offset of the last record) of every batch from `start` on, and from 0

@@ -1,22 +1,35 @@
 """This node's replica of the metadata log, with its connections to the other voters if there are any.
 
-Owner: the controller, on its thread."""
+Owner: the controller, on its thread. The voters are those that the log names now, with kraft.version 1, else those of the settings."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
-from streamactors.broker.controller.metadata_feed import QuorumView, Replica, view_of
+from streamactors.broker.config.broker_config import QUORUM_IN_LOG
+from streamactors.broker.config.listeners import controller_spec
+from streamactors.broker.controller.metadata_feed import ChangeVoters, DescribeQuorum, QuorumView, Replica, view_of
 from streamactors.broker.controller.metadata_log import MetadataLog
+from streamactors.broker.errors import ErrorCode
 from streamactors.broker.network.listener import address as address_text
+from streamactors.broker.network.outgoing.channel import Answer as WireAnswer
+from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.quorum.quorum import Handler, Quorum
 from streamactors.broker.quorum.raft.raft_channels import RaftChannels
 from streamactors.broker.quorum.raft.raft_messages import Answer
 from streamactors.broker.quorum.raft.raft_wire import Sender
 from streamactors.broker.quorum.raft.roles import Timing
+from streamactors.broker.quorum.voter_requests import Changed, Update, VoterRequests
+from streamactors.broker.quorum.voter_set import KraftVersions, VoterEndpoint, VoterSet
+from streamactors.broker.quorum.voter_set import Voter as VoterEntry
 from streamactors.broker.runtime import Runtime
+
+_API_VERSIONS: Final = (18, 4)
+_UPDATE_VOTER: Final = (82, 0)
+_KRAFT: Final = "kraft.version"
 
 
 class Voter:
@@ -27,20 +40,26 @@ class Voter:
         self._node = node
         self._metadata = metadata
         config = node.config
-        voters = config.voters if config.votes_with_others else {}
-        metadata.quorum = () if node.voters is None else node.voters.records()
-        name = (config.controller_listener_names or "").partition(",")[0].strip()
-        own = voters.get(node.node_id)
-        sender = Sender(
-            node.node_id,
-            node.cluster_id,
-            node.logs.properties.directory_id,
-            None if own is None else (name, *own),
-        )
-        timeout_ms = config.controller_quorum_request_timeout_ms
-        self._channels = RaftChannels(dispatcher, voters, sender, self._answered, timeout_ms, node.to_controllers)
-        if voters:
+        directory_id = node.logs.properties.directory_id
+        spec = controller_spec(config) if config.votes_with_others else None
+        endpoint = None if spec is None else (spec.name, spec.advertised_host, spec.advertised_port)
+        self._in_log = QUORUM_IN_LOG in config.static
+        if config.votes_with_others:
             metadata.finish_installing()
+        if node.voters is not None or self._in_log:
+            metadata.follow_voters(node.node_id, directory_id)
+        metadata.on_voters = self._use
+        voters = {} if self._in_log else config.voters if config.votes_with_others else {}
+        acquaintances = [each for each in config.controllers if endpoint is None or each != endpoint[1:]]
+        self._channels = RaftChannels(
+            dispatcher,
+            voters,
+            acquaintances if self._in_log else (),
+            Sender(node.node_id, node.cluster_id, directory_id, endpoint),
+            self._answered,
+            config.controller_quorum_request_timeout_ms,
+            node.to_controllers,
+        )
         self.quorum = Quorum(
             dispatcher,
             node.clock.now_ms,
@@ -48,15 +67,44 @@ class Voter:
             handler,
             self._channels.send,
             me=node.node_id,
-            voters=voters.keys() or {node.node_id},
+            voters=voters.keys() or (set() if self._in_log else {node.node_id}),
             timing=Timing(config.controller_quorum_election_timeout_ms, config.controller_quorum_fetch_timeout_ms),
             random=random.Random(),
+            acquaintances=self._channels.acquaintances.keys(),
         )
+        self.requests = VoterRequests(self.quorum, dispatcher, self._ask_levels)
+        self._telling = False
+        self._use(metadata.voter_set)
 
     def stop(self) -> None:
         """Give up a leadership, and close the connections."""
+        self.requests.stop()
         self.quorum.stop()
         self._channels.close()
+
+    def committed(self, high_watermark: int) -> None:
+        """The records below this offset are committed (see `quorum.Handler`)."""
+        self.requests.committed(high_watermark)
+        self._tell_address()
+
+    def leader_changed(self) -> None:
+        """Another node leads, or none (see `quorum.Handler`)."""
+        self.requests.leader_changed()
+        self._telling = False
+
+    def carry_out(self, command: object, reply: Callable[[Any], object], others: Mapping[int, Replica]) -> bool:
+        """Carry out a command about the quorum; `others` are the nodes that have read this replica's log. Return False, and do nothing,
+        for any other command."""
+        to_data_plane = self._node.data_plane.execute
+        match command:
+            case DescribeQuorum():
+                view = self.view(others)
+                to_data_plane(lambda: reply(view))
+            case ChangeVoters():
+                self.requests.asked(command.request, lambda changed: to_data_plane(lambda: reply(changed)))
+            case _:
+                return False
+        return True
 
     def view(self, others: Mapping[int, Replica]) -> QuorumView:
         """Describe the quorum; `others` are the nodes that have read this replica's log."""
@@ -65,11 +113,88 @@ class Voter:
         own = Replica(node.node_id, node.logs.properties.directory_id, end_offset, now_ms, now_ms)
         return view_of(self.quorum, own, others, node.voters)
 
+    def address_of(self, controller: int | None) -> Address | None:
+        """Return where a controller listens, None if that is not known."""
+        own = self._channels.sender.endpoint
+        if controller == self._node.node_id and own is not None:
+            return own[1:]
+        return self._channels.address_of(controller)
+
+    def ask(
+        self, controller: int, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[WireAnswer], object]
+    ) -> None:
+        """Send a request to another controller; `then` gets the answer."""
+        self._channels.ask(controller, api, body, then)
+
     def _answered(self, voter: int, answer: Answer) -> None:
         self.quorum.answered(voter, answer)
+
+    # --- the voters that the log names ---
+
+    def _use(self, voters: VoterSet | None) -> None:
+        """Other voters count, or the same at other addresses."""
+        if voters is not None or self._in_log:
+            self._node.voters = voters
+        if voters is not None:
+            self._channels.use(voters.addresses(self._node.to_controllers.listener))
+
+    def _ask_levels(self, voter: VoterEntry, then: Callable[[KraftVersions | None], object]) -> None:
+        """Ask a node that may become a voter for the levels of kraft.version that it supports."""
+
+        def answered(answer: WireAnswer) -> None:
+            if answer.error is not None or answer.value.error_code:
+                then(None)
+                return
+            levels = [each for each in answer.value.supported_features if each.name == _KRAFT]
+            then(KraftVersions(levels[0].min_version, levels[0].max_version) if levels else KraftVersions(0, 0))
+
+        body = {"client_software_name": "streamactors", "client_software_version": "1"}
+        self._channels.ask_at(voter.address(self._node.to_controllers.listener), _API_VERSIONS, body, answered)
+
+    def _tell_address(self) -> None:
+        """If the log has another address of this voter, have the leader correct it."""
+        named, endpoint = self._metadata.voter_set, self._channels.sender.endpoint
+        before = None if named is None else named.voter(self._node.node_id)
+        leader = self.quorum.leader
+        if before is None or endpoint is None or leader is None or self._telling or not endpoint[2]:
+            return
+        own = VoterEntry(before.node_id, before.directory_id, (VoterEndpoint(*endpoint),))
+        if own == before or before.directory_id != self._channels.sender.directory_id:
+            return
+        self._telling = True
+        if leader == self._node.node_id:
+            self.requests.asked(Update(own, self.quorum.epoch), self._told)
+            return
+        name, host, port = endpoint
+        body = {
+            "cluster_id": self._node.cluster_id,
+            "current_leader_epoch": self.quorum.epoch,
+            "voter_id": own.node_id,
+            "voter_directory_id": own.directory_id,
+            "listeners": [{"name": name, "host": host, "port": port}],
+            "k_raft_version_feature": {
+                "min_supported_version": own.kraft_versions.lowest,
+                "max_supported_version": own.kraft_versions.highest,
+            },
+        }
+
+        def answered(answer: WireAnswer) -> None:
+            failed = answer.error is not None or answer.value.error_code
+            self._told(Changed(ErrorCode.REQUEST_TIMED_OUT) if failed else Changed())
+
+        self._channels.ask(leader, _UPDATE_VOTER, body, answered)
+
+    def _told(self, changed: Changed) -> None:
+        self._telling = False  # after a refusal the next record that is committed is the next try
 
 
 def no_leader(node: Runtime, within_s: float) -> str:
     """Return the text of the error that the quorum has elected nobody in this time."""
-    voters = ",".join(f"{voter}@{address_text(*at)}" for voter, at in node.config.voters.items())
+    if not node.controllers:
+        asked = ",".join(address_text(*at) for at in node.config.controllers)
+        return (
+            f"no controller at {asked} names a leader within {within_s:g} s, and this one has no vote; start them, or format the folder "
+            "with streamactors storage format --standalone or --initial-controllers"
+        )
+    voters = ",".join(f"{voter}@{address_text(*at)}" for voter, at in node.controllers.items())
     return f"the controllers {voters} have not elected a leader within {within_s:g} s; start a majority of them"

@@ -32,7 +32,7 @@ def handle(request: Request) -> Body:
         "controller_id": node.leader_id,
         "brokers": [
             {"broker_id": each["node_id"], "host": each["host"], "port": each["port"], "rack": None}
-            for each in node_endpoints(node, *sorted({node.node_id, *node.config.voters}))
+            for each in node_endpoints(node, *sorted({node.node_id, *node.controllers}))
         ],
     }
 

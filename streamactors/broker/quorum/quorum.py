@@ -44,6 +44,7 @@ from streamactors.broker.quorum.raft.raft_state import RaftState
 from streamactors.broker.quorum.raft.roles import Role, Timing
 from streamactors.broker.quorum.replica_log import VotersLog
 from streamactors.broker.quorum.snapshot_transfer import SnapshotReader, piece_of
+from streamactors.broker.quorum.voter_set import VoterSet
 
 MOST_WAIT_MS: Final = 30_000.0
 
@@ -105,8 +106,9 @@ class Quorum:
         voters: Set[int],
         timing: Timing,
         random: Random,
+        acquaintances: Set[int] = frozenset(),
     ) -> None:
-        """Raises StorageError if the vote file cannot be read."""
+        """A node without a vote asks the `acquaintances`, too, who leads. Raises StorageError if the vote file cannot be read."""
         self._timers = timers
         self._now_ms = now_ms
         self._log = log
@@ -114,7 +116,7 @@ class Quorum:
         self._send = send
         self._me = me
         self._timing = timing
-        self._state = RaftState(me, voters, log.read_election(), log, timing, random, now_ms())
+        self._state = RaftState(me, voters, log.read_election(), log, timing, random, now_ms(), acquaintances)
         self._timer: Timer | None = None
         self._effects: deque[Effect] = deque()
         self._busy = False
@@ -184,6 +186,29 @@ class Quorum:
         self._log.sync()
         self._carry_out(self._state.stored(self._log.end_offset, self._now_ms()))
         return last_offset
+
+    def append_voters(self, voters: VoterSet) -> int:
+        """Append the record that names the voters, who count at once; return its offset. Only on the leader. Raises StorageError."""
+        assert self._state.role is Role.LEADER
+        offset = self._log.append_voters(voters, self.epoch)
+        self._log.sync()
+        self._carry_out(self._state.stored(self._log.end_offset, self._now_ms()))
+        return offset
+
+    @property
+    def voter_set(self) -> VoterSet | None:
+        """The voters that the log names, with their folders and addresses; None if it names none."""
+        return self._log.voter_set
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._log.end_offset
+
+    @property
+    def state(self) -> RaftState:
+        """The rules. A change of the voters is judged by them."""
+        return self._state
 
     # --- the other voters ---
 

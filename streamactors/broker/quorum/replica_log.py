@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from streamactors.broker.quorum.raft.raft_messages import Batches, EpochEnd
 from streamactors.broker.quorum.vote_file import Election
+from streamactors.broker.quorum.voter_set import VoterSet
 
 
 class Log(Protocol):
@@ -45,11 +46,18 @@ class Log(Protocol):
 class VotersLog(Log, Protocol):
     """The log of a replica, with its vote file. Every method raises StorageError if the disk fails."""
 
+    @property
+    def voter_set(self) -> VoterSet | None:
+        """The voters that the log names last, with their folders and addresses."""
+
     def append(self, records: Iterable[Any], epoch: int) -> int:
         """Append the leader's records as one batch; return the offset of the last one."""
 
     def append_leader_change(self, leader: int, voters: Set[int], granting: Set[int], epoch: int) -> int:
         """Append the records with which an epoch begins; return the offset of the last one."""
+
+    def append_voters(self, voters: VoterSet, epoch: int) -> int:
+        """Append the record that names these voters; return its offset."""
 
     def append_batches(self, batches: Batches) -> None:
         """Append batches of the leader, unchanged."""

@@ -12,8 +12,8 @@ from streamactors.broker.quorum.raft.raft_effects import AppendVoters
 from streamactors.broker.quorum.raft.raft_state import RaftState
 
 
-def add_voter(state: RaftState, voter: int) -> AppendVoters | ErrorCode:
-    """Return what adds a voter, or why it cannot be added now.
+def add_voter(state: RaftState, voter: int, *, caught_up: bool | None = None) -> AppendVoters | ErrorCode:
+    """Return what adds a voter, or why it cannot be added now. `caught_up` says that it has read the log, instead of the leader's progress.
 
     NOT_LEADER_OR_FOLLOWER: this node does not lead. REQUEST_TIMED_OUT: the change before is not committed, or the new voter has not read
     the whole log yet; ask again. DUPLICATE_VOTER: it has a vote."""
@@ -22,7 +22,9 @@ def add_voter(state: RaftState, voter: int) -> AppendVoters | ErrorCode:
         return progress
     if voter in state.voters:
         return ErrorCode.DUPLICATE_VOTER
-    if not progress.has_caught_up(voter):  # a set that waits for an empty log could commit nothing for long
+    if not (
+        progress.has_caught_up(voter) if caught_up is None else caught_up
+    ):  # a set that waits for an empty log could commit nothing for long
         return ErrorCode.REQUEST_TIMED_OUT
     return AppendVoters(frozenset({*state.voters, voter}))
 
@@ -39,6 +41,14 @@ def remove_voter(state: RaftState, voter: int) -> AppendVoters | ErrorCode:
     if state.voters == {voter}:
         return ErrorCode.INVALID_REQUEST
     return AppendVoters(frozenset(state.voters - {voter}))
+
+
+def update_voter(state: RaftState, voter: int) -> AppendVoters | ErrorCode:
+    """Return what names the same voters anew, because one has other addresses; or why that cannot be done now. Errors as for `remove_voter`."""
+    progress = _ready(state)
+    if isinstance(progress, ErrorCode):
+        return progress
+    return AppendVoters(frozenset(state.voters)) if voter in state.voters else ErrorCode.VOTER_NOT_FOUND
 
 
 def _ready(state: RaftState) -> LeaderProgress | ErrorCode:

@@ -44,7 +44,9 @@ class VoterEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Levels:
+class KraftVersions:
+    """The levels of kraft.version that a voter supports."""
+
     lowest: Annotated[int, INT16] = KRAFT_VERSIONS[0]
     highest: Annotated[int, INT16] = KRAFT_VERSIONS[1]
 
@@ -56,7 +58,7 @@ class Voter:
     node_id: Annotated[int, INT32]
     directory_id: Annotated[uuid.UUID, UUID]
     endpoints: Annotated[tuple[VoterEndpoint, ...], array(structure(VoterEndpoint))]
-    kraft_versions: Annotated[_Levels, structure(_Levels)] = _Levels()
+    kraft_versions: Annotated[KraftVersions, structure(KraftVersions)] = KraftVersions()
 
     def address(self, listener: str = "") -> tuple[str, int]:
         """Return the host and port of a listener, of the first one if there is none of this name."""
@@ -107,16 +109,33 @@ class VoterSet:
         return next((each for each in self.voters if each.node_id == node_id), None)
 
     def records(self) -> tuple[ControlRecord, ...]:
-        """Return the records with which a log names these voters."""
-        level, named = bytearray(), bytearray()
+        """Return the records with which a log begins to name its voters."""
+        level = bytearray()
         _VERSION.write(level, _VersionRecord(0, KRAFT_VERSIONS[1]), _FORM)
+        return ControlRecord(KRAFT_VERSION, bytes(level)), self.record()
+
+    def record(self) -> ControlRecord:
+        """Return the record that names these voters."""
+        named = bytearray()
         _VOTERS.write(named, _VotersRecord(0, self.voters), _FORM)
-        return ControlRecord(KRAFT_VERSION, bytes(level)), ControlRecord(KRAFT_VOTERS, bytes(named))
+        return ControlRecord(KRAFT_VOTERS, bytes(named))
 
     def directory_of(self, node_id: int) -> uuid.UUID | None:
         """Return the id of a voter's folder, None for a node without a vote."""
         found = self.voter(node_id)
         return None if found is None else found.directory_id
+
+    def addresses(self, listener: str = "") -> dict[int, tuple[str, int]]:
+        """Return (host, port) of each voter by id, at its listener of this name."""
+        return {each.node_id: each.address(listener) for each in self.voters}
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        """Return the set with this voter, in the place of a voter of its id if there is one."""
+        return voter_set([*(each for each in self.voters if each.node_id != voter.node_id), voter])
+
+    def without(self, node_id: int) -> VoterSet:
+        """Return the set without the voter of this id."""
+        return voter_set(each for each in self.voters if each.node_id != node_id)
 
 
 def voter_set(voters: Iterable[Voter]) -> VoterSet:

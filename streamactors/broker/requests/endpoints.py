@@ -9,7 +9,7 @@ from streamactors.broker.node import Node
 
 def node_endpoints(node: Node, *wanted: int) -> list[dict[str, Any]]:
     """Return the addresses of these voters, as far as they are known."""
-    voters = dict(node.config.voters)
+    voters = dict(node.controllers)
     listener = node.controller_listener
     if listener is not None:
         voters[node.node_id] = listener.advertised_host, listener.advertised_port

@@ -1,13 +1,16 @@
 """Has a controller take its voters from its metadata log, where the log names them (kraft.version 1), and not from its settings.
 
-Owner: the server, before it opens the folder. The voters are read once: a node whose quorum gets other voters is started again."""
+Owner: the server, before it opens the folder. What the log names later, the node's `Voter` follows. A controller that the log does not name
+reads the log without a vote, and can be added to the voters."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.broker_config import QUORUM_IN_LOG, BrokerConfig
+from streamactors.broker.config.listeners import controller_spec
 from streamactors.broker.errors import BrokerError, BrokerStartError
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
@@ -34,32 +37,37 @@ def voters_of_folder(folder: Path, *, whole: bool = True, disk: Disk | None = No
 def with_stored_voters(config: BrokerConfig, folder: Path, disk: Disk | None) -> tuple[BrokerConfig, VoterSet | None]:
     """Return the settings of a controller with the voters of its log, and these voters; unchanged settings if the log names none.
 
-    Raises BrokerStartError if this node has no vote."""
+    Raises BrokerStartError if this node has no vote, and knows no other controller."""
     if config.is_member:
         return config, None
-    several = bool(config.controller_quorum_voters or config.controller_quorum_bootstrap_servers)
+    bootstrap, listens = config.controller_quorum_bootstrap_servers, bool(config.controller_listener_names)
+    several = bool(config.controller_quorum_voters or bootstrap or listens)
     voters = voters_of_folder(folder, whole=several, disk=disk)
     if voters is None:
-        _check_settings(config, folder)
-        return config, None
-    own = voters.voter(config.effective_node_id)
-    if own is None:
+        if config.controller_quorum_voters or _is_alone(config):
+            return config, None
+        return _with(config, {QUORUM_IN_LOG: "true"}), None
+    if voters.voter(config.effective_node_id) is None and not (bootstrap and listens):
         raise BrokerStartError(
             f"controller {config.effective_node_id} has no vote in the quorum of {folder}, whose voters are {voters}; "
-            "start it with process.roles=broker, or format a new folder with --standalone or --initial-controllers"
+            "start it with process.roles=broker, or name the others in controller.quorum.bootstrap.servers, and its own listener in "
+            "controller.listener.names"
         )
     listener = (config.controller_listener_names or "").partition(",")[0].strip()
     named = ",".join(f"{each.node_id}@{address_text(*each.address(listener))}" for each in voters.voters)
-    static = {**config.static, "controller.quorum.voters": named}
-    return BrokerConfig(static, {}, {}, config.without_effect), voters
+    marks = {QUORUM_IN_LOG: "true"} if listens else {}
+    return _with(config, {"controller.quorum.voters": named, **marks}), voters
 
 
-def _check_settings(config: BrokerConfig, folder: Path) -> None:
-    """Refuse a controller that knows others, and not whether they have votes."""
-    if config.controller_quorum_voters or (len(config.controller_quorum_bootstrap_servers) < 2 and config.is_broker):
-        return
-    raise BrokerStartError(
-        f"{folder} names no voters, and controller.quorum.voters is not set; format the folder with "
-        "streamactors storage format --standalone or --initial-controllers, or set "
-        "controller.quorum.voters=1@host:port,2@host:port,3@host:port"
-    )
+def _with(config: BrokerConfig, more: Mapping[str, str]) -> BrokerConfig:
+    return BrokerConfig({**config.static, **more}, {}, {}, config.without_effect)
+
+
+def _is_alone(config: BrokerConfig) -> bool:
+    """Whether no other controller is named: a broker whose only controller it is itself."""
+    if not config.is_broker:
+        return False
+    spec = None if not config.controller_listener_names else controller_spec(config)
+    own = set() if spec is None else {(spec.host, spec.port), (spec.advertised_host, spec.advertised_port)}
+    others = [each for each in config.controllers if each not in own]
+    return not others or (spec is None and len(others) == 1)

@@ -94,7 +94,7 @@ class Voting:
     def _leader_changed(self, leader: int | None, epoch: int) -> None:
         node = self._node
         leader_id = _NOBODY if leader is None else leader
-        address = None if leader is None else node.config.voters.get(leader)
+        address = self.controller.address_of(leader)
 
         def know() -> None:
             node.leader_id = leader_id

@@ -266,14 +266,29 @@ def test_only_committed_records_are_loaded(tmp_path: Path) -> None:
     logs.close()
 
 
-def test_a_leader_that_names_other_voters_ends_the_part_of_this_replica(tmp_path: Path) -> None:
-    """A replica that counts other voters than its leader could help to elect a second leader of an epoch."""
+def test_the_newest_voters_of_the_log_count_and_those_before_again_when_it_is_truncated(tmp_path: Path) -> None:
     log = opened(manager(tmp_path))
+    log.follow_voters(1, uuid.UUID(int=1_001))
+    told: list[object] = []
+    log.on_voters = told.append
     one, two = (f"{node}@localhost:909{node}:{encode_uuid(uuid.UUID(int=1_000 + node))}" for node in (1, 2))
     first, grown = parse_voters(one, "CONTROLLER"), parse_voters(f"{one},{two}", "CONTROLLER")
-    moved = parse_voters(one.replace("9091", "9099"), "CONTROLLER")
-    for number, voters in enumerate((first, first, moved)):
-        log.append_batches([bytes(control_batch(voters.records(), NOW_MS, base_offset=2 * number, leader_epoch=1))])
-        assert log.quorum == voters.records()
-    with pytest.raises(StorageError, match=f"the voters of the quorum are {grown} from record 6 on"):
-        log.append_batches([bytes(control_batch(grown.records(), NOW_MS, base_offset=6, leader_epoch=1))])
+    log.append_batches([bytes(control_batch(first.records(), NOW_MS, leader_epoch=1))])
+    assert (log.voters, log.voters_before, log.voters_offset) == ({1}, None, 1)
+    assert log.append_voters(grown, 1) == 2
+    assert (log.voters, log.voters_before, log.voters_offset) == ({1, 2}, {1}, 2)
+    log.follow_voters(1, uuid.UUID(int=1_001))  # as after a restart
+    assert (log.voters, log.voters_before, log.voters_offset) == ({1, 2}, {1}, 2)
+    log.truncate(2)
+    assert (log.voters, log.voters_before, log.voters_offset) == ({1}, None, 1)
+    assert told == [first, grown, first]
+
+
+def test_a_voter_of_the_nodes_id_with_another_folder_is_another_node(tmp_path: Path) -> None:
+    log = opened(manager(tmp_path))
+    log.follow_voters(1, uuid.UUID(int=7))
+    voters = parse_voters(f"1@localhost:9091:{encode_uuid(uuid.UUID(int=1_001))}", "CONTROLLER")
+    log.append_voters(voters, 1)
+    assert log.voters is not None
+    assert 1 not in log.voters
+    assert len(log.voters) == 1

@@ -108,16 +108,6 @@ def test_a_node_that_the_log_does_not_name_has_no_vote(tmp_path: Path) -> None:
         pass
 
 
-def test_controllers_without_voters_in_the_settings_or_the_log_are_refused(tmp_path: Path) -> None:
-    format_folder(tmp_path / "1", 1, CLUSTER_ID)
-    settings = {"node.id": 1, "controller.quorum.bootstrap.servers": "127.0.0.1:19093,127.0.0.1:19094"}
-    with (
-        pytest.raises(BrokerStartError, match=r"names no voters, and controller\.quorum\.voters is not set"),
-        LiveBroker(tmp_path / "1", settings),
-    ):
-        pass
-
-
 @pytest.mark.parametrize(
     ("settings", "options", "complaint"),
     [

@@ -49,8 +49,8 @@ def classpath() -> str:
     return f"{libs}/*"
 
 
-def tool(main: str, *arguments: str) -> str:
-    """Run one of Kafka's tools and return what it printed."""
+def tool(main: str, *arguments: str, may_fail: bool = False) -> str:
+    """Run one of Kafka's tools and return what it printed, with its errors if it `may_fail`."""
     done = subprocess.run(
         ["java", "-XX:TieredStopAtLevel=1", "-cp", classpath(), main, *arguments],
         capture_output=True,
@@ -58,6 +58,8 @@ def tool(main: str, *arguments: str) -> str:
         check=False,
         timeout=120,
     )
+    if may_fail:
+        return done.stdout + done.stderr
     assert done.returncode == 0, f"{main} {' '.join(arguments)}: {done.stdout}{done.stderr}"
     return done.stdout
 

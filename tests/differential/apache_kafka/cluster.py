@@ -32,6 +32,7 @@ class ApacheNode:
         settings: dict[str, str] | None = None,
         features_off: tuple[str, ...] = FEATURES_OFF,
         controller_port: int | None = None,
+        format_options: tuple[str, ...] = (),
     ) -> None:
         """`controller_port` is for a node of both roles, broker and controller; `port` is then that of clients."""
         self.folder = folder
@@ -41,6 +42,7 @@ class ApacheNode:
         self.address = f"127.0.0.1:{self.port}"
         self.cluster_id = CLUSTER_ID
         self._features_off = features_off
+        self._format_options = format_options
         self._process: subprocess.Popen[bytes] | None = None
         listeners = f"{'CONTROLLER' if role == 'controller' else 'PLAINTEXT'}://{self.address}"
         if controller_port is not None:
@@ -72,7 +74,16 @@ class ApacheNode:
         config.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
         if not (self.folder / "meta.properties").exists():
             off = [word for each in self._features_off for word in ("--feature", each)]
-            tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(config), *off)
+            tool(
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                self.cluster_id,
+                "-c",
+                str(config),
+                *off,
+                *self._format_options,
+            )
         jvm = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath()]
         log4j = self._log4j()
         with self.log.open("ab") as out:

@@ -26,6 +26,10 @@ class LeaderProgress:
 
     def use(self, voters: Set[int]) -> None:
         """Count these voters from now on: the log names them."""
+        for gone in self._voters - voters:  # if it comes back, it may have lost its disk
+            for known in (self._ends, self._fetched_at_ms, self._log_ends):
+                known.pop(gone, None)
+            self._caught_up.discard(gone)
         self._voters = voters
 
     def stored(self, replica: int, end_offset: int) -> None:

@@ -2,7 +2,7 @@
 
 Owner: the node's quorum. It calls a method for each request, answer, sync and deadline, and carries out the effects that the
 method returns, in order. An election is on disk before the answer is sent. A log is on disk before it counts: the leader counts
-itself in `stored`, and a follower fetches again in `stored`. Source: KIP-595, KIP-835, KIP-996; Apache Kafka's simulation tests."""
+itself in `stored`, and a follower fetches again in `stored`. The file has over 400 lines because every rule reads the same few fields. Source: KIP-595, KIP-835, KIP-996; Apache Kafka's simulation tests."""
 
 from __future__ import annotations
 
@@ -44,10 +44,20 @@ class RaftState:
     """One replica. Times are in ms of a clock that only grows."""
 
     def __init__(
-        self, me: int, voters: Set[int], saved: Election, log: Log, timing: Timing, random: Random, now_ms: float
+        self,
+        me: int,
+        voters: Set[int],
+        saved: Election,
+        log: Log,
+        timing: Timing,
+        random: Random,
+        now_ms: float,
+        acquaintances: Set[int] = frozenset(),
     ) -> None:
+        """A node without a vote asks the `acquaintances`, too, who leads."""
         self._me = me
         self._first_voters = frozenset(voters)
+        self._acquaintances = acquaintances
         self._log = log
         self._timing = timing
         self._random = random
@@ -131,8 +141,10 @@ class RaftState:
     def _look_for_leader(self, now_ms: float) -> list[Effect]:
         """A node without a vote asks any voter. The answer names the leader."""
         effects = self._lose_leader(Role.UNATTACHED)
-        others = sorted(self.voters - {self._me})
+        others = sorted((self.voters | self._acquaintances) - {self._me})
         self.deadline_ms = now_ms + self._timing.fetch_ms / 2
+        if not others:
+            return effects
         self._asked = Fetch(self.epoch, self._me, self._log.end_offset, self._log.last_epoch, max_wait_ms=0.0)
         return [*effects, Send(self._random.choice(others), self._asked)]
 

@@ -1,0 +1,224 @@
+"""Voters that are added to a running quorum and removed from it over the wire, one at a time (KIP-853)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamactors.broker.cluster.node_process import HOST, free_port
+from streamactors.broker.errors import BrokerStartError, ErrorCode
+from streamactors.broker.launch.storage_format import format_folder
+from streamactors.broker.log.disk import Disk
+from streamactors.broker.quorum.stored_voters import stored_voters
+from streamactors.broker.quorum.voter_set import parse_voters
+from streamactors.cli.main import run
+from tests.broker.live_broker import LiveBroker
+from tests.broker.server.test_three_controllers import QUORUM
+from tests.broker.server.three_controllers import CLUSTER_ID, ThreeControllers
+from tests.broker.wire import wait_until
+
+ADD, REMOVE = (80, 0), (81, 0)
+
+
+class Growing(ThreeControllers):
+    """Node 1 is the first and only voter. The others follow its log without a vote when they are started."""
+
+    def __enter__(self) -> Growing:
+        del self.settings["controller.quorum.voters"]
+        addresses = [f"{HOST}:{port}" for port in self.ports.values()]
+        self.settings["controller.quorum.bootstrap.servers"] = ",".join(addresses)
+        first = parse_voters(f"1@{addresses[0]}:QEOMgVHXTfOVhlLkAbFR6A", "CONTROLLER")
+        format_folder(self.folder / "1", 1, CLUSTER_ID, voters=first)
+        for node in (2, 3):
+            format_folder(self.folder / str(node), node, CLUSTER_ID)
+        self.start(1)
+        return self
+
+    def key(self, node: int) -> dict[str, Any]:
+        return {"voter_id": node, "voter_directory_id": self.nodes[node].node.logs.properties.directory_id}
+
+    def ask(self, api: tuple[int, int], body: dict[str, Any], at: int | None = None) -> Any:
+        """Send a request to a controller, by default the one that leads."""
+        leader = self.leader() if at is None else at
+        with self.client(leader) as client:
+            return client.call(*api, {"cluster_id": CLUSTER_ID, **body})
+
+    def add(self, node: int, at: int | None = None) -> ErrorCode:
+        listeners = [{"name": "CONTROLLER", "host": HOST, "port": self.ports[node]}]
+        return ErrorCode(self.ask(ADD, {**self.key(node), "listeners": listeners, "timeout_ms": 10_000}, at).error_code)
+
+    def add_at_last(self, node: int) -> None:
+        """Add a node that may not have read the whole log yet."""
+        wait_until(lambda: self.add(node) in (ErrorCode.NONE, ErrorCode.DUPLICATE_VOTER), f"{node} is a voter")
+
+    def remove(self, node: int) -> ErrorCode:
+        return ErrorCode(self.ask(REMOVE, self.key(node)).error_code)
+
+    def described(self) -> dict[str, set[int]]:
+        with self.client(self.leader()) as client:
+            partition = client.call(55, 2, QUORUM).topics[0].partitions[0]
+        return {
+            "voters": {each.replica_id for each in partition.current_voters},
+            "observers": {each.replica_id for each in partition.observers},
+        }
+
+    def write(self, name: str) -> None:
+        """Have the leader commit a record: a quota of a client of this name."""
+        entity = [{"entity_type": "client-id", "entity_name": name}]
+        ops = [{"key": "producer_byte_rate", "value": 1e6, "remove": False}]
+        with self.client(self.leader()) as client:
+            answer = client.call(49, 1, {"entries": [{"entity": entity, "ops": ops}], "validate_only": False})
+        assert answer.entries[0].error_code == 0
+
+    def await_written(self, name: str, *nodes: int) -> None:
+        for node in nodes or self.nodes:
+            wait_until(
+                lambda node=node: any(name in str(each) for each in self.image(node).quotas),  # type: ignore[misc]
+                f"node {node} has {name}",
+            )
+
+    def log(self, node: int) -> Path:
+        return self.folder / str(node) / "__cluster_metadata-0"
+
+
+@pytest.mark.parametrize("roles", ["broker,controller", "controller"])
+def test_a_quorum_of_one_grows_to_three_and_outlives_its_first_voter(tmp_path: Path, roles: str) -> None:
+    with Growing(tmp_path, roles=roles) as cluster:
+        cluster.start(2)
+        cluster.start(3)
+        wait_until(lambda: cluster.described()["observers"] >= {2, 3}, "both read the log without a vote")
+        for node in (2, 3):
+            cluster.add_at_last(node)
+        assert cluster.described()["voters"] == {1, 2, 3}
+        assert cluster.add(3) is ErrorCode.DUPLICATE_VOTER
+        cluster.stop(1)
+        assert cluster.leader() in (2, 3)
+        cluster.write("after")
+        cluster.start(1)
+        cluster.await_written("after")
+    for node in (1, 2, 3):
+        named = stored_voters(Disk(), cluster.log(node))
+        assert named is not None
+        assert named.ids == {1, 2, 3}
+
+
+def test_a_leader_that_is_removed_hands_over_and_reads_on_without_a_vote(tmp_path: Path) -> None:
+    with Growing(tmp_path) as cluster:
+        for node in (2, 3):
+            cluster.start(node)
+            cluster.add_at_last(node)
+        assert cluster.leader() == 1
+        wait_until(lambda: cluster.remove(1) is ErrorCode.NONE, "1 is removed")
+        wait_until(lambda: cluster.quorum(1).leader in (2, 3), "another node leads, and 1 knows it")
+        cluster.write("next")
+        cluster.await_written("next")
+        assert cluster.described() == {"voters": {2, 3}, "observers": {1}}
+        cluster.stop(1)
+        cluster.start(1)  # without a vote, as the log says
+        wait_until(lambda: cluster.described() == {"voters": {2, 3}, "observers": {1}}, "1 is back")
+        cluster.add_at_last(1)
+        assert cluster.described()["voters"] == {1, 2, 3}
+
+
+def test_a_voter_that_lost_its_disk_has_no_vote_until_it_is_added_with_its_new_one(tmp_path: Path) -> None:
+    with Growing(tmp_path) as cluster:
+        for node in (2, 3):
+            cluster.start(node)
+            cluster.add_at_last(node)
+        old = cluster.key(3)
+        cluster.stop(3)
+        shutil.rmtree(tmp_path / "3")
+        format_folder(tmp_path / "3", 3, CLUSTER_ID)
+        cluster.start(3)
+        assert cluster.key(3) != old
+        assert cluster.quorum(3).leader == cluster.leader()
+        assert 3 not in cluster.quorum(3).voters  # the voter 3 is another folder
+        cluster.write("one")
+        cluster.await_written("one")
+        assert cluster.add(3) is ErrorCode.DUPLICATE_VOTER
+        assert cluster.ask(REMOVE, cluster.key(3)).error_code == ErrorCode.VOTER_NOT_FOUND
+        wait_until(lambda: cluster.ask(REMOVE, old).error_code == 0, "the old disk is removed")
+        cluster.add_at_last(3)
+        assert 3 in cluster.quorum(cluster.leader()).voters
+
+
+def test_a_voter_at_another_address_has_it_corrected_in_the_log(tmp_path: Path) -> None:
+    with Growing(tmp_path) as cluster:
+        for node in (2, 3):
+            cluster.start(node)
+            cluster.add_at_last(node)
+        follower = next(node for node in (1, 2, 3) if node != cluster.leader())
+        cluster.stop(follower)
+        cluster.ports[follower] = free_port()
+        cluster.start(follower)
+
+        def corrected() -> bool:
+            named = cluster.quorum(cluster.leader()).voter_set
+            return named is not None and named.addresses()[follower] == (HOST, cluster.ports[follower])
+
+        wait_until(corrected, "the log has the new address")
+        assert cluster.described()["voters"] == {1, 2, 3}
+
+
+def test_requests_that_cannot_be_carried_out_say_why(tmp_path: Path) -> None:
+    with Growing(tmp_path) as cluster:
+        cluster.start(2)
+        nobody = {"voter_id": 9, "voter_directory_id": cluster.key(2)["voter_directory_id"]}
+        assert cluster.ask(REMOVE, nobody).error_code == ErrorCode.VOTER_NOT_FOUND
+        assert cluster.remove(1) is ErrorCode.INVALID_REQUEST  # the last one
+        nowhere = [{"name": "CONTROLLER", "host": HOST, "port": free_port()}]
+        silent = cluster.ask(ADD, {**nobody, "listeners": nowhere, "timeout_ms": 1_000})
+        assert silent.error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert "is not ready to receive requests" in silent.error_message
+        assert cluster.ask(ADD, {**nobody, "listeners": [], "timeout_ms": 1}).error_code == ErrorCode.INVALID_REQUEST
+        other = cluster.client(1).call(81, 0, {**nobody, "cluster_id": "another"})
+        assert other.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+        wait_until(lambda: cluster.quorum(2).leader == 1, "2 follows")
+        assert cluster.add(2, at=2) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        through_a_broker = cluster.nodes[2].client().call(81, 0, {"cluster_id": CLUSTER_ID, **nobody})
+        assert through_a_broker.error_code == ErrorCode.VOTER_NOT_FOUND  # forwarded to the leader
+
+
+def test_voters_that_the_settings_name_do_not_change(tmp_path: Path) -> None:
+    with ThreeControllers(tmp_path) as cluster:
+        leader = cluster.leader()
+        body = {
+            "cluster_id": CLUSTER_ID,
+            "voter_id": 9,
+            "voter_directory_id": cluster.nodes[1].node.logs.properties.directory_id,
+        }
+        listeners = [{"name": "CONTROLLER", "host": HOST, "port": 1}]
+        added = cluster.client(leader).call(80, 0, {**body, "listeners": listeners, "timeout_ms": 1})
+        assert added.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert cluster.client(leader).call(81, 0, body).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_controller_without_a_vote_that_finds_no_leader_says_what_to_do(tmp_path: Path) -> None:
+    format_folder(tmp_path / "1", 1, CLUSTER_ID)
+    settings = {
+        "node.id": 1,
+        "controller.quorum.bootstrap.servers": f"{HOST}:{free_port()},{HOST}:{free_port()}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{HOST}:0,CONTROLLER://{HOST}:0",
+        "initial.broker.registration.timeout.ms": 300,
+    }
+    with (
+        pytest.raises(BrokerStartError, match=r"this one has no vote; start them, or format .* --initial-controllers"),
+        LiveBroker(tmp_path / "1", settings),
+    ):
+        pass
+
+
+def test_storage_info_prints_the_voters_that_the_log_names_now(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Growing(tmp_path) as cluster:
+        cluster.start(2)
+        cluster.add_at_last(2)
+    assert run(["storage", "info", "--data", str(tmp_path / "1")]) == 0
+    assert [
+        line.split()[1].partition("@")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("voter")
+    ] == ["1", "2"]
