@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from streamactors.broker.controller.rules.feature_rules import KRAFT_VERSION, SUPPORTED
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.metadata.metadata_record import Feature
 from streamactors.broker.quorum.voter_set import KRAFT_VERSIONS
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
@@ -21,14 +21,6 @@ from streamactors.broker.security.rights import anyone
 _VERSIONS: Final = (0, 4)
 _FIRST_WITH_SOFTWARE: Final = 3
 _FIRST_WITH_LEVEL_0: Final = 4
-# A level is offered only if all of it is implemented. transaction.version and group.version stay at 0, because level 1 changes
-# the coordinators' records. metadata.version is from 3.3-IV3, the lowest of Apache Kafka 4, to 3.7-IV4, whose records are written.
-_SUPPORTED: Final = (
-    Feature("metadata.version", 7, 19),
-    Feature("transaction.version", 0, 0),
-    Feature("group.version", 0, 0),
-    Feature("kraft.version", *KRAFT_VERSIONS),
-)
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -40,7 +32,7 @@ def handle(request: Request) -> Body:
             return {"error_code": ErrorCode.INVALID_REQUEST}
         request.connection.client_software = f"{name} {version}"
     image = request.node.metadata.image
-    kraft = {} if request.node.voters is None else {"kraft.version": KRAFT_VERSIONS[1]}
+    kraft = {} if request.node.voters is None else {KRAFT_VERSION: KRAFT_VERSIONS[1]}
     return {
         "api_keys": [
             {"api_key": key, "min_version": low, "max_version": high}
@@ -48,7 +40,7 @@ def handle(request: Request) -> Body:
         ],
         "supported_features": [
             {"name": name, "min_version": low, "max_version": high}
-            for name, low, high in _SUPPORTED
+            for name, low, high in SUPPORTED
             if low or request.version >= _FIRST_WITH_LEVEL_0
         ],
         "finalized_features_epoch": image.offset,

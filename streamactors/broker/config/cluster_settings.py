@@ -15,6 +15,10 @@ class ClusterSettings(Settings):
 
     __slots__ = ()
 
+    auto_leader_rebalance_enable = boolean(
+        True,
+        "Have the controller give partitions back to their first replica from time to time, if it is in sync and another one leads.",
+    )
     broker_heartbeat_interval_ms = integer(
         2_000, "Interval of the heartbeats to the active controller, in ms.", at_least(1)
     )
@@ -47,6 +51,9 @@ class ClusterSettings(Settings):
     )
     initial_broker_registration_timeout_ms = integer(
         60_000, "Time for the registration at the start, in ms. Then the start fails.", at_least(1)
+    )
+    leader_imbalance_check_interval_seconds = integer(
+        300, "How often the controller looks for partitions that their first replica does not lead, in s.", at_least(1)
     )
     replica_fetch_backoff_ms = integer(
         1_000, "Longest pause before a follower asks a leader again that did not answer, in ms.", at_least(0)

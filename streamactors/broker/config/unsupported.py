@@ -25,12 +25,11 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             transaction.state.log.load.buffer.size unstable.api.versions.enable unstable.feature.versions.enable""",
         "the defaults of Apache Kafka are built in, and replication is not throttled": """
             alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
-            auto.leader.rebalance.enable controller.performance.always.log.threshold.ms
+            controller.performance.always.log.threshold.ms
             controller.performance.sample.period.ms controller.quorum.append.linger.ms
             controller.quorum.election.backoff.max.ms
             controller.quorum.retry.backoff.ms internal.metadata.delete.delay.millis
             internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes internal.metadata.max.fetch.size.in.bytes
-            leader.imbalance.check.interval.seconds
             metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
             metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
             replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms

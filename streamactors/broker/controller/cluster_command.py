@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from streamactors.broker.controller.command import Outcome
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.metadata.metadata_record import Endpoint, Feature
+from streamactors.broker.metadata.metadata_record import ControllerRegistration, Endpoint, Feature
 
 
 class Registered(NamedTuple):
@@ -141,6 +141,16 @@ class Reassign:
 
     def refused(self, outcome: Outcome) -> list[Outcome]:
         return [outcome for _ in self.moves]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterController:
+    """A controller has started. Answer: an Outcome."""
+
+    registration: ControllerRegistration
+
+    def refused(self, outcome: Outcome) -> Outcome:
+        return outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.rules.election_rules import with_broker, without_broker
 from streamactors.broker.controller.rules.plan import plan
 from streamactors.broker.controller.rules.registration import CLUSTER_METADATA_VERSION, new_topic_id, own_registration
+from streamactors.broker.controller.self_registration import SelfRegistration
 from streamactors.broker.controller.voter import Voter, no_leader
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError
 from streamactors.broker.helpers import call_on
@@ -62,6 +63,7 @@ class Controller:
         self._voter: Voter | None = None
         self._followed: Future[None] = Future()
         self._duties: Duties | None = None
+        self._registration: SelfRegistration | None = None
         self._node = node
         self._publisher = publisher
         self._dispatcher = Dispatcher(f"{node.data_plane.name}-controller", node.clock)
@@ -101,7 +103,14 @@ class Controller:
                 own_id=node.node_id if self._on_leader is None else NO_LEADER,
                 cluster_id=node.cluster_id,
                 session_ms=node.config.broker_session_timeout_ms,
+                balance_ms=(
+                    1000.0 * node.config.leader_imbalance_check_interval_seconds
+                    if node.config.auto_leader_rebalance_enable
+                    else None
+                ),
             )
+        if self._on_leader is not None:
+            self._registration = SelfRegistration(node, self._dispatcher, self._voter, self._submit_own)
         call_on(self._dispatcher, self._quorum.start)
 
     def address_of(self, controller: int | None) -> tuple[str, int] | None:
@@ -175,7 +184,7 @@ class Controller:
     def stop(self) -> None:
         """End the controller's thread; waiting commands are dropped with their connections."""
         if self._dispatcher.running:
-            for part in (self._duties, self._voter):
+            for part in (self._duties, self._registration, self._voter):
                 if part is not None:
                     call_on(self._dispatcher, part.stop)
         self._dispatcher.stop()
@@ -403,3 +412,8 @@ class Controller:
             then()
 
         call_on(self._node.data_plane, publish)
+        if self._registration is not None:
+            self._registration.look(delta.image)
+
+    def _submit_own(self, command: Command) -> None:
+        self._in_turn(lambda: self._serve(command, lambda _: None))

@@ -6,6 +6,7 @@ other nodes ask about the metadata log goes to the `Quorum`."""
 from __future__ import annotations
 
 import logging
+import math
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,7 +18,7 @@ from streamactors.broker.controller.cluster_command import Heartbeat, ProcessEnd
 from streamactors.broker.controller.command import Command, Facts, Plan
 from streamactors.broker.controller.metadata_feed import AskQuorum, Replica
 from streamactors.broker.controller.metadata_log import MetadataLog
-from streamactors.broker.controller.rules.plan_partitions import allows_unclean
+from streamactors.broker.controller.rules.plan_partitions import allows_unclean, balance_leaders
 from streamactors.broker.controller.sessions_state import Sessions
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_messages import Fetch
@@ -56,7 +57,9 @@ class Duties:
         own_id: int,
         cluster_id: str,
         session_ms: float,
+        balance_ms: float | None = None,
     ) -> None:
+        """`balance_ms`: how often the leaders are balanced; None: never."""
         self._controller = controller
         self._dispatcher = dispatcher
         self._metadata = metadata
@@ -66,10 +69,14 @@ class Duties:
         self._check_ms = max(session_ms / CHECKS_PER_SESSION, SHORTEST_CHECK_MS)
         self._replicas: dict[int, Replica] = {}
         self._timer: Timer | None = None
+        self._balance_ms = balance_ms
+        self._balance_at_ms = math.inf
 
     def start(self) -> None:
         """Give every known broker a session, and look for ended ones from now on."""
         self._sessions.start(self._controller.facts().image, self._now_ms())
+        if self._balance_ms is not None:
+            self._balance_at_ms = self._now_ms() + self._balance_ms
         self._timer = self._dispatcher.call_later(self._check_ms, self._check)
 
     def stop(self) -> None:
@@ -140,6 +147,7 @@ class Duties:
 
     def _check(self) -> None:
         self._fence_the_silent()
+        self._balance_leaders()
         wait_ms, end_ms = self._check_ms, self._sessions.next_end_ms
         if end_ms is not None:
             wait_ms = min(wait_ms, max(end_ms - self._now_ms(), SHORTEST_CHECK_MS))
@@ -153,6 +161,15 @@ class Duties:
                 return
             broker_id, made = ended
             _log.warning("broker %d is fenced: no heartbeat within the session timeout", broker_id)
+            self._controller.write(made, lambda _: None)
+
+    def _balance_leaders(self) -> None:
+        if self._balance_ms is None or self._now_ms() < self._balance_at_ms or self._controller.writing:
+            return
+        self._balance_at_ms = self._now_ms() + self._balance_ms
+        made = balance_leaders(self._controller.facts())
+        if made.records:
+            _log.info("%d partitions get their preferred leader, or any", made.answer)
             self._controller.write(made, lambda _: None)
 
     def _now_ms(self) -> float:

@@ -170,7 +170,7 @@ def test_api_versions_offer_the_features_that_exist(broker: LiveBroker, client: 
     found = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
     levels = {"transaction.version": (0, 0), "group.version": (0, 0), "kraft.version": (0, 1)}
     from_level_0 = levels if version == 4 else {}
-    assert found == {"metadata.version": (7, 19), **from_level_0}
+    assert found == {"metadata.version": (7, 27), **from_level_0}
     image = broker.node.metadata.image
     assert answer.finalized_features_epoch == image.offset
     delta = apply_records(image, [FeatureLevel("metadata.version", 15)], image.offset + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 
 import pytest
@@ -12,12 +13,15 @@ from streamactors.broker.controller.cluster_command import (
     IsrProposal,
     Move,
     Reassign,
+    RegisterController,
     UnregisterBroker,
 )
 from streamactors.broker.controller.command import AllocateProducerIds, Outcome, ProducerIdBlock
 from streamactors.broker.controller.rules.plan import plan
+from streamactors.broker.controller.rules.plan_partitions import balance_leaders, register_controller
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
+from streamactors.broker.metadata.metadata_record import ConfigRecord, ControllerRegistration, FeatureLevel
 from tests.broker.controller.clusters import TOPIC, TOPIC_ID, after, cluster, directory, facts, only, partition
 
 
@@ -197,3 +201,28 @@ def test_a_broker_that_is_gone_for_good_is_forgotten() -> None:
     assert 2 not in image.brokers
     assert (only(image).leader, only(image).isr) == (1, (1,))
     assert plan(facts(image), UnregisterBroker(2)).answer.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_leaders_are_balanced_and_unclean_elections_made_where_topics_allow_them() -> None:
+    moved = cluster(partition(leader=2))
+    made = balance_leaders(facts(moved))
+    assert made.answer == 1
+    assert only(after(moved, made.records)).leader == 1
+    assert balance_leaders(facts(after(moved, made.records))).records == []
+    absent = cluster(partition(leader=2, isr=(2, 3)))
+    assert balance_leaders(facts(absent)).records == []  # the first replica is not in sync
+    lost = cluster(partition(isr=(3,), leader=-1), fenced=(3,))
+    assert balance_leaders(facts(lost)).records == []
+    allowed = after(lost, [ConfigRecord(2, TOPIC, "unclean.leader.election.enable", "true")])
+    now = only(after(allowed, balance_leaders(facts(allowed)).records))
+    assert (now.leader, now.isr, now.recovering) == (1, (1,), 1)
+
+
+def test_a_controller_is_registered_where_the_metadata_have_controllers() -> None:
+    registration = ControllerRegistration(3, uuid.UUID(int=3))
+    old = after(cluster(), [FeatureLevel("metadata.version", 14)])
+    made = register_controller(facts(old), RegisterController(registration))
+    assert (made.records, made.answer.code) == ([], ErrorCode.UNSUPPORTED_VERSION)
+    new = after(cluster(), [FeatureLevel("metadata.version", 15)])
+    made = register_controller(facts(new), RegisterController(registration))
+    assert after(new, made.records).controllers == {3: registration}

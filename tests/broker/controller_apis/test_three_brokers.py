@@ -144,6 +144,32 @@ def test_a_leader_is_elected_on_request(three: ThreeBrokers) -> None:
     assert three.partition("t").leader == 2
 
 
+def test_a_leader_comes_back_by_itself_after_some_time(tmp_path: Path) -> None:
+    with ThreeBrokers(tmp_path, leader_imbalance_check_interval_seconds=1) as three:
+        create(three.brokers[1].client(), "t", [2, 3])
+        three.stop(2)
+        three.join(2)
+        three.await_partition("t", lambda each: each.leader == 2, "broker 2 leads again")
+
+
+def test_the_level_of_a_feature_changes_through_any_broker(three: ThreeBrokers) -> None:
+    def update(name: str, level: int) -> Any:
+        features = [{"feature": name, "max_version_level": level, "upgrade_type": 1}]
+        body = {"timeout_ms": 30_000, "feature_updates": features, "validate_only": False}
+        return three.brokers[3].client().call(57, 1, body)
+
+    refused = update("foo", 1)
+    assert refused.error_code == refused.results[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert update("metadata.version", 27).error_code == ErrorCode.NONE
+    wait_until(
+        lambda: all(each.node.metadata.image.features["metadata.version"] == 27 for each in three.brokers.values()),
+        "every broker follows the level",
+    )
+    assert create(three.brokers[2].client(), "t", [3, 2, 1]) == 0
+    # A broker that does not have the topic yet answers so. The followers fetch in the version of the new level.
+    wait_until(lambda: produce(three.brokers[3].client(), "t", b"x") == 0, "a record is on every replica")
+
+
 def test_a_controller_that_is_back_leads_the_same_cluster(tmp_path: Path) -> None:
     with ThreeBrokers(tmp_path, offsets_topic_num_partitions=1) as three:
         create(three.brokers[1].client(), "t", [1, 2, 3])

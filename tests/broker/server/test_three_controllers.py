@@ -149,3 +149,21 @@ def test_a_controller_that_others_cannot_reach_is_refused(tmp_path: Path) -> Non
     settings = {**cluster.settings, "node.id": 1, "listeners": "PLAINTEXT://127.0.0.1:0"}
     with pytest.raises(BrokerStartError, match="needs a listener for the others"):
         LiveBroker(tmp_path / "1", settings).__enter__()
+
+
+def test_every_start_of_a_controller_is_registered(tmp_path: Path) -> None:
+    with ThreeControllers(tmp_path) as cluster:
+        for node in cluster.nodes:
+            wait_until(
+                lambda node=node: cluster.image(node).controllers.keys() == {1, 2, 3},  # type: ignore[misc]
+                f"node {node} knows three controllers",
+            )
+        other = next(node for node in (1, 2, 3) if node != cluster.leader())
+        before = cluster.image(other).controllers[other]
+        assert [(each.name, each.port) for each in before.endpoints] == [("CONTROLLER", cluster.ports[other])]
+        cluster.stop(other)
+        cluster.start(other)
+        wait_until(
+            lambda: cluster.image(other).controllers[other].incarnation_id != before.incarnation_id,
+            "the new start is registered",
+        )

@@ -10,7 +10,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from streamactors.broker.config.broker_config import BrokerConfig
-from streamactors.broker.controller.cluster_command import AlterPartition, ElectLeaders, Reassign, UnregisterBroker
+from streamactors.broker.controller.cluster_command import (
+    AlterPartition,
+    ElectLeaders,
+    Reassign,
+    RegisterController,
+    UnregisterBroker,
+)
 from streamactors.broker.controller.command import (
     PRODUCER_IDS_PER_BLOCK,
     AllocateProducerIds,
@@ -33,8 +39,14 @@ from streamactors.broker.controller.command import (
     ProducerIdBlock,
     TopicCreated,
 )
+from streamactors.broker.controller.rules.feature_rules import UpdateFeatures, update_features
 from streamactors.broker.controller.rules.plan_configs import alter_configs
-from streamactors.broker.controller.rules.plan_partitions import alter_partition, elect_leaders, unregister_broker
+from streamactors.broker.controller.rules.plan_partitions import (
+    alter_partition,
+    elect_leaders,
+    register_controller,
+    unregister_broker,
+)
 from streamactors.broker.controller.rules.plan_quotas import alter_quotas
 from streamactors.broker.controller.rules.plan_security import alter_scram, create_acls, delete_acls
 from streamactors.broker.controller.rules.plan_tokens import change_token, create_token
@@ -121,6 +133,8 @@ _RULES: Final[dict[type, Callable[[Facts, Any], Plan]]] = {
     ElectLeaders: elect_leaders,
     Reassign: reassign,
     UnregisterBroker: unregister_broker,
+    RegisterController: register_controller,
+    UpdateFeatures: update_features,
 }
 
 

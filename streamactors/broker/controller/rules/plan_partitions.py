@@ -5,12 +5,15 @@ KIP-841, KIP-903)."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from streamactors.broker.controller.cluster_command import (
     AlterPartition,
     ElectLeaders,
     IsrOutcome,
     IsrProposal,
     PartitionsAltered,
+    RegisterController,
     UnregisterBroker,
 )
 from streamactors.broker.controller.command import Facts, Outcome, Plan
@@ -24,9 +27,13 @@ from streamactors.broker.controller.rules.election_rules import (
 from streamactors.broker.controller.rules.reassignment_rules import completed
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.metadata.delta import apply_records
-from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
+from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage
 from streamactors.broker.metadata.metadata_record import MetadataRecord, PartitionChange, PartitionRecord
 from streamactors.broker.metadata.metadata_record import UnregisterBroker as UnregisterBrokerRecord
+
+MOST_ELECTIONS: Final = 1_000
+FIRST_WITH_CONTROLLERS: Final = 15
+"""The level of metadata.version, 3.7-IV0, from which on controllers register."""
 
 
 def allows_unclean(facts: Facts, topic: str) -> bool:
@@ -156,6 +163,38 @@ def _elected(image: MetadataImage, name: str, number: int, unclean: bool) -> tup
     made = preferred(partition, alive)
     missing = Outcome(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
     return (Outcome(), made) if made is not None else (missing, None)
+
+
+# --- from time to time ---
+
+
+def balance_leaders(facts: Facts) -> Plan:
+    """Return the elections of preferred leaders, and the unclean elections that topics allow; at most MOST_ELECTIONS at a time.
+
+    The answer is their number."""
+    image = facts.image
+    alive = alive_in(image)
+    elections: list[MetadataRecord] = []
+    for topic, partition in partitions_of(image):
+        made = preferred(partition, alive)
+        if partition.leader == NO_LEADER:
+            made = change(partition, partition.isr, alive, unclean=allows_unclean(facts, topic.name))
+        if made is not None:
+            elections.append(made)
+        if len(elections) == MOST_ELECTIONS:
+            break
+    return Plan(elections, len(elections))
+
+
+# --- RegisterController ---
+
+
+def register_controller(facts: Facts, command: RegisterController) -> Plan:
+    """Return the record of a controller that has started."""
+    if facts.image.features.get(METADATA_VERSION, 0) < FIRST_WITH_CONTROLLERS:
+        text = "The current MetadataVersion is too old to support controller registrations."
+        return Plan([], Outcome(ErrorCode.UNSUPPORTED_VERSION, text))
+    return Plan([command.registration], Outcome())
 
 
 # --- UnregisterBroker ---

@@ -1,0 +1,106 @@
+"""The features of the cluster: which levels this node supports, and the rules by which a level changes. Pure.
+
+Owner: the controller. Checks, their order and texts: Apache Kafka's FeatureControlManager (KIP-584, KIP-778, KIP-1022)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from streamactors.broker.controller.command import Facts, Outcome, Plan
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.image import METADATA_VERSION
+from streamactors.broker.metadata.metadata_record import Feature, FeatureLevel, MetadataRecord
+from streamactors.broker.quorum.voter_set import KRAFT_VERSIONS
+
+KRAFT_VERSION: Final = "kraft.version"
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+
+# A level is named only if all of it is implemented. transaction.version and group.version stay at 0, because level 1 changes
+# the coordinators' records. metadata.version is from 3.3-IV3, the lowest of Apache Kafka 4, to 4.1-IV1.
+SUPPORTED: Final = (
+    Feature(METADATA_VERSION, 7, 27),
+    Feature("transaction.version", 0, 0),
+    Feature("group.version", 0, 0),
+    Feature(KRAFT_VERSION, *KRAFT_VERSIONS),
+)
+_WITH_OTHER_RECORDS: Final = frozenset({8, 11, 13, 14, 15, 17, 21, 22, 23, 24, 25, 26})
+"""Levels of metadata.version that brought records which a lower level does not have."""
+
+
+class FeatureUpdate(NamedTuple):
+    """A level that a feature is to get; `kind` says whether it may go down."""
+
+    name: str
+    level: int
+    kind: int = UPGRADE
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeatures:
+    """Change the levels of features, all or none. Answer: an Outcome."""
+
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool = False
+
+    def refused(self, outcome: Outcome) -> Outcome:
+        return outcome
+
+
+def update_features(facts: Facts, command: UpdateFeatures) -> Plan:
+    """Return the records of the new levels, or the reason why one feature cannot have its level."""
+    records: list[MetadataRecord] = []
+    for update in command.updates:
+        why = _complaint(facts, update)
+        if why is not None:
+            text = f"The update failed for all features since the following feature had an error: {why}"
+            return Plan([], Outcome(ErrorCode.INVALID_UPDATE_VERSION, text))
+        records.append(FeatureLevel(update.name, update.level))
+    return Plan([] if command.validate_only else records, Outcome())
+
+
+def _complaint(facts: Facts, update: FeatureUpdate) -> str | None:
+    name, level, kind = update
+    now = facts.image.features.get(name, 0)
+    prefix = f"Invalid update version {level} for feature {name}. "
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return f"{prefix}The controller does not support the given upgrade type."
+    if level < 0:
+        return f"{prefix}A feature version cannot be less than 0."
+    why = _why_not_supported(facts, name, level)
+    if why is not None:
+        return prefix + why
+    if level < now and kind == UPGRADE:
+        return (
+            f"{prefix}Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade."
+        )
+    if level > now and kind != UPGRADE:
+        return f"{prefix}Can't downgrade to a newer version."
+    if name == KRAFT_VERSION:
+        return f"{prefix}The metadata log of this cluster says who its voters are by its format, which does not change."
+    if name == METADATA_VERSION and any(level < each <= now for each in _WITH_OTHER_RECORDS):
+        unsafe = kind == UNSAFE_DOWNGRADE
+        return f"Invalid metadata.version {level}. " + (
+            "Unsafe metadata downgrade is not supported in this version."
+            if unsafe
+            else "Refusing to perform the requested downgrade because it might delete metadata information."
+        )
+    return None
+
+
+def _why_not_supported(facts: Facts, name: str, level: int) -> str | None:
+    """Return which node does not support a level of a feature, and why; None if every node supports it."""
+    image = facts.image
+    nodes: list[tuple[str, Iterable[Feature]]] = [(f"Local controller {facts.broker_id}", SUPPORTED)]
+    nodes += [(f"Controller {each.controller_id}", each.features) for each in image.controllers.values()]
+    nodes += [(f"Broker {each.broker_id}", each.features) for each in image.brokers.values() if each.features]
+    for node, features in nodes:
+        found = next((each for each in features if each.name == name), None)
+        if found is None and level:
+            return f"{node} does not support this feature."
+        if found is not None and not found.min_level <= level <= found.max_level:
+            low, high = found.min_level, found.max_level
+            return f"{node} only supports versions {low if low == high else f'{low}-{high}'}"
+    return None

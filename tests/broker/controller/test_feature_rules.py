@@ -1,0 +1,81 @@
+"""Levels of features: which changes every node takes, and the texts of the others, which are Apache Kafka's."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from streamactors.broker.controller.rules.feature_rules import (
+    SAFE_DOWNGRADE,
+    UNSAFE_DOWNGRADE,
+    UPGRADE,
+    FeatureUpdate,
+    UpdateFeatures,
+    update_features,
+)
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.metadata_record import (
+    BrokerRegistration,
+    ControllerRegistration,
+    Feature,
+    FeatureLevel,
+)
+from tests.broker.controller.clusters import after, cluster, facts
+
+NAME = "metadata.version"
+
+
+def image(level: int = 19, supported: int = 27) -> MetadataImage:
+    broker = BrokerRegistration(
+        2, uuid.UUID(int=2), 12, features=(Feature(NAME, 7, supported), Feature("kraft.version", 0, 1))
+    )
+    return after(cluster(), [FeatureLevel(NAME, level), broker])
+
+
+def test_every_node_must_support_a_level() -> None:
+    made = update_features(facts(image()), UpdateFeatures((FeatureUpdate(NAME, 27),)))
+    assert made.records == [FeatureLevel(NAME, 27)]
+    assert made.answer.code == ErrorCode.NONE
+    made = update_features(facts(image()), UpdateFeatures((FeatureUpdate(NAME, 27),), validate_only=True))
+    assert (made.records, made.answer.code) == ([], ErrorCode.NONE)
+    made = update_features(facts(image(supported=20)), UpdateFeatures((FeatureUpdate(NAME, 27),)))
+    assert made.records == []
+    assert made.answer.message.endswith(
+        "Invalid update version 27 for feature metadata.version. Broker 2 only supports versions 7-20"
+    )
+
+
+def test_controllers_count_too() -> None:
+    old = ControllerRegistration(9, uuid.UUID(int=9), features=(Feature(NAME, 7, 21),))
+    made = update_features(facts(after(image(), [old])), UpdateFeatures((FeatureUpdate(NAME, 27),)))
+    assert "Controller 9 only supports versions 7-21" in made.answer.message
+
+
+@pytest.mark.parametrize(
+    ("level", "update", "text"),
+    [
+        (19, FeatureUpdate(NAME, 28), "Local controller 1 only supports versions 7-27"),
+        (19, FeatureUpdate("foo", 1), "Local controller 1 does not support this feature."),
+        (19, FeatureUpdate("group.version", 1), "Local controller 1 only supports versions 0"),
+        (19, FeatureUpdate(NAME, -1), "A feature version cannot be less than 0."),
+        (19, FeatureUpdate(NAME, 18), "without setting the upgrade type to either safe or unsafe downgrade."),
+        (19, FeatureUpdate(NAME, 20, SAFE_DOWNGRADE), "Can't downgrade to a newer version."),
+        (19, FeatureUpdate(NAME, 20, 9), "The controller does not support the given upgrade type."),
+        (19, FeatureUpdate(NAME, 7, SAFE_DOWNGRADE), "because it might delete metadata information."),
+        (19, FeatureUpdate(NAME, 7, UNSAFE_DOWNGRADE), "Unsafe metadata downgrade is not supported in this version."),
+        (19, FeatureUpdate("kraft.version", 1), "which does not change."),
+    ],
+)
+def test_other_changes_are_refused_in_kafkas_words(level: int, update: FeatureUpdate, text: str) -> None:
+    made = update_features(facts(image(level)), UpdateFeatures((update,)))
+    assert (made.records, made.answer.code) == ([], ErrorCode.INVALID_UPDATE_VERSION)
+    assert text in made.answer.message
+
+
+def test_a_level_without_records_of_its_own_goes_down_again_and_one_error_refuses_all() -> None:
+    down = FeatureUpdate(NAME, 18, SAFE_DOWNGRADE)
+    assert update_features(facts(image()), UpdateFeatures((down,))).records == [FeatureLevel(NAME, 18)]
+    made = update_features(facts(image()), UpdateFeatures((FeatureUpdate(NAME, 20, UPGRADE), FeatureUpdate("foo", 1))))
+    assert made.records == []
