@@ -13,6 +13,7 @@ from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.loader import MetadataLoader, batch_records
 from streamactors.broker.records.batch import iter_batches
 from tests.differential.apache_kafka import broker as apache
+from tests.differential.mixed_cluster import wait_until
 
 pytestmark = [
     pytest.mark.differential,
@@ -36,6 +37,7 @@ def test_kafka_reads_our_metadata_log(tmp_path: Path) -> None:
         cluster.delete_topic("gone")
     told = dump(tmp_path / "__cluster_metadata-0" / "00000000000000000000.log")
     assert [kind for kind, _ in told] == [
+        "FEATURE_LEVEL_RECORD",
         "REGISTER_BROKER_RECORD",
         "TOPIC_RECORD",
         "PARTITION_RECORD",
@@ -45,9 +47,9 @@ def test_kafka_reads_our_metadata_log(tmp_path: Path) -> None:
         "PARTITION_RECORD",
         "REMOVE_TOPIC_RECORD",
     ]
-    assert told[1][1]["name"] == "kept"
-    assert told[3][1]["replicas"] == [1]
-    assert told[4][1] == {"resourceType": 2, "resourceName": "kept", "name": "retention.ms", "value": "77"}
+    assert told[2][1]["name"] == "kept"
+    assert told[4][1]["replicas"] == [1]
+    assert told[5][1] == {"resourceType": 2, "resourceName": "kept", "name": "retention.ms", "value": "77"}
 
 
 def test_kafka_reads_our_snapshot(tmp_path: Path) -> None:
@@ -58,6 +60,45 @@ def test_kafka_reads_our_snapshot(tmp_path: Path) -> None:
     told = dump(snapshot)
     assert [data["name"] for kind, data in told if kind == "TOPIC_RECORD"] == ["a", "b"]
     assert sum(kind == "PARTITION_RECORD" for kind, _ in told) == 3
+
+
+def test_kafkas_shell_walks_through_our_metadata(tmp_path: Path) -> None:
+    with Cluster(data=tmp_path, config={"metadata.log.max.record.bytes.between.snapshots": 1}) as cluster:
+        cluster.create_topic("orders", 2, {"retention.ms": "77"})
+    (snapshot,) = (tmp_path / "__cluster_metadata-0").glob("*.checkpoint")
+
+    def shell(*command: str) -> str:
+        return apache.tool("org.apache.kafka.shell.MetadataShell", "--snapshot", str(snapshot), *command)
+
+    def has_read() -> bool:  # a command can be faster than the shell's own reading of the file
+        return shell("ls", "/image/topics/byName").split() == ["orders"]
+
+    wait_until(has_read, lambda: "the shell has not read the topic")
+    for command, wanted in (
+        ("ls /image/topics/byName/orders", "0 1 id name"),
+        ("cat /image/topics/byName/orders/1", "isr=[1]"),
+        ("cat /image/configs/TOPIC:orders/retention.ms", "77"),
+        ("ls /image/cluster/brokers", "1"),
+    ):
+        wait_until(
+            lambda c=command, w=wanted: w in " ".join(shell(*c.split()).split()),  # type: ignore[misc]
+            lambda c=command: shell(*c.split()),  # type: ignore[misc]
+        )
+
+
+def test_kafkas_storage_tool_knows_our_data_folder(tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "server.properties"
+    with Cluster(data=data) as cluster:
+        cluster_id = cluster.cluster_id
+    file.write_text(
+        f"node.id=1\nlog.dirs={data}\nprocess.roles=broker,controller\ncontroller.listener.names=CONTROLLER\n"
+        "controller.quorum.voters=1@127.0.0.1:9093\nlisteners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
+    )
+    told = apache.tool("kafka.tools.StorageTool", "info", "--config", str(file), may_fail=True)
+    assert f"Found log directory:\n  {data}" in told
+    assert "node.id=1" in told
+    assert cluster_id in told
+    assert "problem" not in told
 
 
 def test_we_read_the_metadata_log_that_kafka_wrote(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 import confluent_kafka
@@ -30,7 +31,8 @@ def found() -> bool:
 def classpath() -> str:
     """Return Kafka's class path; the jars come through the Maven that is configured on the machine."""
     libs = Path(tempfile.gettempdir()) / f"streamactors-apache-kafka-4.1.1-{os.getuid()}"
-    if not (libs / "complete").exists():
+    complete = libs / f"complete-{zlib.crc32((HERE / 'pom.xml').read_bytes()):08x}"
+    if not complete.exists():
         subprocess.run(
             [
                 "mvn",
@@ -45,7 +47,7 @@ def classpath() -> str:
             capture_output=True,
             timeout=600,
         )
-        (libs / "complete").touch()
+        complete.touch()
     return f"{libs}/*"
 
 

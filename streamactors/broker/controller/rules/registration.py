@@ -23,11 +23,13 @@ CLUSTER_METADATA_VERSION: Final = 19
 def own_registration(
     image: MetadataImage, broker: BrokerRegistration, *, was_clean: bool, leads_others: bool
 ) -> list[MetadataRecord]:
-    """Return the registration, the elections of the broker where it has the only replica, and in a cluster of several what
-    precedes them: the metadata version, and after an unclean stop the departure from every ISR that has other members, because
-    the end of a log may be lost."""
+    """Return the registration and the elections of the broker where it has the only replica, and what precedes them: the metadata version,
+    and in a cluster of several, after an unclean stop, the departure from every ISR that has other members, because the end of a log
+    may be lost."""
     before: list[MetadataRecord] = []
-    if leads_others and METADATA_VERSION not in image.features:
+    if (
+        METADATA_VERSION not in image.features
+    ):  # also on a node alone: Apache Kafka and its shell do not read metadata without it
         before.append(FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION))
     if leads_others and not was_clean:
         before += without_broker(image, broker.broker_id, lambda _: False)
