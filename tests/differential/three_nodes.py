@@ -20,7 +20,7 @@ SETTINGS: Final = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
 }
-METADATA_LEVEL: Final = "metadata.version=19"
+OLD_LEVELS: Final = ("eligible.leader.replicas.version=0", "metadata.version=19")
 
 
 class ThreeNodes:
@@ -44,7 +44,7 @@ class ThreeNodes:
                     "broker,controller" if node_id == 1 else "broker",
                     voters=f"1@{self.controller}",
                     settings=SETTINGS,
-                    features_off=(*FEATURES_OFF, METADATA_LEVEL),
+                    features_off=(*FEATURES_OFF, *OLD_LEVELS),
                     controller_port=port if node_id == 1 else None,
                 )
         self.servers = ",".join(each.address for each in self.nodes.values())

@@ -2,7 +2,7 @@
 
 Versions: 0.   Authorised: DESCRIBE of each TOPIC.
 Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, INVALID_REQUEST (cursor before
-the first partition).   Differs from Apache Kafka: eligible leader replicas are always empty."""
+the first partition).   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_topic
 from streamactors.broker.apis.partition_view import partition_view
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.metadata_record import PartitionRecord
 from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS, topic_name_complaint
 from streamactors.broker.protocol.metadata import PartitionMetadata
 from streamactors.broker.requests.api import Api, Body
@@ -68,14 +69,14 @@ def _topic(request: Request, image: MetadataImage, name: str, first: int, room: 
         "topic_id": topic.topic_id,
         "is_internal": name in INTERNAL_TOPICS,
         "partitions": [
-            _partition(partition_view(image, partition, listener))
+            _partition(partition_view(image, partition, listener), partition)
             for partition in topic.partitions[first : first + room]
         ],
         "topic_authorized_operations": operations,
     }
 
 
-def _partition(view: PartitionMetadata) -> dict[str, Any]:
+def _partition(view: PartitionMetadata, partition: PartitionRecord) -> dict[str, Any]:
     return {
         "error_code": view.error_code,
         "partition_index": view.partition,
@@ -84,8 +85,8 @@ def _partition(view: PartitionMetadata) -> dict[str, Any]:
         "replica_nodes": view.replicas,
         "isr_nodes": view.isr,
         "offline_replicas": view.offline,
-        "eligible_leader_replicas": (),
-        "last_known_elr": (),
+        "eligible_leader_replicas": partition.elr,
+        "last_known_elr": partition.last_known_elr,
     }
 
 

@@ -23,15 +23,16 @@ from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
 from streamactors.broker.controller.duties import Duties
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.rules.election_rules import with_broker, without_broker
+from streamactors.broker.controller.rules.feature_rules import first_features
 from streamactors.broker.controller.rules.plan import plan
-from streamactors.broker.controller.rules.registration import CLUSTER_METADATA_VERSION, new_topic_id, own_registration
+from streamactors.broker.controller.rules.registration import new_topic_id, own_registration
 from streamactors.broker.controller.self_registration import SelfRegistration
 from streamactors.broker.controller.voter import Voter, no_leader
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError
 from streamactors.broker.helpers import call_on
 from streamactors.broker.metadata.delta import ImageDelta, apply_records
 from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage
-from streamactors.broker.metadata.metadata_record import BrokerRegistration, Endpoint, FeatureLevel, MetadataRecord
+from streamactors.broker.metadata.metadata_record import BrokerRegistration, Endpoint, MetadataRecord
 from streamactors.broker.metadata.transaction_record import AbortTransaction
 from streamactors.broker.quorum.quorum import Quorum
 
@@ -147,7 +148,13 @@ class Controller:
             log_dirs=(directory,) if self._leads_others and directory is not None else (),
         )
         self._append(
-            own_registration(self._newest, broker, was_clean=node.logs.was_clean, leads_others=self._leads_others)
+            own_registration(
+                self._newest,
+                broker,
+                was_clean=node.logs.was_clean,
+                leads_others=self._leads_others,
+                first=first_features(metadata.bootstrap(), node.config.min_insync_replicas),
+            )
         )
         if self._leads_others:
             self._append(list(with_broker(self._newest, node.node_id, lambda _: False)))
@@ -380,7 +387,7 @@ class Controller:
         if metadata.in_transaction:
             quorum.append([AbortTransaction("the controller that began it has stopped")])
         if self._on_leader is not None and METADATA_VERSION not in self._newest.features:
-            first = metadata.bootstrap() or [FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION)]
+            first = first_features(metadata.bootstrap(), self._node.config.min_insync_replicas)
             self._turns.appendleft(lambda: self.write(Plan(first, None), lambda _: None))
         if self._registered and self._duties is not None:
             self._duties.start()

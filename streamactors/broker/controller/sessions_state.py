@@ -80,7 +80,7 @@ class Sessions:
         records: list[MetadataRecord] = []
         if known is not None and known.broker_epoch != command.previous_epoch:
             # It did not stop in order: its logs may have lost records, so it must leave every ISR that has other members.
-            records += without_broker(image, command.broker_id, unclean)
+            records += without_broker(image, command.broker_id, unclean, crashed=True)
         epoch = next_offset
         records.append(
             BrokerRegistration(

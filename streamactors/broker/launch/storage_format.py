@@ -9,9 +9,15 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
 
-from streamactors.broker.controller.rules.registration import CLUSTER_METADATA_VERSION, new_topic_id
+from streamactors.broker.controller.rules.elr_rules import ELR_VERSION
+from streamactors.broker.controller.rules.feature_rules import (
+    CLUSTER_METADATA_VERSION,
+    FIRST_WITH_ELR,
+    KRAFT_VERSION,
+    SUPPORTED,
+)
+from streamactors.broker.controller.rules.registration import new_topic_id
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.log.data_folder import HARMLESS
 from streamactors.broker.log.disk import Disk
@@ -22,8 +28,6 @@ from streamactors.broker.metadata.metadata_record import FeatureLevel
 from streamactors.broker.metadata.snapshot import BOOTSTRAP_FILE, encode_snapshot, snapshot_name
 from streamactors.broker.quorum.voter_set import VoterSet
 from streamactors.broker.server.stored_quorum import METADATA_FOLDER
-
-OLDEST_METADATA_VERSION: Final = 7
 
 
 def new_cluster_id() -> str:
@@ -95,12 +99,16 @@ def _check_cluster_id(cluster_id: str) -> None:
 
 
 def _levels(features: Mapping[str, int]) -> Iterable[FeatureLevel]:
-    for name, level in features.items():
-        if name != METADATA_VERSION and level:
-            raise BrokerStartError(f"feature {name}={level}: streamactors controllers have only {METADATA_VERSION}")
-    level = features.get(METADATA_VERSION, CLUSTER_METADATA_VERSION)
-    if not OLDEST_METADATA_VERSION <= level <= CLUSTER_METADATA_VERSION:
+    known = {each.name: each for each in SUPPORTED if each.name != KRAFT_VERSION}
+    asked = {METADATA_VERSION: CLUSTER_METADATA_VERSION, **features}
+    for name, level in asked.items():
+        if name not in known:
+            raise BrokerStartError(f"feature {name}={level}: streamactors controllers have only {', '.join(known)}")
+        _, low, high = known[name]
+        if not low <= level <= high:
+            raise BrokerStartError(f"feature {name}={level}: choose {low} to {high}")
+    if asked.get(ELR_VERSION) and asked[METADATA_VERSION] < FIRST_WITH_ELR:
         raise BrokerStartError(
-            f"feature {METADATA_VERSION}={level}: choose {OLDEST_METADATA_VERSION} to {CLUSTER_METADATA_VERSION}"
+            f"feature {ELR_VERSION}=1 needs {METADATA_VERSION}={FIRST_WITH_ELR} or more; add --feature {METADATA_VERSION}=27"
         )
-    return [FeatureLevel(METADATA_VERSION, level)]
+    return [FeatureLevel(name, level) for name, level in asked.items() if level]

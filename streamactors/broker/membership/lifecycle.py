@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("streamactors.broker.membership")
 
-SUPPORTED_FEATURES: Final = (Feature(METADATA_VERSION, 7, 27), Feature("kraft.version", 0, 1))
+SUPPORTED_FEATURES: Final = (
+    Feature(METADATA_VERSION, 7, 27),
+    Feature("eligible.leader.replicas.version", 0, 1),
+    Feature("kraft.version", 0, 1),
+)
 """A level is named only if all of it is implemented."""
 BROKER_REGISTRATION: Final = (62, 4)
 BROKER_HEARTBEAT: Final = (63, 1)

@@ -168,7 +168,12 @@ def test_api_versions_are_those_of_the_routes_and_nothing_else(
 def test_api_versions_offer_the_features_that_exist(broker: LiveBroker, client: WireClient, version: int) -> None:
     answer = client.call(18, version, SOFTWARE)
     found = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
-    levels = {"transaction.version": (0, 0), "group.version": (0, 0), "kraft.version": (0, 1)}
+    levels = {
+        "transaction.version": (0, 0),
+        "group.version": (0, 0),
+        "eligible.leader.replicas.version": (0, 1),
+        "kraft.version": (0, 1),
+    }
     from_level_0 = levels if version == 4 else {}
     assert found == {"metadata.version": (7, 27), **from_level_0}
     image = broker.node.metadata.image

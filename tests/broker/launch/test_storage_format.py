@@ -39,8 +39,10 @@ def test_the_first_controller_begins_with_the_features_of_its_folder(tmp_path: P
     [
         ("short", {}, "22 characters of base64url"),
         ("AAAAAAAAAAAAAAAAAAAAAA", {}, "22 characters of base64url"),
-        (CLUSTER_ID, {"metadata.version": 27}, "choose 7 to 19"),
-        (CLUSTER_ID, {"group.version": 1}, "have only metadata.version"),
+        (CLUSTER_ID, {"metadata.version": 28}, "choose 7 to 27"),
+        (CLUSTER_ID, {"group.version": 1}, "choose 0 to 0"),
+        (CLUSTER_ID, {"share.version": 1}, "have only metadata.version"),
+        (CLUSTER_ID, {"eligible.leader.replicas.version": 1}, "needs metadata.version=23 or more"),
     ],
 )
 def test_impossible_values_are_refused(

@@ -13,7 +13,7 @@ import confluent_kafka.admin
 
 from tests.differential.apache_kafka.broker import CLUSTER_ID, _free_ports, classpath, tool
 
-FEATURES_OFF = ("group.version=0", "transaction.version=0", "eligible.leader.replicas.version=0")
+FEATURES_OFF = ("group.version=0", "transaction.version=0")
 """Features that our brokers do not have: a cluster with them on refuses our brokers."""
 READY_WITHIN_S = 90.0
 

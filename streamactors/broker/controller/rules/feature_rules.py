@@ -9,12 +9,22 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from streamactors.broker.controller.command import Facts, Outcome, Plan
+from streamactors.broker.controller.rules.elr_rules import ELR_VERSION, MIN_ISR
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import METADATA_VERSION
-from streamactors.broker.metadata.metadata_record import Feature, FeatureLevel, MetadataRecord
+from streamactors.broker.metadata.metadata_record import (
+    BROKER_RESOURCE,
+    ClearElr,
+    ConfigRecord,
+    Feature,
+    FeatureLevel,
+    MetadataRecord,
+)
 from streamactors.broker.quorum.voter_set import KRAFT_VERSIONS
 
 KRAFT_VERSION: Final = "kraft.version"
+CLUSTER_METADATA_VERSION: Final = 19
+"""The level of a new cluster: 3.7-IV4."""
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 # A level is named only if all of it is implemented. transaction.version and group.version stay at 0, because level 1 changes
@@ -23,8 +33,11 @@ SUPPORTED: Final = (
     Feature(METADATA_VERSION, 7, 27),
     Feature("transaction.version", 0, 0),
     Feature("group.version", 0, 0),
+    Feature(ELR_VERSION, 0, 1),
     Feature(KRAFT_VERSION, *KRAFT_VERSIONS),
 )
+FIRST_WITH_ELR: Final = 23
+"""The level of metadata.version, 4.0-IV1, from which on partitions have eligible leader replicas."""
 _WITH_OTHER_RECORDS: Final = frozenset({8, 11, 13, 14, 15, 17, 21, 22, 23, 24, 25, 26})
 """Levels of metadata.version that brought records which a lower level does not have."""
 
@@ -56,8 +69,30 @@ def update_features(facts: Facts, command: UpdateFeatures) -> Plan:
         if why is not None:
             text = f"The update failed for all features since the following feature had an error: {why}"
             return Plan([], Outcome(ErrorCode.INVALID_UPDATE_VERSION, text))
-        records.append(FeatureLevel(update.name, update.level))
+        records += _records(facts, update)
     return Plan([] if command.validate_only else records, Outcome())
+
+
+def first_features(formatted: list[MetadataRecord], min_isr: int) -> list[MetadataRecord]:
+    """Return the records with which a cluster begins; `formatted` are those of the format of its first controller's folder."""
+    named = {each.name: each.level for each in formatted if isinstance(each, FeatureLevel)}
+    made = list(formatted)
+    if METADATA_VERSION not in named:
+        made.insert(0, FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION))
+    if named.get(ELR_VERSION):
+        made.append(ConfigRecord(BROKER_RESOURCE, "", MIN_ISR, str(min_isr)))
+    return made
+
+
+def _records(facts: Facts, update: FeatureUpdate) -> list[MetadataRecord]:
+    """Return the records of one change."""
+    made: list[MetadataRecord] = [FeatureLevel(update.name, update.level)]
+    if update.name == ELR_VERSION and update.level:
+        if MIN_ISR not in facts.image.cluster_overrides():  # one number for all brokers: who is eligible depends on it
+            made.append(ConfigRecord(BROKER_RESOURCE, "", MIN_ISR, str(facts.config.min_insync_replicas)))
+    elif update.name == ELR_VERSION:
+        made.append(ClearElr(""))
+    return made
 
 
 def _complaint(facts: Facts, update: FeatureUpdate) -> str | None:
@@ -80,6 +115,9 @@ def _complaint(facts: Facts, update: FeatureUpdate) -> str | None:
         return f"{prefix}Can't downgrade to a newer version."
     if name == KRAFT_VERSION:
         return f"{prefix}The metadata log of this cluster says who its voters are by its format, which does not change."
+    levels = {**facts.image.features, name: level}
+    if levels.get(ELR_VERSION, 0) and levels.get(METADATA_VERSION, 0) < FIRST_WITH_ELR:
+        return f"{ELR_VERSION} could not be set to 1 because it depends on {METADATA_VERSION} level {FIRST_WITH_ELR}"
     if name == METADATA_VERSION and any(level < each <= now for each in _WITH_OTHER_RECORDS):
         unsafe = kind == UNSAFE_DOWNGRADE
         return f"Invalid metadata.version {level}. " + (

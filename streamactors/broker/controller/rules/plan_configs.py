@@ -24,8 +24,15 @@ from streamactors.broker.controller.command import (
     Plan,
     ResourceChange,
 )
+from streamactors.broker.controller.rules.elr_rules import ELR_VERSION, MIN_ISR
 from streamactors.broker.errors import ErrorCode, Refusal
-from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigRecord, MetadataRecord
+from streamactors.broker.metadata.metadata_record import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    ClearElr,
+    ConfigRecord,
+    MetadataRecord,
+)
 
 _OPERATIONS: Final = frozenset(ConfigOperation)
 
@@ -83,8 +90,18 @@ def _alter(facts: Facts, resource: ResourceChange, asked_broker: int | None) -> 
         after = _broker(facts, resource, before, asked_broker)
     else:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
-    gone = [ConfigRecord(*key, name, None) for name in before if name not in after]
-    return [*gone, *(ConfigRecord(*key, name, value) for name, value in after.items() if before.get(name) != value)]
+    made: list[MetadataRecord] = [ConfigRecord(*key, name, None) for name in before if name not in after]
+    made += [ConfigRecord(*key, name, value) for name, value in after.items() if before.get(name) != value]
+    if facts.image.features.get(ELR_VERSION) and before.get(MIN_ISR) != after.get(MIN_ISR):
+        made += _other_min_isr(resource)
+    return made
+
+
+def _other_min_isr(resource: ResourceChange) -> list[MetadataRecord]:
+    """Return what follows from another min.insync.replicas: those who were eligible may not have everything. Raises Refusal."""
+    if resource.resource_type == BROKER_RESOURCE and resource.resource_name:
+        raise Refusal(ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.")
+    return [ClearElr(resource.resource_name)]
 
 
 def _topic(facts: Facts, resource: ResourceChange, before: Mapping[str, str]) -> dict[str, str]:

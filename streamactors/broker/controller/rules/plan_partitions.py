@@ -24,6 +24,7 @@ from streamactors.broker.controller.rules.election_rules import (
     preferred,
     without_broker,
 )
+from streamactors.broker.controller.rules.elr_rules import eligible, min_isr_of, with_eligible
 from streamactors.broker.controller.rules.reassignment_rules import completed
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.metadata.delta import apply_records
@@ -117,7 +118,11 @@ def _altered(
     recovering = proposal.recovering if proposal.recovering != partition.recovering else None
     if set(isr) == set(partition.isr) and recovering is None:
         return None
-    return PartitionChange(partition.partition, partition.topic_id, isr=in_order, recovering=recovering)
+    now = eligible(
+        partition, in_order, partition.replicas, min_isr_of(image, image.topics_by_id[partition.topic_id].name)
+    )
+    made = PartitionChange(partition.partition, partition.topic_id, isr=in_order, recovering=recovering)
+    return with_eligible(made, partition, now)
 
 
 # --- ElectLeaders ---
@@ -153,7 +158,7 @@ def _elected(image: MetadataImage, name: str, number: int, unclean: bool) -> tup
     if unclean:
         if partition.leader != NO_LEADER:
             return not_needed, None
-        made = change(partition, partition.isr, alive, unclean=True)
+        made = change(partition, partition.isr, alive, unclean=True, min_isr=min_isr_of(image, name))
         missing = Outcome(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No eligible leaders are available for topic partition."
         )
@@ -178,7 +183,13 @@ def balance_leaders(facts: Facts) -> Plan:
     for topic, partition in partitions_of(image):
         made = preferred(partition, alive)
         if partition.leader == NO_LEADER:
-            made = change(partition, partition.isr, alive, unclean=allows_unclean(facts, topic.name))
+            made = change(
+                partition,
+                partition.isr,
+                alive,
+                unclean=allows_unclean(facts, topic.name),
+                min_isr=min_isr_of(image, topic.name),
+            )
         if made is not None:
             elections.append(made)
         if len(elections) == MOST_ELECTIONS:

@@ -10,6 +10,7 @@ import uuid
 from streamactors.broker.controller.cluster_command import Move, Reassign
 from streamactors.broker.controller.command import Facts, Outcome, Plan
 from streamactors.broker.controller.rules.election_rules import Alive, alive_in, elect
+from streamactors.broker.controller.rules.elr_rules import eligible, min_isr_of, with_eligible
 from streamactors.broker.controller.rules.plan_topics import UNASSIGNED, check_replicas, directories_of
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.metadata.image import MetadataImage
@@ -128,7 +129,8 @@ def _change(before: PartitionRecord, after: PartitionRecord, image: MetadataImag
     leader, _ = elect(before, after.isr, after.replicas, alive_in(image))
     # A leader whose follower is taken away begins a new epoch, so that the removed replica is refused.
     new_epoch = leader != before.leader or set(before.replicas) - set(after.replicas)
-    return PartitionChange(
+    now = eligible(before, after.isr, after.replicas, min_isr_of(image, image.topics_by_id[before.topic_id].name))
+    made = PartitionChange(
         before.partition,
         before.topic_id,
         isr=after.isr if after.isr != before.isr else None,
@@ -138,6 +140,7 @@ def _change(before: PartitionRecord, after: PartitionRecord, image: MetadataImag
         adding=after.adding if after.adding != before.adding else None,
         directories=_directories(before, after, image) if after.replicas != before.replicas else None,
     )
+    return with_eligible(made, before, now)
 
 
 def _directories(before: PartitionRecord, after: PartitionRecord, image: MetadataImage) -> tuple[uuid.UUID, ...] | None:

@@ -5,34 +5,35 @@ Owner: `Controller`, at the start of the node."""
 from __future__ import annotations
 
 import uuid
-from typing import Final
+from collections.abc import Iterable
 
 from streamactors.broker.controller.rules.election_rules import without_broker
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import (
     BrokerRegistration,
-    FeatureLevel,
     MetadataRecord,
     PartitionChange,
 )
 
-CLUSTER_METADATA_VERSION: Final = 19
-"""3.7-IV4: the newest whose records this controller writes completely."""
-
 
 def own_registration(
-    image: MetadataImage, broker: BrokerRegistration, *, was_clean: bool, leads_others: bool
+    image: MetadataImage,
+    broker: BrokerRegistration,
+    *,
+    was_clean: bool,
+    leads_others: bool,
+    first: Iterable[MetadataRecord] = (),
 ) -> list[MetadataRecord]:
-    """Return the registration and the elections of the broker where it has the only replica, and what precedes them: the metadata version,
+    """Return the registration and the elections of the broker where it has the only replica, and what precedes them: the `first` features,
     and in a cluster of several, after an unclean stop, the departure from every ISR that has other members, because the end of a log
     may be lost."""
     before: list[MetadataRecord] = []
     if (
         METADATA_VERSION not in image.features
     ):  # also on a node alone: Apache Kafka and its shell do not read metadata without it
-        before.append(FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION))
+        before += first
     if leads_others and not was_clean:
-        before += without_broker(image, broker.broker_id, lambda _: False)
+        before += without_broker(image, broker.broker_id, lambda _: False, crashed=True)
     return [*before, broker, *_elections(image, broker.broker_id, everything=not was_clean)]
 
 
