@@ -3,7 +3,8 @@
 Versions: 4-18 (7 sessions KIP-227; 9 leader epoch KIP-320; 11 rack KIP-392; 12 flexible, diverging epoch KIP-595; 13
 topic ids KIP-516; 15 replica state KIP-903).   Authorised: READ TOPIC each. Answers at once if a partition has an error, if there are min.bytes, or if max.wait is 0; otherwise
 waits. The first non-empty partition returns its first batch even if the batch is larger than the limits (KIP-74). A fetch offset
-inside a batch returns the whole batch. Errors: UNKNOWN_TOPIC_OR_PARTITION,
+inside a batch returns the whole batch. From version 11 on a follower answers consumers, too, up to its own high watermark, and with
+replica.selector.class a leader sends them to a replica of their rack (KIP-392). Errors: UNKNOWN_TOPIC_OR_PARTITION,
 UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
 TOPIC_AUTHORIZATION_FAILED, FETCH_SESSION_ID_NOT_FOUND. Differs from Apache Kafka: no sessions (session id 0 in every
 answer, which is legal for every client and follower); a helper thread reads records that are not
@@ -28,6 +29,7 @@ from streamactors.broker.protocol.fetch import (
 )
 from streamactors.broker.replication.delayed_fetch import DelayedFetch
 from streamactors.broker.replication.follower_reads import note_follower
+from streamactors.broker.replication.read_replica import RACK_AWARE
 from streamactors.broker.replication.reading import Reading, ReadLimits, Wanted, WantedTopic, read_all
 from streamactors.broker.replication.warming import is_cold, warm
 from streamactors.broker.requests.api import LATER, Api, Later
@@ -39,6 +41,7 @@ _log = logging.getLogger("streamactors.broker.fetch")
 # Session epochs of a fetch that names all its partitions: 0 opens a session, -1 has none. The session id does not matter: some
 # clients send -1. Other epochs change a session, and this broker has no sessions.
 _WHOLE: Final = (0, -1)
+_FIRST_WITH_RACK: Final = 11
 
 
 def handle(request: Request) -> Any:
@@ -49,11 +52,19 @@ def handle(request: Request) -> Any:
     max_bytes = min(message.max_bytes, request.node.config.fetch_max_bytes)
     if request.node.charging is not None and message.replica_id < 0:
         max_bytes = request.node.charging.most_bytes(request, max_bytes)
-    limits = ReadLimits(min(message.min_bytes, max_bytes), max_bytes, message.isolation_level, message.replica_id)
+    by_consumer = message.replica_id < 0 and request.version >= _FIRST_WITH_RACK
+    limits = ReadLimits(
+        min(message.min_bytes, max_bytes),
+        max_bytes,
+        message.isolation_level,
+        message.replica_id,
+        at_followers=by_consumer,
+        rack=message.rack_id if by_consumer and request.node.config.replica_selector_class == RACK_AWARE else "",
+    )
     if message.replica_id >= 0:
         note_follower(request.node, topics, message.replica_id, message.replica_epoch)
     reading = read_all(topics, limits)
-    if reading.size >= limits.min_bytes or reading.failed or message.max_wait_ms <= 0 or not topics:
+    if reading.size >= limits.min_bytes or reading.ends_wait or message.max_wait_ms <= 0 or not topics:
         return _answer(request, reading)
     reading.release()
     _wait(request, topics, limits, message.max_wait_ms)

@@ -5,8 +5,8 @@ Owner: the server. Names and defaults: Apache Kafka's broker configs for KRaft. 
 
 from __future__ import annotations
 
-from streamactors.broker.config.checks import at_least
-from streamactors.broker.config.declare import boolean, integer, long
+from streamactors.broker.config.checks import at_least, one_of
+from streamactors.broker.config.declare import boolean, integer, long, optional_text
 from streamactors.broker.config.setting import Settings
 
 
@@ -65,6 +65,14 @@ class ClusterSettings(Settings):
     replica_fetch_response_max_bytes = integer(10_485_760, "Bytes of one answer to a follower.", at_least(0))
     replica_fetch_wait_max_ms = integer(
         500, "Longest time for which the leader waits for records before it answers a follower, in ms.", at_least(1)
+    )
+    replica_selector_class = optional_text(
+        "Where consumers read: org.apache.kafka.common.replica.RackAwareReplicaSelector sends those with client.rack to a replica in sync whose "
+        "broker.rack is the same. Unset: from the leader.",
+        one_of(
+            "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+            "org.apache.kafka.common.replica.LeaderSelector",
+        ),
     )
     replica_lag_time_max_ms = long(
         30_000, "A follower that was not caught up for this long, in ms, leaves the ISR.", at_least(1)

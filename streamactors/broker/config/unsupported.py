@@ -32,7 +32,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes internal.metadata.max.fetch.size.in.bytes
             metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
             metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
-            replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+            replica.socket.receive.buffer.bytes replica.socket.timeout.ms
             replication.quota.window.num replication.quota.window.size.seconds unclean.leader.election.interval.ms""",
         "expired delegation tokens count for nothing, and go when the next one is made": """
             delegation.token.expiry.check.interval.ms""",

@@ -66,7 +66,7 @@ class DelayedFetch(DelayedOperation):
     def _available(self, partition: HostedPartition, wanted: Wanted) -> int | None:
         """Return the bytes that a read would return now, None if it would return an error."""
         asked = wanted.asked
-        if partition.epoch_error(asked.current_leader_epoch):
+        if self._limits.error(wanted):
             return None
         bound = self._limits.bound(partition)
         if asked.offset >= bound:

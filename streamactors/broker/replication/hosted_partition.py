@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
 from streamactors.broker.log.partition.log_append import AppendResult
 from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.metadata.image import NO_LEADER
 from streamactors.broker.records.validation import AppendOrigin
 from streamactors.broker.replication.leader_state import LeaderState
+from streamactors.broker.replication.read_replica import STAY, preferred_replica
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
@@ -92,6 +94,16 @@ class HostedPartition:
     def is_leader(self) -> bool:
         """Whether this broker leads the partition."""
         return not self.deleted and self.state.leader == self._node.node_id
+
+    @property
+    def is_follower(self) -> bool:
+        """Whether this broker copies the partition from another one."""
+        return not self.deleted and self.state.leader not in (self._node.node_id, NO_LEADER)
+
+    def preferred_replica(self, rack: str, offset: int) -> int:
+        """Return the follower in a rack that a consumer is sent to, -1 for none (see `read_replica`)."""
+        leading = self.leader_state
+        return STAY if leading is None else preferred_replica(leading, self._node.metadata.image.brokers, rack, offset)
 
     @property
     def offline(self) -> StorageError | None:
@@ -225,6 +237,13 @@ class HostedPartition:
             proposal = leading.growth(replica, self.log.high_watermark, node.replication.eligible)
             if proposal is not None:
                 node.replication.propose(self, proposal)
+
+    def follow_high_watermark(self, high_watermark: int) -> None:
+        """The leader's high watermark is this: let the consumers read that have asked here."""
+        if high_watermark > self.log.high_watermark and self.log.advance_high_watermark(high_watermark):
+            fetches = self._node.fetch_purgatory
+            if self in fetches.watchers:
+                fetches.check_and_complete(self)
 
     def flush_unasked(self, result: AppendResult) -> None:
         """Request a required flush although no answer waits for it: consumers see the records only after the flush."""

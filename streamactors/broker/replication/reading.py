@@ -21,6 +21,7 @@ from streamactors.broker.protocol.fetch import (
     TopicFetched,
 )
 from streamactors.broker.replication.hosted_partition import HostedPartition
+from streamactors.broker.replication.read_replica import STAY
 from streamactors.broker.replication.warming import read_now
 
 _log = logging.getLogger("streamactors.broker.fetch")
@@ -56,6 +57,18 @@ class ReadLimits:
     max_bytes: int
     isolation_level: int
     replica_id: int = CONSUMER
+    at_followers: bool = False
+    """Whether this broker may answer where it follows: the client knows that a follower can answer (KIP-392)."""
+    rack: str = ""
+    """The client's rack, if a leader sends clients to replicas of their rack."""
+
+    def error(self, wanted: Wanted) -> ErrorCode:
+        """Return why a hosted partition cannot be read."""
+        assert wanted.partition is not None
+        error = wanted.partition.epoch_error(wanted.asked.current_leader_epoch)
+        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and self.at_followers and wanted.partition.is_follower:
+            return ErrorCode.NONE
+        return error
 
     def bound(self, partition: HostedPartition) -> int:
         """Exclusive upper bound of the visible offsets. A follower sees the whole log."""
@@ -72,7 +85,7 @@ class Reading:
 
     response: FetchResponse[LogSlice]
     size: int
-    failed: bool
+    ends_wait: bool  # a partition has an error, or another replica is to be asked: nothing is gained by waiting
     slices: list[LogSlice]
 
     def without(self, lost: Sequence[LogSlice]) -> FetchResponse[LogSlice]:
@@ -104,7 +117,7 @@ def read_all(topics: Iterable[WantedTopic], limits: ReadLimits) -> Reading:
     consumer."""
     left = limits.max_bytes
     size = 0
-    failed = False
+    ends_wait = False
     copied_left = _COPIED_IN_ALL
     slices: list[LogSlice] = []
     answers = []
@@ -121,13 +134,13 @@ def read_all(topics: Iterable[WantedTopic], limits: ReadLimits) -> Reading:
                 copied_left -= length
             else:
                 length = 0
-                if answer.error_code:
-                    failed = True
+                if answer.error_code or answer.preferred_replica != STAY:
+                    ends_wait = True
             size += length
             left = max(0, left - length)
             partitions.append(answer)
         answers.append(TopicFetched(topic.name, topic.topic_id, partitions))
-    return Reading(FetchResponse(answers), size, failed, slices)
+    return Reading(FetchResponse(answers), size, ends_wait, slices)
 
 
 def read_one(
@@ -137,7 +150,7 @@ def read_one(
     asked, partition = wanted.asked, wanted.partition
     error = wanted.error
     if partition is not None and not error:
-        error = partition.epoch_error(asked.current_leader_epoch)
+        error = limits.error(wanted)
     if error or partition is None:
         known = error in _SAYS_LEADER and partition is not None
         return PartitionFetched(
@@ -149,6 +162,10 @@ def read_one(
             if diverging[0] < 0:
                 return PartitionFetched(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
             return PartitionFetched(asked.partition, 0, *_offsets(partition), b"", diverging=diverging)
+    if limits.rack:
+        preferred = partition.preferred_replica(limits.rack, asked.offset)
+        if preferred != STAY:
+            return PartitionFetched(asked.partition, 0, *_offsets(partition), b"", preferred_replica=preferred)
     log = partition.log
     bound = limits.bound(partition)
     try:

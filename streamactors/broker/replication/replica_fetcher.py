@@ -211,8 +211,7 @@ class ReplicaFetcher:
         log, wall_ms = partition.log, self._node.clock.wall_ms()
         if records:
             log.append_as_follower(memoryview(records), wall_ms)
-        if action.high_watermark > log.high_watermark:
-            log.advance_high_watermark(action.high_watermark)
+        partition.follow_high_watermark(action.high_watermark)
         if action.log_start_offset > log.log_start_offset:
             log.trim.advance_log_start(min(action.log_start_offset, log.high_watermark), wall_ms)
 
