@@ -7,7 +7,7 @@ from typing import Any
 
 from streamactors.broker.controller.command import AlterConfigs, Outcome, ResourceChange
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.metadata.metadata_record import TOPIC_RESOURCE
+from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
 from streamactors.broker.requests.api import LATER, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType
@@ -30,6 +30,20 @@ def alter(request: Request, change: Callable[[Any], ResourceChange]) -> Later:
     changes = tuple(change(resource) for resource in wanted)
     node.controller.submit(AlterConfigs(changes, request.message.validate_only, asked_broker), reply)
     return LATER
+
+
+def refuse_other_brokers(request: Request) -> Body | None:
+    """Return the refusal of a request that changes another broker, None if it may be forwarded. A broker takes changes of its own settings only."""
+    own = str(request.node.node_id)
+    others = [
+        each.resource_name
+        for each in request.message.resources
+        if each.resource_type == BROKER_RESOURCE and each.resource_name not in ("", own)
+    ]
+    if not others:
+        return None
+    why = f"Unexpected broker id, expected {own}, but received {others[0]}"
+    return {"responses": [_response(each, ErrorCode.INVALID_REQUEST, why) for each in request.message.resources]}
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:

@@ -2,13 +2,14 @@
 
 Versions: 0-2 (2 flexible).   Authorised: ALTER_CONFIGS of each TOPIC, ALTER_CONFIGS CLUSTER for brokers.
 Errors: INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION.
-Differs from Apache Kafka: settings of features that this broker does not have are refused; no loggers."""
+Differs from Apache Kafka: settings of features that this broker does not have are refused; no loggers. In a cluster, a
+request that changes another broker is refused as a whole by a broker that is not the controller."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.apis.alter_resources import alter, refuse
+from streamactors.broker.apis.alter_resources import alter, refuse, refuse_other_brokers
 from streamactors.broker.controller.command import ConfigChange, ResourceChange
 from streamactors.broker.requests.api import Api, Later
 from streamactors.broker.requests.request import Request
@@ -24,4 +25,6 @@ def _replacement(resource: Any) -> ResourceChange:
     return ResourceChange(resource.resource_type, resource.resource_name, changes, replace=True)
 
 
-API: Final = Api(key=33, versions=(0, 2), authorise=each, handle=handle, refuse=refuse)
+API: Final = Api(
+    key=33, versions=(0, 2), authorise=each, handle=handle, refuse=refuse, refused_here=refuse_other_brokers
+)

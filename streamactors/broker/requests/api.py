@@ -47,7 +47,7 @@ class Api:
 
     `refuse` returns the answer with one error for everything asked; without `refuse` the answer is the code in the response's
     `error_code`. `decode` and `encode` replace the general codec. `here` is the part of the check that needs the client's connection: a
-    broker makes it before it forwards a request to the controller."""
+    broker makes it before it forwards a request to the controller. `refused_here` looks at the decoded request."""
 
     key: int
     versions: tuple[int, int]
@@ -57,6 +57,9 @@ class Api:
     decode: Callable[[memoryview, int, int], Any] | None = None  # (frame, position, version)
     encode: Callable[[Any, int, int], list[Part]] | None = None  # (answer, version, correlation id) -> whole frame
     here: Callable[[Request], ErrorCode] | None = None
+    refused_here: Callable[[Request], Any] | None = (
+        None  # the answer to a request that may not be forwarded, None if it may
+    )
 
 
 _FILE: Final = re.compile(r"api(\d\d)_\w+")

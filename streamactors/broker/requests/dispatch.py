@@ -65,7 +65,7 @@ class Dispatch:
             connection.begin(request)
             if api.here is not None and (denied := api.here(request)):
                 request.refuse(denied)
-            else:
+            elif api.refused_here is None or not self._refused_here(request, api, frame):
                 forwarding.forward(request, frame)
             return
         try:
@@ -93,6 +93,19 @@ class Dispatch:
             request.no_answer()
         else:
             request.answer_here(answer)
+
+    def _refused_here(self, request: Request, api: Api, frame: memoryview) -> bool:
+        """Answer a request that this broker may not forward."""
+        assert api.refused_here is not None
+        try:
+            request.decode(frame)
+        except MalformedMessage as error:
+            request.connection.close_after_answers(f"bad {request.name} request: {error}")
+            return True
+        answer = api.refused_here(request)
+        if answer is not None:
+            request.answer_here(answer)
+        return answer is not None
 
     def _refuse_version(self, request: Request, api: Api) -> None:
         if api.key != API_VERSIONS:

@@ -257,6 +257,8 @@ def test_settings_of_a_broker_are_changed_through_it_and_through_the_controller(
     assert {name for kind, name in three.image.configs if kind == 4} == {"2", "3"}
     not_its_own = "Unexpected broker id, expected 1, but received 3"
     assert alter_broker(three.brokers[1].client(), "3") == (ErrorCode.INVALID_REQUEST, not_its_own)
+    not_its_own = "Unexpected broker id, expected 2, but received 3"  # a member does not forward it
+    assert alter_broker(three.brokers[2].client(), "3") == (ErrorCode.INVALID_REQUEST, not_its_own)
     unknown = "No node with id 9 found."
     assert alter_broker(three.controller_client(), "9") == (ErrorCode.BROKER_ID_NOT_REGISTERED, unknown)
 
