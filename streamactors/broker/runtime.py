@@ -24,6 +24,7 @@ class Replicating(Protocol):
     """The part of `replication.replicas.Replicas` that a partition uses."""
 
     lag_ms: float
+    throttles: Any
 
     def eligible(self, replica: int, broker_epoch: int) -> bool: ...
 

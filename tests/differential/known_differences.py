@@ -20,7 +20,6 @@ _OF_OTHER_KINDS = (
 DIFFERENCES: dict[str, str] = {
     "create with {'preallocate': 'TRUE'}": "segments are not preallocated; asking for it is refused by name",
     "create with {'remote_storage_enable': 'true'}": _NO_TIERED,
-    "create with {'leader_replication_throttled_replicas': '0:1'}": "there is no replication to throttle; refused by name",
     "produce a broken CRC": _SAYS_WHY,
     "produce half a batch": _SAYS_WHY,
     "produce no bytes": _SAYS_WHY,

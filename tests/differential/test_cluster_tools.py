@@ -95,6 +95,10 @@ COMMANDS: Final = [
     ("rights at the controller", "AclCommand", "--bootstrap-controller {c} --list"),
     ("folders", "LogDirsCommand", "--bootstrap-server {s} --describe --topic-list d"),
     ("topics at the controller", TOPICS, "--bootstrap-server {c} --list"),
+    ("reassign with a throttle", REASSIGN, "--bootstrap-server {s} --reassignment-json-file {shrink} --execute --throttle 1000000"),
+    ("settings under a throttle", CONFIGS, "--bootstrap-server {s} --describe --entity-type topics --entity-name a"),
+    ("verify and take the throttle away", REASSIGN, "--bootstrap-server {s} --reassignment-json-file {shrink} --verify"),
+    ("settings without a throttle", CONFIGS, "--bootstrap-server {s} --describe --entity-type topics --entity-name a"),
     ("delete", TOPICS, "--bootstrap-server {s} --delete --topic a"),
 ]  # fmt: skip
 AFTER_A_DEATH: Final = [
@@ -114,14 +118,10 @@ PLANS: Final = {
     "whole": [{"topic": "a", "partition": 0, "replicas": [1, 2, 3]}],
 }
 _FEATURES = "our brokers support fewer features, at lower levels"
-_NO_UPDATE = "features cannot be updated: each has one level here"
 DIFFERENCES: Final = {
     "features": _FEATURES,
     "features at the controller": _FEATURES,
-    "disable an unknown feature": _NO_UPDATE,
-    "upgrade beyond": _NO_UPDATE,
     "versions": "share groups, group.version and transaction.version 2 are not offered here; 4.1.1 has stable versions only",
-    "remove a controller": "one controller is the quorum here, so there is no request that removes one",
 }
 
 

@@ -63,9 +63,11 @@ def handle(request: Request) -> Any:
     )
     if message.replica_id >= 0:
         note_follower(request.node, topics, message.replica_id, message.replica_epoch)
+        if request.node.replication is not None:
+            request.node.replication.throttles.hold_back(topics, message.replica_id)
     reading = read_all(topics, limits)
     if reading.size >= limits.min_bytes or reading.ends_wait or message.max_wait_ms <= 0 or not topics:
-        return _answer(request, reading)
+        return _answer(request, _counted(request, topics, reading))
     reading.release()
     _wait(request, topics, limits, message.max_wait_ms)
     return LATER
@@ -79,12 +81,19 @@ def _wait(request: Request, topics: list[WantedTopic], limits: ReadLimits, max_w
         unfinished.discard(delayed)
         if request.connection.closed:
             return None
-        answer = _answer(request, read_all(topics, limits))
+        answer = _answer(request, _counted(request, topics, read_all(topics, limits)))
         return answer if isinstance(answer, FetchResponse) else None
 
     delayed = DelayedFetch(topics, limits, max_wait_ms, done)
     unfinished.add(delayed)
     delayed.wait(request.node)
+
+
+def _counted(request: Request, topics: list[WantedTopic], reading: Reading) -> Reading:
+    """Count what goes to throttled followers."""
+    if request.message.replica_id >= 0 and request.node.replication is not None:
+        request.node.replication.throttles.count(topics, reading)
+    return reading
 
 
 def _wanted(request: Request, message: FetchRequest) -> list[WantedTopic]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from streamactors.broker.config.checks import at_least, one_of
 from streamactors.broker.config.declare import boolean, integer, long, optional_text
-from streamactors.broker.config.setting import Settings
+from streamactors.broker.config.setting import LONG_MAX, Settings
 
 
 class ClusterSettings(Settings):
@@ -51,6 +51,12 @@ class ClusterSettings(Settings):
     )
     initial_broker_registration_timeout_ms = integer(
         60_000, "Time for the registration at the start, in ms. Then the start fails.", at_least(1)
+    )
+    follower_replication_throttled_rate = long(
+        LONG_MAX, "Bytes per second that this broker fetches for throttled replicas.", at_least(0), dynamic=True
+    )
+    leader_replication_throttled_rate = long(
+        LONG_MAX, "Bytes per second that this broker sends to throttled replicas.", at_least(0), dynamic=True
     )
     leader_imbalance_check_interval_seconds = integer(
         300, "How often the controller looks for partitions that their first replica does not lead, in s.", at_least(1)

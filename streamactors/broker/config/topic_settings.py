@@ -6,6 +6,7 @@ The setting of a missing feature accepts only the value that does not use the fe
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 from streamactors.broker.config.checks import Check, at_least, between, each_of, one_of, only
@@ -17,7 +18,16 @@ DAY_MS: Final = 24 * HOUR_MS
 WEEK_MS: Final = 7 * DAY_MS
 
 NO_TIERED_STORAGE: Final = "there is no tiered storage"
-NO_THROTTLING: Final = "there is no replication to throttle"
+_REPLICA: Final = re.compile(r"\*|\d+:\d+")
+THROTTLED_REPLICAS: Final = Check(
+    "list of partition:broker, or *",
+    lambda value: (
+        None
+        if all(_REPLICA.fullmatch(each) for each in value)
+        else f"{','.join(value)} must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],"
+        "[partitionId]:[brokerId],..."
+    ),
+)
 NO_PREALLOCATION: Final = "segments grow as they are written"
 GZIP_LEVELS: Final = Check(
     "1 to 9, or -1",
@@ -57,10 +67,12 @@ class TopicSettings(Settings):
     flush_messages = long(LONG_MAX, "Flush after this number of records; 1 means before every answer.", at_least(1))
     flush_ms = long(LONG_MAX, "Flush when the oldest unflushed record has this age.", at_least(0))
     follower_replication_throttled_replicas = words(
-        (), "Replicas whose followers are throttled.", only((), NO_THROTTLING)
+        (), "Replicas that are throttled when they fetch, as partition:broker or *.", THROTTLED_REPLICAS
     )
     index_interval_bytes = integer(4096, "Bytes of log per index entry.", at_least(0))
-    leader_replication_throttled_replicas = words((), "Replicas whose leaders are throttled.", only((), NO_THROTTLING))
+    leader_replication_throttled_replicas = words(
+        (), "Replicas that are throttled when their leader sends to them, as partition:broker or *.", THROTTLED_REPLICAS
+    )
     local_retention_bytes = long(
         -2,
         "Bytes to keep locally under tiered storage; -2 means retention.bytes.",

@@ -68,6 +68,8 @@ class DelayedFetch(DelayedOperation):
         asked = wanted.asked
         if self._limits.error(wanted):
             return None
+        if wanted.is_held:
+            return 0
         bound = self._limits.bound(partition)
         if asked.offset >= bound:
             return None if asked.offset > partition.log_end_offset else 0

@@ -40,6 +40,8 @@ class Wanted:
     asked: FetchPartition
     partition: HostedPartition | None
     error: ErrorCode = ErrorCode.NONE
+    is_throttled: bool = False  # for a follower that must not copy as fast as it can
+    is_held: bool = False  # a throttled partition gets no records now
 
 
 @dataclass(slots=True)
@@ -162,6 +164,8 @@ def read_one(
             if diverging[0] < 0:
                 return PartitionFetched(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
             return PartitionFetched(asked.partition, 0, *_offsets(partition), b"", diverging=diverging)
+    if wanted.is_held:
+        return PartitionFetched(asked.partition, 0, *_offsets(partition), b"")
     if limits.rack:
         preferred = partition.preferred_replica(limits.rack, asked.offset)
         if preferred != STAY:

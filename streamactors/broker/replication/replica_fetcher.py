@@ -117,7 +117,9 @@ class ReplicaFetcher:
             self._ask_soon(self._not_before_ms - now_ms)
             return
         due = {
-            partition: each for partition, each in self._followed.items() if each.due(now_ms) and not partition.offline
+            partition: each
+            for partition, each in self._followed.items()
+            if each.due(now_ms) and not partition.offline and self._may_fetch(partition)
         }
         if not due:
             later = [each.not_before_ms - now_ms for each in self._followed.values() if each.not_before_ms > now_ms]
@@ -179,6 +181,10 @@ class ReplicaFetcher:
         self._not_before_ms = self._node.clock.now_ms() + self._backoff_ms
         self._ask_soon(self._backoff_ms)
 
+    def _may_fetch(self, partition: HostedPartition) -> bool:
+        replication = self._node.replication
+        return replication is None or bool(replication.throttles.may_fetch(partition))
+
     # --- one partition ---
 
     def _use(self, flight: _InFlight, fetched: Any) -> None:
@@ -211,6 +217,8 @@ class ReplicaFetcher:
         log, wall_ms = partition.log, self._node.clock.wall_ms()
         if records:
             log.append_as_follower(memoryview(records), wall_ms)
+            if self._node.replication is not None:
+                self._node.replication.throttles.got(partition, len(records))
         partition.follow_high_watermark(action.high_watermark)
         if action.log_start_offset > log.log_start_offset:
             log.trim.advance_log_start(min(action.log_start_offset, log.high_watermark), wall_ms)

@@ -16,6 +16,7 @@ from streamactors.broker.replication.isr_publisher import Controllers, IsrPublis
 from streamactors.broker.replication.leader_state import Proposal
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.replication.replica_fetcher import ReplicaFetcher
+from streamactors.broker.replication.throttling import Throttles
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
@@ -38,6 +39,7 @@ class Replicas:
         self._leaders: dict[HostedPartition, int] = {}  # of the partitions that are copied
         self._timer: Timer | None = None
         self._stopped = False
+        self.throttles = Throttles(node)
         self.lag_ms = float(node.config.replica_lag_time_max_ms)
 
     # --- life ---
