@@ -29,7 +29,7 @@ class Growing(ThreeControllers):
     def __enter__(self) -> Growing:
         del self.settings["controller.quorum.voters"]
         # No node dies in these tests, so no leader is given up because the machine is busy.
-        self.settings["controller.quorum.fetch.timeout.ms"] = 10_000
+        self.settings["controller.quorum.fetch.timeout.ms"] = 3_000
         addresses = [f"{HOST}:{port}" for port in self.ports.values()]
         self.settings["controller.quorum.bootstrap.servers"] = ",".join(addresses)
         first = parse_voters(f"1@{addresses[0]}:QEOMgVHXTfOVhlLkAbFR6A", "CONTROLLER")
