@@ -1,7 +1,7 @@
 """A test in a process of its own: for tests that count the threads, descriptors, memory or CPU time of the whole process.
 
 In a shared process a count is changed by others at any moment: a thread of an earlier test ends, its garbage closes a file. `pytest` runs
-once more, in a new interpreter and for this test alone, with the test's fixtures."""
+once more, in a new interpreter and for this test alone, with the test's fixtures. `tools/repeat_tests.py` runs these tests many times."""
 
 from __future__ import annotations
 
@@ -45,4 +45,4 @@ def own_process(test: Callable[..., None]) -> Callable[..., None]:
     apart.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
     )
-    return apart
+    return pytest.mark.whole_process(apart)
