@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamactors.engine.marks.cut_state import CutState, Phase, Release, Settle, Stop
+from streamactors.engine.marks.cut_state import CutPhase, CutState, Release, Settle, Stop
 from streamactors.engine.marks.marks import PositionMark
 from streamactors.engine.marks.part_state import PartState, Stand
 
@@ -64,7 +64,7 @@ def test_an_urgent_request_during_a_cut_is_another_cut_behind_it_and_an_idle_one
         state.ask()  # the interval has passed as well
         assert state.settled()
         assert state.committed() == [Release(part)] + [Stop(part, {})] * urgent
-        assert state.phase is (Phase.ASKED if urgent else Phase.WRITING)
+        assert state.phase is (CutPhase.ASKED if urgent else CutPhase.WRITING)
         assert state.committed_at == at(1)
         if urgent:
             state.reached(part, at(2), ended=False)
@@ -82,7 +82,7 @@ def test_everything_is_over_when_the_last_part_has_ended_and_is_committed() -> N
     assert not state.left(part, finished=True)
     assert state.settled()
     assert state.committed() == [Release(part)]
-    assert state.phase is Phase.OVER
+    assert state.phase is CutPhase.OVER
     assert state.all_left
 
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamactors.engine.marks.cut_state import MOVES, CutState, Phase, Release, Settle, Stop
+from streamactors.engine.marks.cut_state import MOVES, CutPhase, CutState, Release, Settle, Stop
 from streamactors.engine.marks.cut_state import Stand as Known
 from streamactors.engine.marks.marks import PositionMark
 from streamactors.engine.marks.part_state import PartState, Stand
@@ -170,7 +170,7 @@ class Run:
                 )
         if self.settling is not None:
             found.append(self.others_done)
-        if self.cut.phase is Phase.COMMITTING:
+        if self.cut.phase is CutPhase.COMMITTING:
             found.append(self.commit)
         return found
 
@@ -180,7 +180,7 @@ class Run:
             if not choices:
                 break
             rng.choice(choices)()
-        assert self.cut.phase is Phase.OVER, f"stuck in {self.cut.phase}"
+        assert self.cut.phase is CutPhase.OVER, f"stuck in {self.cut.phase}"
         for part in self.parts:
             assert part.standing.stand is Stand.OVER
             assert part.written == part.taken
@@ -207,7 +207,7 @@ class Cuts(RuleBasedStateMachine):
     def begin(self, seed: int, sinks: int, keeper: bool, length: int) -> None:
         self.rng = random.Random(seed)
         self.run = Run(self.rng, sinks=sinks, keeper=keeper, length=length)
-        self.phase = Phase.WRITING
+        self.phase = CutPhase.WRITING
         self.failed = False
 
     @precondition(lambda self: not self.failed)
@@ -244,7 +244,7 @@ class Cuts(RuleBasedStateMachine):
         assert bool(told) <= (not over)
         self.failed = not over
         if self.failed:
-            assert self.run.cut.phase is Phase.ABORTED
+            assert self.run.cut.phase is CutPhase.ABORTED
             assert not self.run.cut.settled()
             assert self.run.cut.abort() == []
             assert self.run.cut.ask(urgent=True) == []
@@ -270,7 +270,7 @@ class Cuts(RuleBasedStateMachine):
 
     @invariant()
     def nobody_writes_on_while_a_target_is_being_committed(self) -> None:
-        if hasattr(self, "run") and self.run.cut.phase in (Phase.SETTLING, Phase.COMMITTING):
+        if hasattr(self, "run") and self.run.cut.phase in (CutPhase.SETTLING, CutPhase.COMMITTING):
             stands = [known.stand for known in self.run.cut._parts.values()]
             assert all(stand in (Known.STOPPED, Known.ENDED, Known.SETTLED) for stand in stands)
 

@@ -86,7 +86,7 @@ def test_R_5_a_restart_changes_nothing_what_was_late_stays_late(
 def test_a_run_that_fails_again_and_again_gives_the_rows_of_one_that_did_not(
     cluster, settings, transactional, read_all, seed
 ):
-    """K-16: results, late rows, changelog and positions are of one cut, whatever was cut off."""
+    """Results, late rows, changelog and positions are of one cut, whatever was cut off."""
     partitions, given = 3, list(rows(seed, 3_000, 3))
     topic, out, late = f"fails-{seed}", f"fails-{seed}-out", f"fails-{seed}-late"
     produce(cluster, topic, given, partitions)

@@ -1,4 +1,4 @@
-"""What marks promise, rule by rule, from Kafka's partitions to the sinks; K-3, K-7, K-10, K-11, K-14 and later stand with what they are about."""
+"""What marks promise, from Kafka's partitions to the sinks."""
 
 from __future__ import annotations
 

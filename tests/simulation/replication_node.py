@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
 from streamactors.broker.replication.follower_state import (
-    Asked,
+    AskedFetch,
     Extend,
     Following,
     Got,
@@ -188,7 +188,7 @@ class Node:
         self.advance()
 
     def serve(
-        self, replica: int, broker_epoch: int, asked: Asked, last_epoch: int
+        self, replica: int, broker_epoch: int, asked: AskedFetch, last_epoch: int
     ) -> tuple[Got, list[tuple[int, int]]]:
         """Answer a fetch as the broker does."""
         state = self.leader
@@ -264,7 +264,7 @@ class Node:
         leader = self.world.nodes.get(self.image.leader)
         if leader is None:
             return
-        asked = Asked(following.leader_epoch, len(self.log))
+        asked = AskedFetch(following.leader_epoch, len(self.log))
         life, epoch, last = self.life, self.broker_epoch, self.epochs.latest
 
         def arrive() -> None:
@@ -275,7 +275,9 @@ class Node:
         self.asked_at = self.world.now
         self.world.send(self.id, leader.id, arrive)
 
-    def fetched(self, life: int, following: Following, asked: Asked, got: Got, records: list[tuple[int, int]]) -> None:
+    def fetched(
+        self, life: int, following: Following, asked: AskedFetch, got: Got, records: list[tuple[int, int]]
+    ) -> None:
         if self.life != life:
             return
         if self.following is following:

@@ -9,7 +9,7 @@ import pytest
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.replication.follower_state import (
     Action,
-    Asked,
+    AskedFetch,
     Extend,
     Following,
     Got,
@@ -136,20 +136,22 @@ class WritesOutliveTheLeadership(Rules):
     fails_writes_with_the_leadership = False
 
 
-def late_answers_count(following: Following, asked: Asked, got: Got, log: LocalLog, now_ms: float) -> Action:
+def late_answers_count(following: Following, asked: AskedFetch, got: Got, log: LocalLog, now_ms: float) -> Action:
     """Uses an answer although the log was truncated, or the leader changed, since the question."""
     if got.error is ErrorCode.NONE and got.diverging is None:
         return Extend(got.high_watermark, got.log_start_offset)
     return judge(following, asked._replace(offset=log.end_offset), got, log, now_ms)
 
 
-def truncates_to_the_leader_alone(following: Following, asked: Asked, got: Got, log: LocalLog, now_ms: float) -> Action:
+def truncates_to_the_leader_alone(
+    following: Following, asked: AskedFetch, got: Got, log: LocalLog, now_ms: float
+) -> Action:
     """Truncates to the leader's end of the epoch without a look at the own epochs."""
     action = judge(following, asked, got, log, now_ms)
     return TruncateTo(got.diverging[1]) if isinstance(action, TruncateTo) and got.diverging is not None else action
 
 
-def keeps_its_log(following: Following, asked: Asked, got: Got, log: LocalLog, now_ms: float) -> Action:
+def keeps_its_log(following: Following, asked: AskedFetch, got: Got, log: LocalLog, now_ms: float) -> Action:
     """Never truncates."""
     action = judge(following, asked, got, log, now_ms)
     return Extend(-1, 0) if isinstance(action, TruncateTo) else action

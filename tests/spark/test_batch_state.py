@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from streamactors.spark.errors import CheckpointError
-from streamactors.spark.sink.batch_state import PLENTY, BatchState, Phase
+from streamactors.spark.sink.batch_state import PLENTY, BatchPhase, BatchState
 
 
 def mark_at(place: int, part: str = "0/0") -> tuple[dict[str, int], dict]:
@@ -92,11 +92,11 @@ def test_a_repeated_batch_has_its_old_end_however_large() -> None:
     state.begin({"0/a": 0, "0/b": 0}, {"0/a": 5, "0/b": 2})
     state.add("a to 5", 5)
     state.mark({"0/a": 5}, {(1, "a"): (1, 5)})
-    assert state.phase is Phase.REPEATING
+    assert state.phase is BatchPhase.REPEATING
     assert state.cut(1) is None
     state.add("b to 2", 2)
     state.mark({"0/b": 2}, {(1, "b"): (1, 2)})
-    assert state.phase is Phase.GIVING
+    assert state.phase is BatchPhase.GIVING
     batch = state.batch({"0/a": 0, "0/b": 0}, {"0/a": 5, "0/b": 2})
     assert (batch.rows, batch.chunks) == (7, ["a to 5", "b to 2"])
 
@@ -220,7 +220,7 @@ def test_a_repeated_batch_has_room_for_all_its_rows_and_nothing_more_comes_befor
 def test_a_repeated_batch_without_a_range_is_none() -> None:
     state = BatchState()
     state.begin({"0/0": 4}, {"0/0": 4})
-    assert state.phase is Phase.GIVING
+    assert state.phase is BatchPhase.GIVING
 
 
 def test_the_sink_is_over_when_the_checkpoint_has_all_and_rows_behind_the_last_mark_are_dropped() -> None:

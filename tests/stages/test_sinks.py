@@ -1,4 +1,4 @@
-"""What each sink does with elements, when it is done, and when its marks are (rule K-10 of the marks)."""
+"""What each sink does with elements, when it is done, and when its marks are done."""
 
 from __future__ import annotations
 

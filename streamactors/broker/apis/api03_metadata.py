@@ -37,7 +37,7 @@ from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType, each
 
 
-class Asked(NamedTuple):
+class AskedTopics(NamedTuple):
     """A topic of the request: its name, or its id."""
 
     name: str | None
@@ -93,15 +93,15 @@ def refuse(request: Request, code: ErrorCode) -> MetadataResponse:
     return MetadataResponse((), topics, None, -1, error_code=code)
 
 
-def _asked(request: Request) -> list[Asked] | None:
+def _asked(request: Request) -> list[AskedTopics] | None:
     """Return the requested topics, each once; None for all topics."""
     topics = request.message.topics
     if topics is None or (request.version == 0 and not topics):
         return None
-    return list(dict.fromkeys(Asked(topic.name, topic.topic_id) for topic in topics))
+    return list(dict.fromkeys(AskedTopics(topic.name, topic.topic_id) for topic in topics))
 
 
-def _to_create(request: Request, asked: list[Asked] | None) -> tuple[str, ...]:
+def _to_create(request: Request, asked: list[AskedTopics] | None) -> tuple[str, ...]:
     node = request.node
     if asked is None or not request.message.allow_auto_topic_creation or not node.config.auto_create_topics_enable:
         return ()
@@ -119,7 +119,7 @@ def _to_create(request: Request, asked: list[Asked] | None) -> tuple[str, ...]:
     )
 
 
-def _answer(request: Request, asked: list[Asked] | None) -> MetadataResponse:
+def _answer(request: Request, asked: list[AskedTopics] | None) -> MetadataResponse:
     node = request.node
     image: MetadataImage = node.metadata.image
     listener = request.listener.name
@@ -140,12 +140,12 @@ def _describable(request: Request, topics: Iterable[TopicImage]) -> Iterable[Top
     return (topic for topic in topics if request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name))
 
 
-def _one(request: Request, image: MetadataImage, asked: Asked) -> TopicMetadata:
+def _one(request: Request, image: MetadataImage, asked: AskedTopics) -> TopicMetadata:
     name, topic_id = asked
     if topic_id is not None:
         topic = image.topics_by_id.get(topic_id)
         if topic is None or not request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
-            return _refused(request, Asked(None, topic_id), ErrorCode.UNKNOWN_TOPIC_ID)
+            return _refused(request, AskedTopics(None, topic_id), ErrorCode.UNKNOWN_TOPIC_ID)
         return _topic(request, image, topic)
     if name is None:
         return _refused(request, asked, ErrorCode.INVALID_REQUEST)
@@ -170,7 +170,7 @@ def _operations(request: Request, name: str) -> int:
     return on_topic(request, name) if request.message.include_topic_authorized_operations else NOT_ASKED
 
 
-def _refused(request: Request, asked: Asked, code: ErrorCode) -> TopicMetadata:
+def _refused(request: Request, asked: AskedTopics, code: ErrorCode) -> TopicMetadata:
     internal = asked.name in INTERNAL_TOPICS
     return TopicMetadata(encode_topic(request.version, *asked, (), error_code=code, internal=internal))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streamactors.broker.apis.group_requests import Asked, asked_partitions, by_topic, one_error
+from streamactors.broker.apis.group_requests import GroupRequest, asked_partitions, by_topic, one_error
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import CommitOffsets, NewOffset
 from streamactors.broker.protocol.record_schema import too_long
@@ -47,7 +47,7 @@ def handle(request: Request) -> Body | Later:
     return LATER
 
 
-def new_offsets(asked: Sequence[Asked]) -> list[NewOffset]:
+def new_offsets(asked: Sequence[GroupRequest]) -> list[NewOffset]:
     """Return the offsets of a commit, for the coordinator."""
     return [
         NewOffset(

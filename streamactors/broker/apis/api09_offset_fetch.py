@@ -26,7 +26,7 @@ _SEVERAL_GROUPS: Final = 8
 _TOPIC_IDS: Final = 10
 
 
-class Asked(NamedTuple):
+class AskedGroup(NamedTuple):
     """One group of a request, with its partitions by the client's rights."""
 
     group_id: str
@@ -55,13 +55,13 @@ def _groups(request: Request) -> list[tuple[str, Sequence[Any] | None]]:
     return [(message.group_id, message.topics)]
 
 
-def _asked(request: Request, group_id: str, topics: Sequence[Any] | None) -> Asked:
+def _asked(request: Request, group_id: str, topics: Sequence[Any] | None) -> AskedGroup:
     if not request.allowed(Operation.DESCRIBE, ResourceType.GROUP, group_id):
-        return Asked(group_id, topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return AskedGroup(group_id, topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if too_long(group_id):
-        return Asked(group_id, topics, ErrorCode.INVALID_GROUP_ID)
+        return AskedGroup(group_id, topics, ErrorCode.INVALID_GROUP_ID)
     if topics is None:
-        return Asked(group_id, None, ErrorCode.NONE)
+        return AskedGroup(group_id, None, ErrorCode.NONE)
     image = request.node.metadata.image
     denied: list[FetchedOffset] = []
     unknown: list[dict[str, Any]] = []
@@ -79,10 +79,10 @@ def _asked(request: Request, group_id: str, topics: Sequence[Any] | None) -> Ask
         else:
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             denied.extend(FetchedOffset(name, index, None, error) for index in topic.partition_indexes)
-    return Asked(group_id, topics, ErrorCode.NONE, partitions, denied, unknown)
+    return AskedGroup(group_id, topics, ErrorCode.NONE, partitions, denied, unknown)
 
 
-def _fetch(request: Request, asked: Asked, then: Callable[[FetchedOffsets], object]) -> None:
+def _fetch(request: Request, asked: AskedGroup, then: Callable[[FetchedOffsets], object]) -> None:
     if asked.error is not ErrorCode.NONE:
         then(FetchedOffsets(asked.error))
         return
@@ -90,7 +90,7 @@ def _fetch(request: Request, asked: Asked, then: Callable[[FetchedOffsets], obje
     request.node.groups.tell(asked.group_id, fetch)
 
 
-def _group(request: Request, asked: Asked, fetched: FetchedOffsets) -> dict[str, Any]:
+def _group(request: Request, asked: AskedGroup, fetched: FetchedOffsets) -> dict[str, Any]:
     if fetched.error is not ErrorCode.NONE:
         return _failed(asked.group_id, asked.topics, fetched.error)
     seen = [

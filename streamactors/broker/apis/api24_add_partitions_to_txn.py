@@ -34,7 +34,7 @@ _OF_BROKERS: Final = 4
 Errors = dict[TopicPartition, ErrorCode]
 
 
-class Asked(NamedTuple):
+class AskedTransaction(NamedTuple):
     """One transaction of a request."""
 
     transactional_id: str
@@ -65,7 +65,7 @@ def handle(request: Request) -> Later:
     return LATER
 
 
-def _add(request: Request, asked: Asked, then: Callable[[ErrorAnswer | VerifyAnswer], object]) -> None:
+def _add(request: Request, asked: AskedTransaction, then: Callable[[ErrorAnswer | VerifyAnswer], object]) -> None:
     error = transactional_id_error(asked.transactional_id)
     if error is not ErrorCode.NONE:
         then(ErrorAnswer(error))
@@ -79,7 +79,7 @@ def _add(request: Request, asked: Asked, then: Callable[[ErrorAnswer | VerifyAns
     request.node.transactions.tell(asked.transactional_id, event)
 
 
-def _errors(request: Request, asked: Asked, answer: ErrorAnswer | VerifyAnswer) -> Errors:
+def _errors(request: Request, asked: AskedTransaction, answer: ErrorAnswer | VerifyAnswer) -> Errors:
     if isinstance(answer, VerifyAnswer):
         return dict(answer.errors)
     return dict.fromkeys(asked.partitions, for_old_clients(answer.error, request.version, _KNOWS_FENCED))
@@ -94,11 +94,11 @@ def _why_not(request: Request, where: TopicPartition) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _asked(request: Request) -> list[Asked]:
+def _asked(request: Request) -> list[AskedTransaction]:
     message = request.message
     if request.version >= _OF_BROKERS:
         return [
-            Asked(t.transactional_id, t.producer_id, t.producer_epoch, t.verify_only, _partitions(t.topics))
+            AskedTransaction(t.transactional_id, t.producer_id, t.producer_epoch, t.verify_only, _partitions(t.topics))
             for t in message.transactions
         ]
     producer = (
@@ -106,14 +106,14 @@ def _asked(request: Request) -> list[Asked]:
         message.v3_and_below_producer_id,
         message.v3_and_below_producer_epoch,
     )
-    return [Asked(*producer, False, _partitions(message.v3_and_below_topics))]
+    return [AskedTransaction(*producer, False, _partitions(message.v3_and_below_topics))]
 
 
 def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions)
 
 
-def _body(request: Request, asked: Sequence[Asked], results: Sequence[Errors]) -> Body:
+def _body(request: Request, asked: Sequence[AskedTransaction], results: Sequence[Errors]) -> Body:
     if request.version < _OF_BROKERS:
         return {"results_by_topic_v3_and_below": _by_topic(results[0])}
     return {

@@ -28,7 +28,7 @@ def with_group_id(authorise: Authorise) -> Authorise:
     return check
 
 
-class Asked(NamedTuple):
+class GroupRequest(NamedTuple):
     """One partition of a request. `error` is NONE if the partition exists and the client has the right to it."""
 
     error: ErrorCode
@@ -38,10 +38,12 @@ class Asked(NamedTuple):
     entry: Any
 
 
-def asked_partitions(request: Request, topics: Sequence[Any], operation: Operation = Operation.READ) -> list[Asked]:
+def asked_partitions(
+    request: Request, topics: Sequence[Any], operation: Operation = Operation.READ
+) -> list[GroupRequest]:
     """Return every partition of a request, by topic name or (OffsetCommit v10) topic id, in order."""
     image = request.node.metadata.image
-    asked: list[Asked] = []
+    asked: list[GroupRequest] = []
     for topic in topics:
         topic_id = getattr(topic, "topic_id", None)
         found = image.topics_by_id.get(topic_id) if topic_id is not None else image.topics.get(topic.name)
@@ -59,12 +61,12 @@ def asked_partitions(request: Request, topics: Sequence[Any], operation: Operati
             index = entry.partition_index
             missing = error is ErrorCode.NONE and not 0 <= index < count
             asked.append(
-                Asked(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if missing else error, name, topic_id, index, entry)
+                GroupRequest(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if missing else error, name, topic_id, index, entry)
             )
     return asked
 
 
-def by_topic(asked: Sequence[Asked], errors: Iterable[ErrorCode] = ()) -> list[dict[str, Any]]:
+def by_topic(asked: Sequence[GroupRequest], errors: Iterable[ErrorCode] = ()) -> list[dict[str, Any]]:
     """Return the `topics` of a response: one error per partition, under its topic, in the order of the request.
 
     `errors` are the coordinator's, one for each partition that it was asked about, in order."""

@@ -21,7 +21,7 @@ from streamactors.broker.coordinator.coordinator_messages import (
     Restart,
     WriteCallbackFailed,
 )
-from streamactors.broker.coordinator.deadlines import Timers
+from streamactors.broker.coordinator.deadlines import DeadlineTimers
 from streamactors.broker.errors import ErrorCode
 
 _log = logging.getLogger("streamactors.broker.coordinator")
@@ -29,7 +29,7 @@ _log = logging.getLogger("streamactors.broker.coordinator")
 RESTARTS: Final = Supervision.restart(min_backoff="10ms", max_backoff="10s")
 
 
-class Phase(Enum):
+class CoordinatorPhase(Enum):
     """The state of a coordinator. The value is the error that requests are refused with."""
 
     LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # the partition is being read
@@ -42,11 +42,15 @@ class Phase(Enum):
         return ErrorCode(self.value)
 
 
-MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
-    Phase.LOADING: frozenset({Phase.ACTIVE, Phase.LOADING, Phase.FAILED, Phase.RESIGNED}),
-    Phase.ACTIVE: frozenset({Phase.LOADING, Phase.RESIGNED}),
-    Phase.FAILED: frozenset({Phase.ACTIVE, Phase.LOADING, Phase.FAILED, Phase.RESIGNED}),
-    Phase.RESIGNED: frozenset({Phase.RESIGNED}),
+MOVES: Final[Mapping[CoordinatorPhase, frozenset[CoordinatorPhase]]] = {
+    CoordinatorPhase.LOADING: frozenset(
+        {CoordinatorPhase.ACTIVE, CoordinatorPhase.LOADING, CoordinatorPhase.FAILED, CoordinatorPhase.RESIGNED}
+    ),
+    CoordinatorPhase.ACTIVE: frozenset({CoordinatorPhase.LOADING, CoordinatorPhase.RESIGNED}),
+    CoordinatorPhase.FAILED: frozenset(
+        {CoordinatorPhase.ACTIVE, CoordinatorPhase.LOADING, CoordinatorPhase.FAILED, CoordinatorPhase.RESIGNED}
+    ),
+    CoordinatorPhase.RESIGNED: frozenset({CoordinatorPhase.RESIGNED}),
 }
 
 
@@ -82,12 +86,12 @@ class CoordinatorActor(Actor, Generic[S]):  # type: ignore[misc]
         new_shard: Callable[[], S],
         load: Callable[[], object],
         tell: Tell,
-        timers: Timers,
+        timers: DeadlineTimers,
         now_ms: Callable[[], float],
         kept: frozenset[type] = frozenset(),
     ) -> None:
         super().__init__()
-        self.phase = Phase.LOADING
+        self.phase = CoordinatorPhase.LOADING
         self.shard = new_shard()
         self._new_shard = new_shard
         self._load = load
@@ -104,7 +108,7 @@ class CoordinatorActor(Actor, Generic[S]):  # type: ignore[misc]
 
     def receiveMessage(self, message: Any, _sender: ActorAddress | None) -> None:
         try:
-            serve = self.shard.serves.get(type(message)) if self.phase is Phase.ACTIVE else None
+            serve = self.shard.serves.get(type(message)) if self.phase is CoordinatorPhase.ACTIVE else None
             if serve is not None:
                 serve(message)
             else:
@@ -117,35 +121,35 @@ class CoordinatorActor(Actor, Generic[S]):  # type: ignore[misc]
         match message:
             case Flush():
                 self.shard.log.flush()
-            case Loaded(state) if self.phase in (Phase.LOADING, Phase.FAILED):
+            case Loaded(state) if self.phase in (CoordinatorPhase.LOADING, CoordinatorPhase.FAILED):
                 self.shard.take_over(state)
-                self._move(Phase.ACTIVE)
+                self._move(CoordinatorPhase.ACTIVE)
                 kept, self._kept = self._kept, []
                 for each in kept:
                     self.receiveMessage(each, None)
-            case LoadFailed(error) if self.phase in (Phase.LOADING, Phase.FAILED):
-                self._restart(error, Phase.FAILED)
-            case WriteCallbackFailed(log, error) if log is self.shard.log and self.phase is Phase.ACTIVE:
+            case LoadFailed(error) if self.phase in (CoordinatorPhase.LOADING, CoordinatorPhase.FAILED):
+                self._restart(error, CoordinatorPhase.FAILED)
+            case WriteCallbackFailed(log, error) if log is self.shard.log and self.phase is CoordinatorPhase.ACTIVE:
                 self._restart(error)
-            case Restart() if self.phase in (Phase.LOADING, Phase.FAILED):
+            case Restart() if self.phase in (CoordinatorPhase.LOADING, CoordinatorPhase.FAILED):
                 self.shard = self._new_shard()
                 self._load()
             case Resign():
-                self._move(Phase.RESIGNED)
+                self._move(CoordinatorPhase.RESIGNED)
                 self._close_shard()
             case _ if hasattr(message, "refuse"):
                 message.refuse(self.phase.error)
-            case _ if type(message) in self._kept_types and self.phase is not Phase.RESIGNED:
+            case _ if type(message) in self._kept_types and self.phase is not CoordinatorPhase.RESIGNED:
                 self._kept.append(message)
 
-    def _move(self, phase: Phase) -> None:
+    def _move(self, phase: CoordinatorPhase) -> None:
         assert phase in MOVES[self.phase], f"{self.shard.name} cannot move from {self.phase.name} to {phase.name}"
         self.phase = phase
 
-    def _restart(self, error: BaseException, phase: Phase = Phase.LOADING) -> None:
+    def _restart(self, error: BaseException, phase: CoordinatorPhase = CoordinatorPhase.LOADING) -> None:
         """Drop the state after a failure, and read the partition again after the back-off."""
         name = self.shard.name
-        if self.phase is Phase.RESIGNED:
+        if self.phase is CoordinatorPhase.RESIGNED:
             _log.error("%s: %s: %s, after it resigned", name, type(error).__name__, error, exc_info=error)
             return
         verdict = self._failures.judge(RESTARTS, error, self._now_ms())

@@ -20,7 +20,7 @@ class Armed(Protocol):
     def cancel(self) -> bool: ...
 
 
-class Timers(Protocol):
+class DeadlineTimers(Protocol):
     """Sets timers: a dispatcher, or a test."""
 
     @property
@@ -42,7 +42,7 @@ class _Entry(Generic[E]):
 class Deadlines(Generic[K, E]):
     """One deadline per key; `fire(key, event)` is called once when the deadline passes."""
 
-    def __init__(self, timers: Timers, now_ms: Callable[[], float], fire: Callable[[K, E], object]) -> None:
+    def __init__(self, timers: DeadlineTimers, now_ms: Callable[[], float], fire: Callable[[K, E], object]) -> None:
         self._timers = timers
         self._now_ms = now_ms
         self._fire = fire

@@ -12,15 +12,15 @@ from functools import partial
 from typing import Any, Final
 
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog, KeyValue, Refuse, client_error
-from streamactors.broker.coordinator.deadlines import Deadlines, Timers
+from streamactors.broker.coordinator.deadlines import Deadlines, DeadlineTimers
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group import offset_requests
 from streamactors.broker.group.classic.classic_commit import check_delete_group
 from streamactors.broker.group.classic.classic_events import (
-    Answer,
     CancelTimer,
     Deleted,
     Event,
+    GroupAnswer,
     GroupLoaded,
     JoinGroup,
     Resigned,
@@ -60,7 +60,7 @@ class GroupShard:
         name: str,
         log: CoordinatorLog,
         clock: Clock,
-        timers: Timers,
+        timers: DeadlineTimers,
         rules: GroupRules,
         offset_rules: OffsetRules,
         due: Callable[[TimerDue], object],
@@ -163,7 +163,7 @@ class GroupShard:
         else:
             self.groups[group_id] = group
         for effect in effects:
-            if type(effect) is Answer:
+            if type(effect) is GroupAnswer:
                 effect.reply_to(effect.response)  # type: ignore[operator]
             elif type(effect) is SetTimer:
                 self._deadlines.set((group_id, effect.key), effect.delay_ms, effect.event)

@@ -17,10 +17,16 @@ from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherSto
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.membership import lifecycle_state as lifecycle
-from streamactors.broker.membership.lifecycle_state import Life, Phase, Times
+from streamactors.broker.membership.lifecycle_state import Life, LifecyclePhase, Times
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import Endpoint, Feature
-from streamactors.broker.network.outgoing.channel import REQUEST_TIMEOUT_MS, Answer, Buffers, Channel, ChannelBroken
+from streamactors.broker.network.outgoing.channel import (
+    REQUEST_TIMEOUT_MS,
+    Buffers,
+    Channel,
+    ChannelAnswer,
+    ChannelBroken,
+)
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.errors import StreamActorsError
 
@@ -115,10 +121,10 @@ class Lifecycle:
 
     # --- from any thread ---
 
-    def ask(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[Answer], object]) -> None:
+    def ask(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[ChannelAnswer], object]) -> None:
         """Send a request to the active controller; `then` gets the answer on the data plane's thread."""
 
-        def deliver(answer: Answer) -> None:
+        def deliver(answer: ChannelAnswer) -> None:
             try:
                 self._node.data_plane.execute(lambda: then(answer))
             except DispatcherStopped:
@@ -137,7 +143,7 @@ class Lifecycle:
     @property
     def fenced(self) -> bool:
         """Whether the controllers keep clients away from this broker."""
-        return self._life.phase is not Phase.UNFENCED
+        return self._life.phase is not LifecyclePhase.UNFENCED
 
     # --- on the dispatcher's thread ---
 
@@ -177,13 +183,17 @@ class Lifecycle:
         self._life, effects = lifecycle.step(self._life, event, self._now_ms())
         for effect in effects:
             self._carry_out(effect)
-        if before is Phase.REGISTERING and self._life.phase is Phase.FENCED and not self._registered.done():
+        if (
+            before is LifecyclePhase.REGISTERING
+            and self._life.phase is LifecyclePhase.FENCED
+            and not self._registered.done()
+        ):
             self._registered.set_result(None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._life.due_ms is not None:
-            self._timer = self._dispatcher.call_at(self._life.due_ms, partial(self._step, lifecycle.Tick()))
+            self._timer = self._dispatcher.call_at(self._life.due_ms, partial(self._step, lifecycle.LifecycleTick()))
 
     def _carry_out(self, effect: lifecycle.Effect) -> None:
         match effect:
@@ -228,13 +238,13 @@ class Lifecycle:
             "previous_broker_epoch": self._previous_epoch,
         }
 
-    def _got_registration(self, answer: Answer) -> None:
+    def _got_registration(self, answer: ChannelAnswer) -> None:
         if answer.error is not None or answer.value.error_code == ErrorCode.NOT_CONTROLLER:
             self._step(lifecycle.Unreachable())
             return
         self._step(lifecycle.Registered(ErrorCode(answer.value.error_code), answer.value.broker_epoch))
 
-    def _got_heartbeat(self, answer: Answer) -> None:
+    def _got_heartbeat(self, answer: ChannelAnswer) -> None:
         if answer.error is not None:
             _log.debug("heartbeat: %s", answer.error)
             self._step(lifecycle.Unreachable())
@@ -273,10 +283,10 @@ class Lifecycle:
 
 
 def _send(
-    controller: Channel | None, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[Answer], object]
+    controller: Channel | None, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[ChannelAnswer], object]
 ) -> None:
     if controller is None:
-        then(Answer(error=ChannelBroken("no controller leads at the moment")))
+        then(ChannelAnswer(error=ChannelBroken("no controller leads at the moment")))
         return
     controller.request(*api, body, then)
 

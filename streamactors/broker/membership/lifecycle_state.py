@@ -30,7 +30,7 @@ _FATAL: Final = frozenset(
 )
 
 
-class Phase(Enum):
+class LifecyclePhase(Enum):
     """Where a broker is in its life."""
 
     CATCHING_UP = "reads the metadata log up to its end for the first time"
@@ -56,7 +56,7 @@ class Life:
     """The state. `due_ms` is when the next request may be sent; None while one is under way or nothing is to be sent."""
 
     times: Times = field(default_factory=Times)
-    phase: Phase = Phase.CATCHING_UP
+    phase: LifecyclePhase = LifecyclePhase.CATCHING_UP
     broker_epoch: int = -1
     applied: int = -1  # offset of the last metadata record that the data plane follows
     registered_at: int = -1  # offset of the own registration in the log, -1 before it was applied
@@ -117,11 +117,11 @@ class StopAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class LifecycleTick:
     """Time has passed."""
 
 
-Event = CaughtUp | Applied | Ready | Registered | HeartbeatAnswered | Unreachable | StopAsked | Tick
+Event = CaughtUp | Applied | Ready | Registered | HeartbeatAnswered | Unreachable | StopAsked | LifecycleTick
 
 
 # --- effects ---
@@ -169,7 +169,7 @@ Effect = SendRegistration | SendHeartbeat | FencingChanged | Fail | MayStop
 def step(life: Life, event: Event, now_ms: float) -> tuple[Life, list[Effect]]:
     """Return the life after an event, and what is to be done, in order."""
     effects: list[Effect] = []
-    if life.phase is Phase.ENDED:
+    if life.phase is LifecyclePhase.ENDED:
         return life, effects
     life = _noted(life, event, now_ms, effects)
     return _send_if_due(life, now_ms, effects), effects
@@ -177,11 +177,11 @@ def step(life: Life, event: Event, now_ms: float) -> tuple[Life, list[Effect]]:
 
 def _noted(life: Life, event: Event, now_ms: float, effects: list[Effect]) -> Life:
     match event:
-        case CaughtUp() if life.phase is Phase.CATCHING_UP:
+        case CaughtUp() if life.phase is LifecyclePhase.CATCHING_UP:
             return _register(life, now_ms)
         case Applied(offset, registered_at):
             life = replace(life, applied=offset, registered_at=max(life.registered_at, registered_at))
-            return _hurried(life, now_ms) if life.phase is Phase.FENCED else life
+            return _hurried(life, now_ms) if life.phase is LifecyclePhase.FENCED else life
         case Ready():
             return _hurried(replace(life, ready=True), now_ms) if not life.ready else life
         case Registered():
@@ -197,13 +197,13 @@ def _noted(life: Life, event: Event, now_ms: float, effects: list[Effect]) -> Li
 
 def _register(life: Life, now_ms: float) -> Life:
     return replace(
-        life, phase=Phase.REGISTERING, broker_epoch=-1, registered_at=-1, due_ms=now_ms, asked_since_ms=now_ms
+        life, phase=LifecyclePhase.REGISTERING, broker_epoch=-1, registered_at=-1, due_ms=now_ms, asked_since_ms=now_ms
     )
 
 
 def _hurried(life: Life, now_ms: float) -> Life:
     """The next heartbeat may change something: send it now, unless one is under way."""
-    waiting = life.phase is Phase.FENCED and life.due_ms is not None and _can_serve(life)
+    waiting = life.phase is LifecyclePhase.FENCED and life.due_ms is not None and _can_serve(life)
     return replace(life, due_ms=now_ms) if waiting else life
 
 
@@ -212,62 +212,62 @@ def _can_serve(life: Life) -> bool:
 
 
 def _registered(life: Life, answer: Registered, now_ms: float, effects: list[Effect]) -> Life:
-    if life.phase is not Phase.REGISTERING:
+    if life.phase is not LifecyclePhase.REGISTERING:
         return life
     if answer.error is ErrorCode.NONE:
-        return replace(life, phase=Phase.FENCED, broker_epoch=answer.broker_epoch, due_ms=now_ms)
+        return replace(life, phase=LifecyclePhase.FENCED, broker_epoch=answer.broker_epoch, due_ms=now_ms)
     waited_ms = now_ms - life.asked_since_ms
     # An earlier process of this broker is still known: its session ends within the session timeout.
     if answer.error in _FATAL or waited_ms >= life.times.registration_timeout_ms:
         effects.append(Fail(answer.error))
-        return replace(life, phase=Phase.ENDED, due_ms=None)
+        return replace(life, phase=LifecyclePhase.ENDED, due_ms=None)
     return replace(life, due_ms=now_ms + RETRY_REGISTRATION_MS)
 
 
 def _heartbeat_answered(life: Life, answer: HeartbeatAnswered, now_ms: float, effects: list[Effect]) -> Life:
-    if life.phase not in (Phase.FENCED, Phase.UNFENCED, Phase.LEAVING):
+    if life.phase not in (LifecyclePhase.FENCED, LifecyclePhase.UNFENCED, LifecyclePhase.LEAVING):
         return life
     if answer.error is ErrorCode.STALE_BROKER_EPOCH:
-        if life.phase is Phase.LEAVING:
+        if life.phase is LifecyclePhase.LEAVING:
             return _ended(life, effects, granted=False)
-        if life.phase is Phase.UNFENCED:
+        if life.phase is LifecyclePhase.UNFENCED:
             effects.append(FencingChanged(fenced=True))
         return _register(life, now_ms)
     if answer.error is not ErrorCode.NONE:
         return _unreachable(life, now_ms, effects)
     life = replace(life, last_accepted_ms=life.sent_ms)
-    if life.phase is Phase.LEAVING:
+    if life.phase is LifecyclePhase.LEAVING:
         if answer.should_shut_down:
             return _ended(life, effects, granted=True)
         return _leaving_on(life, now_ms, effects)
-    if answer.is_fenced != (life.phase is Phase.FENCED):
+    if answer.is_fenced != (life.phase is LifecyclePhase.FENCED):
         effects.append(FencingChanged(answer.is_fenced))
-        life = replace(life, phase=Phase.FENCED if answer.is_fenced else Phase.UNFENCED)
-    if life.phase is Phase.UNFENCED:
+        life = replace(life, phase=LifecyclePhase.FENCED if answer.is_fenced else LifecyclePhase.UNFENCED)
+    if life.phase is LifecyclePhase.UNFENCED:
         return replace(life, due_ms=now_ms + life.times.heartbeat_ms)
     return replace(life, due_ms=now_ms + (SOON_MS if _can_serve(life) else life.times.heartbeat_ms / 4))
 
 
 def _unreachable(life: Life, now_ms: float, effects: list[Effect]) -> Life:
-    if life.phase is Phase.CATCHING_UP:
+    if life.phase is LifecyclePhase.CATCHING_UP:
         return life
-    if life.phase is Phase.REGISTERING:
+    if life.phase is LifecyclePhase.REGISTERING:
         if now_ms - life.asked_since_ms >= life.times.registration_timeout_ms:
             effects.append(Fail(ErrorCode.BROKER_NOT_AVAILABLE))
-            return replace(life, phase=Phase.ENDED, due_ms=None)
+            return replace(life, phase=LifecyclePhase.ENDED, due_ms=None)
         return replace(life, due_ms=now_ms + RETRY_MS)
-    if life.phase is Phase.LEAVING:
+    if life.phase is LifecyclePhase.LEAVING:
         return _leaving_on(life, now_ms, effects)
     return replace(life, due_ms=now_ms + RETRY_MS)
 
 
 def _leave(life: Life, now_ms: float, effects: list[Effect]) -> Life:
-    if life.phase in (Phase.CATCHING_UP, Phase.REGISTERING):
+    if life.phase in (LifecyclePhase.CATCHING_UP, LifecyclePhase.REGISTERING):
         return _ended(life, effects, granted=False)
-    if life.phase is Phase.LEAVING:
+    if life.phase is LifecyclePhase.LEAVING:
         return life
     due_ms = now_ms if life.due_ms is not None else None
-    return replace(life, phase=Phase.LEAVING, asked_since_ms=now_ms, due_ms=due_ms)
+    return replace(life, phase=LifecyclePhase.LEAVING, asked_since_ms=now_ms, due_ms=due_ms)
 
 
 def _leaving_on(life: Life, now_ms: float, effects: list[Effect]) -> Life:
@@ -278,21 +278,21 @@ def _leaving_on(life: Life, now_ms: float, effects: list[Effect]) -> Life:
 
 def _ended(life: Life, effects: list[Effect], *, granted: bool) -> Life:
     effects.append(MayStop(granted))
-    return replace(life, phase=Phase.ENDED, due_ms=None)
+    return replace(life, phase=LifecyclePhase.ENDED, due_ms=None)
 
 
 def _send_if_due(life: Life, now_ms: float, effects: list[Effect]) -> Life:
     if life.due_ms is None or now_ms < life.due_ms:
         return life
-    if life.phase is Phase.REGISTERING:
+    if life.phase is LifecyclePhase.REGISTERING:
         effects.append(SendRegistration())
-    elif life.phase in (Phase.FENCED, Phase.UNFENCED, Phase.LEAVING):
+    elif life.phase in (LifecyclePhase.FENCED, LifecyclePhase.UNFENCED, LifecyclePhase.LEAVING):
         effects.append(
             SendHeartbeat(
                 life.broker_epoch,
                 life.applied,
-                want_fence=life.phase is Phase.FENCED and not _can_serve(life),
-                want_shut_down=life.phase is Phase.LEAVING,
+                want_fence=life.phase is LifecyclePhase.FENCED and not _can_serve(life),
+                want_shut_down=life.phase is LifecyclePhase.LEAVING,
             )
         )
     return replace(life, due_ms=None, sent_ms=now_ms)

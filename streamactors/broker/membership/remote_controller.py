@@ -21,7 +21,7 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.membership.lifecycle import Lifecycle
 from streamactors.broker.membership.member import Member
 from streamactors.broker.metadata.metadata_record import Endpoint
-from streamactors.broker.network.outgoing.channel import Answer
+from streamactors.broker.network.outgoing.channel import ChannelAnswer
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
@@ -70,7 +70,7 @@ class RemoteController:
             "validate_only": False,
         }
 
-        def created(answer: Answer) -> None:
+        def created(answer: ChannelAnswer) -> None:
             if answer.error is not None:
                 reply(command.refused(Outcome(ErrorCode.NOT_CONTROLLER, str(answer.error))))
                 return
@@ -89,7 +89,7 @@ class RemoteController:
     def _allocate(self, command: AllocateProducerIds, reply: Reply) -> None:
         body = {"broker_id": self._node.node_id, "broker_epoch": self._life.broker_epoch}
 
-        def allocated(answer: Answer) -> None:
+        def allocated(answer: ChannelAnswer) -> None:
             if answer.error is not None:
                 reply(command.refused(Outcome(ErrorCode.NOT_CONTROLLER, str(answer.error))))
             elif answer.value.error_code:

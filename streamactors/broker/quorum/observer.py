@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
-from streamactors.broker.network.outgoing.channel import Answer, Buffers, Channel
+from streamactors.broker.network.outgoing.channel import Buffers, Channel, ChannelAnswer
 from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.quorum.observer_state import (
@@ -123,7 +123,7 @@ class Observer:
         body = fetch_body(asked, self._sender)
         self._channel_to(fetch.address).request(*FETCH, body, partial(self._fetched, fetch, log), FETCH_TIMEOUT_MS)
 
-    def _fetched(self, asked: Fetch, log: EndOfLog, answer: Answer) -> None:
+    def _fetched(self, asked: Fetch, log: EndOfLog, answer: ChannelAnswer) -> None:
         if self._stopped:
             return
         if answer.error is not None:
@@ -176,7 +176,7 @@ class Observer:
         channel = self._channel_to(wanted.address)
         channel.request(*FETCH_SNAPSHOT, body, partial(self._got_piece, wanted, content), FETCH_TIMEOUT_MS)
 
-    def _got_piece(self, wanted: FetchSnapshot, content: bytearray, answer: Answer) -> None:
+    def _got_piece(self, wanted: FetchSnapshot, content: bytearray, answer: ChannelAnswer) -> None:
         if self._stopped:
             return
         if answer.error is not None or answer.value.error_code or not answer.value.topics:

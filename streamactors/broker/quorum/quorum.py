@@ -58,7 +58,7 @@ def _nobody(voter: int, request: Request) -> None:
     raise AssertionError(f"{request} for voter {voter}")
 
 
-class Timers(Protocol):
+class QuorumTimers(Protocol):
     """The part of a dispatcher that a quorum uses."""
 
     def call_later(self, delay_ms: float, fn: Callable[[], object]) -> Timer: ...
@@ -96,7 +96,7 @@ class Quorum:
 
     def __init__(
         self,
-        timers: Timers,
+        timers: QuorumTimers,
         now_ms: Callable[[], float],
         log: VotersLog,
         handler: Handler,

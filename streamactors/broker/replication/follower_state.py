@@ -51,7 +51,7 @@ class Following:
         return self.doing is Follow.FETCHING and now_ms >= self.not_before_ms
 
 
-class Asked(NamedTuple):
+class AskedFetch(NamedTuple):
     """A partition in a fetch that was sent."""
 
     leader_epoch: int
@@ -109,7 +109,7 @@ Action = Extend | TruncateTo | StartOver | FindRange | Nothing
 NOTHING: Final = Nothing()
 
 
-def judge(following: Following, asked: Asked, got: Got, log: LocalLog, now_ms: float) -> Action:
+def judge(following: Following, asked: AskedFetch, got: Got, log: LocalLog, now_ms: float) -> Action:
     """Return what to do with an answer, and note in `following` when to ask again."""
     if asked.leader_epoch != following.leader_epoch or following.doing is not Follow.FETCHING:
         return NOTHING  # the leader has changed since the fetch was sent

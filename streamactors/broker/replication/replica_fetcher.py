@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
-from streamactors.broker.network.outgoing.channel import Answer, Buffers
+from streamactors.broker.network.outgoing.channel import Buffers, ChannelAnswer
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.replication.follower_state import (
     BACKOFF_MS,
-    Asked,
+    AskedFetch,
     Extend,
     FindRange,
     Following,
@@ -46,7 +46,7 @@ NO_HIGH_WATERMARK: Final = 2**63 - 1  # followers of partitions do not wait for 
 class _InFlight(NamedTuple):
     partition: HostedPartition
     following: Following
-    asked: Asked
+    asked: AskedFetch
 
 
 class ReplicaFetcher:
@@ -130,7 +130,7 @@ class ReplicaFetcher:
         topics: dict[Any, list[dict[str, Any]]] = {}
         for partition, following in due.items():
             log = partition.log
-            asked = Asked(following.leader_epoch, log.end_offset)
+            asked = AskedFetch(following.leader_epoch, log.end_offset)
             in_flight[partition.topic_id, partition.index] = _InFlight(partition, following, asked)
             topics.setdefault(partition.topic_id, []).append(
                 {
@@ -157,7 +157,7 @@ class ReplicaFetcher:
         version = fetch_version(self._node.metadata.image.features.get("metadata.version", 0))
         self._channel.request(FETCH_KEY, version, body, partial(self._fetched, in_flight))
 
-    def _fetched(self, in_flight: dict[tuple[Any, int], _InFlight], answer: Answer) -> None:
+    def _fetched(self, in_flight: dict[tuple[Any, int], _InFlight], answer: ChannelAnswer) -> None:
         self._asking = False
         if self._stopped:
             return
@@ -255,7 +255,7 @@ class ReplicaFetcher:
             }
             self._channel.request(*LIST_OFFSETS, body, answered)
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: ChannelAnswer) -> None:
             now_ms = self._node.clock.now_ms()
             got = None if answer.error is not None else answer.value.topics[0].partitions[0]
             if got is None or got.error_code:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.membership.lifecycle import Lifecycle
-from streamactors.broker.network.outgoing.channel import Answer
+from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.primitives import INT32, uvarint
 
@@ -49,7 +49,7 @@ class Forwarding:
             if not request.connection.closed:
                 self._life.ask(ENVELOPE, body, answered)
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: ChannelAnswer) -> None:
             absent = answer.error is not None or answer.value.error_code == ErrorCode.NOT_CONTROLLER
             if absent and self._now_ms() < give_up_ms:
                 self._data_plane.call_later(RETRY_MS, send)

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamactors.broker.controller_apis.api56_alter_partition import body_of, command_of
 from streamactors.broker.helpers import call_on
-from streamactors.broker.network.outgoing.channel import Answer
+from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.node import Node
 from streamactors.broker.protocol.messages import decode_request, decode_response, encode_request, encode_response
 from streamactors.broker.replication.isr_publisher import ALTER_PARTITION, AnswerLike
@@ -35,7 +35,7 @@ class OwnController:
 
         def altered(answer: Any) -> None:
             response = encode_response(*api, body_of(message, answer))
-            then(Answer(decode_response(*api, memoryview(response))))
+            then(ChannelAnswer(decode_response(*api, memoryview(response))))
 
         self._node.controller.submit(command_of(message, api[1]), altered)
 

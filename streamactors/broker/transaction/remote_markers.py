@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.outgoing.channel import Answer, Buffers, Channel
+from streamactors.broker.network.outgoing.channel import Buffers, Channel, ChannelAnswer
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.runtime import Runtime
 from streamactors.broker.transaction.markers import MarkerWriter
@@ -52,7 +52,7 @@ class RemoteMarkers:
             "coordinator_epoch": coordinator_epoch,
         }
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: ChannelAnswer) -> None:
             if answer.error is not None:
                 _log.debug("a marker for %s-%d: %s", *where, answer.error)
                 then(ErrorCode.NETWORK_EXCEPTION)

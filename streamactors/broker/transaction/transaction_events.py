@@ -1,7 +1,7 @@
 """The events and effects of the transaction state machine.
 
 Frozen messages between the coordinator (or a test) and `transaction_state.step`. `reply_to` stands for the waiting request; the
-machine only passes it on in an `Answer`."""
+machine only passes it on in an `TransactionAnswer`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Written:
     """The log has answered the `Write` of `transaction`; `error` is the error for the client."""
 
     transaction: Transaction
-    reply: Answer | None
+    reply: TransactionAnswer | None
     fences: bool = False  # the write fences a producer that may still be running
     error: ErrorCode = ErrorCode.NONE
 
@@ -132,7 +132,7 @@ class VerifyAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TransactionAnswer:
     reply_to: object
     response: InitAnswer | ErrorAnswer | VerifyAnswer
 
@@ -167,4 +167,4 @@ class Forget:
     """The id has expired and its tombstone is in the log."""
 
 
-Effect = Answer | Write | SendMarkers | NeedProducerId | Forget
+Effect = TransactionAnswer | Write | SendMarkers | NeedProducerId | Forget

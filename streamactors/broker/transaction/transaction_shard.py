@@ -14,7 +14,6 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.transaction.markers import Markers
 from streamactors.broker.transaction.transaction import TopicPartition, Transaction, TransactionState
 from streamactors.broker.transaction.transaction_events import (
-    Answer,
     Event,
     ExpiryCheck,
     Forget,
@@ -24,6 +23,7 @@ from streamactors.broker.transaction.transaction_events import (
     NeedProducerId,
     SendMarkers,
     TimeoutCheck,
+    TransactionAnswer,
     TransactionLoaded,
     Write,
 )
@@ -157,7 +157,7 @@ class TransactionShard:
         self.transactions[transactional_id] = txn
         for effect in effects:
             match effect:
-                case Answer(reply_to, response):
+                case TransactionAnswer(reply_to, response):
                     reply_to(response)  # type: ignore[operator]
                 case Write():
                     self._write(transactional_id, effect)

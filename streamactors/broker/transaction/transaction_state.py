@@ -25,7 +25,6 @@ from streamactors.broker.transaction.transaction import (
 )
 from streamactors.broker.transaction.transaction_events import (
     AddPartitions,
-    Answer,
     Effect,
     EndTransaction,
     ErrorAnswer,
@@ -38,6 +37,7 @@ from streamactors.broker.transaction.transaction_events import (
     NeedProducerId,
     SendMarkers,
     TimeoutCheck,
+    TransactionAnswer,
     TransactionLoaded,
     VerifyAnswer,
     VerifyPartitions,
@@ -59,20 +59,20 @@ def step(txn: Transaction, event: Event, now_ms: int) -> tuple[Transaction, list
 
 def _init_producer_id(txn: Transaction, init: InitProducerId, now_ms: int, effects: list[Effect]) -> Transaction:
     if txn.pending is not None or txn.state in PREPARED:
-        effects.append(Answer(init.reply_to, InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)))
+        effects.append(TransactionAnswer(init.reply_to, InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)))
         return txn
     if not _knows_itself(txn, init):
-        effects.append(Answer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
+        effects.append(TransactionAnswer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
         return txn
     claims_epoch = init.producer_epoch if init.producer_id != NO_PRODUCER_ID else None
     if txn.state is _S.ONGOING:
         if claims_epoch is not None and claims_epoch != txn.producer_epoch:
             # A fenced producer must not abort the transaction of its successor.
-            effects.append(Answer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
+            effects.append(TransactionAnswer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
             return txn
         # The previous producer left a transaction open. It is fenced and aborted first. The new producer retries and then
         # gets one more epoch, so that the epoch of the abort is never used for records.
-        retry = Answer(init.reply_to, InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
+        retry = TransactionAnswer(init.reply_to, InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
         return _fence_and_abort(txn, now_ms, retry, effects)
     if txn.epoch_exhausted and claims_epoch in (None, txn.producer_epoch):
         if init.spare_producer_id is None:
@@ -92,12 +92,12 @@ def _init_producer_id(txn: Transaction, init: InitProducerId, now_ms: int, effec
     elif claims_epoch == txn.last_producer_epoch:
         after = txn  # the answer to its first request was lost: give the same answer again
     else:
-        effects.append(Answer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
+        effects.append(TransactionAnswer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
         return txn
     after = after.moved_to(
         _S.EMPTY, timeout_ms=init.timeout_ms, partitions=frozenset(), started_at_ms=-1, updated_at_ms=now_ms
     )
-    reply = Answer(init.reply_to, InitAnswer(ErrorCode.NONE, after.producer_id, after.producer_epoch))
+    reply = TransactionAnswer(init.reply_to, InitAnswer(ErrorCode.NONE, after.producer_id, after.producer_epoch))
     return _write(txn, after, reply, effects)
 
 
@@ -120,12 +120,12 @@ def _add_partitions(txn: Transaction, add: AddPartitions, now_ms: int, effects: 
     if error is ErrorCode.NONE and (txn.pending is not None or txn.state in PREPARED):
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     if error is not ErrorCode.NONE or (txn.state is _S.ONGOING and add.partitions <= txn.partitions):
-        effects.append(Answer(add.reply_to, ErrorAnswer(error)))
+        effects.append(TransactionAnswer(add.reply_to, ErrorAnswer(error)))
         return txn
     began = now_ms if txn.state is not _S.ONGOING else txn.started_at_ms
     known = txn.partitions if txn.state is _S.ONGOING else frozenset()
     after = txn.moved_to(_S.ONGOING, partitions=known | add.partitions, started_at_ms=began, updated_at_ms=now_ms)
-    return _write(txn, after, Answer(add.reply_to, ErrorAnswer(ErrorCode.NONE)), effects)
+    return _write(txn, after, TransactionAnswer(add.reply_to, ErrorAnswer(ErrorCode.NONE)), effects)
 
 
 def membership_error(txn: Transaction, producer_id: int, producer_epoch: int, where: TopicPartition) -> ErrorCode:
@@ -144,7 +144,7 @@ def _verify_partitions(txn: Transaction, ask: VerifyPartitions, _now_ms: int, ef
     errors = tuple(
         (where, membership_error(txn, ask.producer_id, ask.producer_epoch, where)) for where in sorted(ask.partitions)
     )
-    effects.append(Answer(ask.reply_to, VerifyAnswer(errors)))
+    effects.append(TransactionAnswer(ask.reply_to, VerifyAnswer(errors)))
     return txn
 
 
@@ -174,12 +174,14 @@ def _end_transaction(txn: Transaction, end: EndTransaction, now_ms: int, effects
     if error is ErrorCode.NONE and txn.state is not _S.ONGOING:
         decided, again = _ENDS.get(txn.state, (None, ErrorCode.NONE))
         error = again if decided is end.commit else ErrorCode.INVALID_TXN_STATE
-        effects.append(Answer(end.reply_to, ErrorAnswer(error)))  # NONE: the answer to a first request was lost
+        effects.append(
+            TransactionAnswer(end.reply_to, ErrorAnswer(error))
+        )  # NONE: the answer to a first request was lost
         return txn
     if error is not ErrorCode.NONE:
-        effects.append(Answer(end.reply_to, ErrorAnswer(error)))
+        effects.append(TransactionAnswer(end.reply_to, ErrorAnswer(error)))
         return txn
-    reply = Answer(end.reply_to, ErrorAnswer(ErrorCode.NONE))
+    reply = TransactionAnswer(end.reply_to, ErrorAnswer(ErrorCode.NONE))
     return _write(txn, _prepare_end(txn, end.commit, now_ms), reply, effects)
 
 
@@ -187,7 +189,9 @@ def _prepare_end(txn: Transaction, commit: bool, now_ms: int) -> Transaction:
     return txn.moved_to(_S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT, updated_at_ms=now_ms)
 
 
-def _fence_and_abort(txn: Transaction, now_ms: int, reply: Answer | None, effects: list[Effect]) -> Transaction:
+def _fence_and_abort(
+    txn: Transaction, now_ms: int, reply: TransactionAnswer | None, effects: list[Effect]
+) -> Transaction:
     """Fence the producer of an open transaction, and abort the transaction.
 
     The new epoch counts even if the write fails: the old producer must not write in between."""
@@ -214,7 +218,12 @@ def _complete(txn: Transaction, now_ms: int, effects: list[Effect]) -> Transacti
 
 
 def _write(
-    txn: Transaction, after: Transaction, reply: Answer | None, effects: list[Effect], *, fences: bool = False
+    txn: Transaction,
+    after: Transaction,
+    reply: TransactionAnswer | None,
+    effects: list[Effect],
+    *,
+    fences: bool = False,
 ) -> Transaction:
     effects.append(Write(after, Written(after, reply, fences)))
     return replace(txn, pending=after)
@@ -238,10 +247,10 @@ def _written(txn: Transaction, event: Written, _now_ms: int, effects: list[Effec
     return after
 
 
-def failed(reply: Answer, error: ErrorCode) -> Answer:
+def failed(reply: TransactionAnswer, error: ErrorCode) -> TransactionAnswer:
     """Return the answer with an error instead of the result."""
     response = InitAnswer(error) if isinstance(reply.response, InitAnswer) else ErrorAnswer(error)
-    return Answer(reply.reply_to, response)
+    return TransactionAnswer(reply.reply_to, response)
 
 
 def _markers(txn: Transaction) -> SendMarkers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from streamactors.broker.coordinator.coordinator_actor import Phase, Tell
+from streamactors.broker.coordinator.coordinator_actor import CoordinatorPhase, Tell
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog
 from streamactors.broker.coordinator.coordinators import Coordinators, Kind
 from streamactors.broker.errors import ErrorCode
@@ -109,7 +109,7 @@ class Transactions:
         coordinator = self._coordinators.coordinator_of(transactional_id)
         if coordinator is None:
             return ErrorCode.NONE if self._elsewhere(transactional_id) else ErrorCode.NOT_COORDINATOR
-        if coordinator.phase is not Phase.ACTIVE:
+        if coordinator.phase is not CoordinatorPhase.ACTIVE:
             return coordinator.phase.error
         return coordinator.shard.verify_now(transactional_id, producer_id, producer_epoch, TopicPartition(*where))
 

@@ -66,7 +66,7 @@ def check_shared(graph: RunnableGraph[Any], processes: int) -> None:
         )
 
 
-class Member:
+class MemberProcess:
     """One member: its process, and when it is started again."""
 
     def __init__(self, number: int) -> None:
@@ -144,7 +144,7 @@ class Members(Collector):
         self._arguments = arguments
         self._most_restarts = most_restarts
         self._say = say
-        self._members = [Member(number) for number in range(processes)]
+        self._members = [MemberProcess(number) for number in range(processes)]
         self._draining = False
 
     def __enter__(self) -> Members:
@@ -178,7 +178,7 @@ class Members(Collector):
                     member.start(self._arguments)
         return all(member.code is not None for member in self._members)
 
-    def _ended(self, member: Member, now_s: float) -> None:
+    def _ended(self, member: MemberProcess, now_s: float) -> None:
         assert member.process is not None
         code = member.process.returncode
         pid = member.process.pid

@@ -17,7 +17,7 @@ from streamactors.engine.stage import GraphStage
 from streamactors.engine.user_code import shortened
 from streamactors.stages.checks import plain_function
 from streamactors.stages.hubs.broadcast_hub import BUFFER, BroadcastHubConsumer, BroadcastHubSink, Exchange
-from streamactors.stages.hubs.merge_hub import PER_PRODUCER, Entrance, MergeHubProducer, MergeHubSource
+from streamactors.stages.hubs.merge_hub import PER_PRODUCER, HubEntrance, MergeHubProducer, MergeHubSource
 from streamactors.stages.hubs.partition_hub import (
     ConsumerInfo,
     Counter,
@@ -30,7 +30,7 @@ from streamactors.stages.hubs.partition_hub import (
 class MergeHubControl:
     """Ends a MergeHub that was made by `source_with_draining`."""
 
-    def __init__(self, entrance: Entrance) -> None:
+    def __init__(self, entrance: HubEntrance) -> None:
         self._entrance = entrance
 
     def drain_and_complete(self) -> None:
@@ -129,7 +129,7 @@ class PartitionHub:
         return Sink(_consumed(PartitionHubSink(make, start_after, buffer), _partition))
 
 
-def _producer(entrance: Entrance) -> Sink[Any, StreamFuture[None]]:
+def _producer(entrance: HubEntrance) -> Sink[Any, StreamFuture[None]]:
     return Sink(StageModule(MergeHubProducer(entrance)))
 
 

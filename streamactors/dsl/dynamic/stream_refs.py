@@ -19,7 +19,7 @@ from streamactors.engine.blueprint.modules import MatMapped, StageModule
 from streamactors.engine.stage import NotUsed
 from streamactors.engine.user_code import shortened
 from streamactors.errors import StreamRefError
-from streamactors.stages.stream_refs.ends import WINDOW, Connector, Listener, Receiving, Sending
+from streamactors.stages.stream_refs.ends import WINDOW, Connector, Receiving, RefListener, Sending
 from streamactors.stages.stream_refs.link import Place
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ class StreamRefs:
         fails with StreamRefError when the other end fails or dies. `advertised_host` stands in the ref instead of `host`, for example
         for "0.0.0.0". `tls` is the server's `ssl.SSLContext`; the other end gives a client's. A mark is done when the other end has taken
         everything."""
-        listener = Listener("source_ref", "source", host, advertised_host, tls, subscription_timeout)
+        listener = RefListener("source_ref", "source", host, advertised_host, tls, subscription_timeout)
         return Sink(MatMapped(StageModule(Sending(listener)), lambda future: _ref(SourceRef, future)))
 
     @staticmethod
@@ -122,7 +122,7 @@ class StreamRefs:
 
         The arguments are those of `source_ref`, such as `subscription_timeout` (milliseconds, a timedelta, or a text); `window` is the most
         elements that are on the way or wait here."""
-        listener = Listener("sink_ref", "sink", host, advertised_host, tls, subscription_timeout)
+        listener = RefListener("sink_ref", "sink", host, advertised_host, tls, subscription_timeout)
         return Source(MatMapped(StageModule(Receiving(listener, window)), lambda future: _ref(SinkRef, future)))
 
 

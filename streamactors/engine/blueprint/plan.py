@@ -37,7 +37,7 @@ LONGEST_NAME = 80
 
 
 @dataclass(slots=True)
-class Part:
+class PlannedNode:
     """A node as a run uses it: how to make its logic, and the numbers of its connections."""
 
     create: Callable[[Attributes], tuple[Logic, Any]]
@@ -59,7 +59,7 @@ class Plan:
     mat: list[tuple[str, Any]]
     islands: list[str]  # the name of each: its stages
     marks: MarkPlan
-    parts: list[Part]
+    parts: list[PlannedNode]
     connections: list[int]  # the island of each: one per edge, then one per open outlet, then one per open inlet
     boundaries: list[tuple[int, int]]  # the nodes of their halves, upstream first
     sides: dict[int, list[int]]  # the side sinks of each fan-out that waits for them
@@ -121,9 +121,9 @@ def _make(module: Module) -> Plan:
 
 def _number_connections(
     nodes: list[Node], edges: list[Edge], outlets: list[PortOf], inlets: list[PortOf]
-) -> tuple[list[Part], list[int]]:
+) -> tuple[list[PlannedNode], list[int]]:
     parts = [
-        Part(
+        PlannedNode(
             node.stage.create,
             node.attributes,
             node.label,

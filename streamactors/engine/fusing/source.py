@@ -20,7 +20,7 @@ from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage
 from streamactors.engine.user_code import blame
 
 
-class Feed(Protocol):
+class SourceFeed(Protocol):
     """The elements of a fusable source in one run, in slices: iterators with an exact length hint."""
 
     def take(self, n: int, stop: list[int]) -> Iterator[Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streamactors.actors.running.running_actor import RunningActor
 
 
-class Start:
+class StartIsland:
     """The first message of an island. The first island of a run sends it on to the others: so a run wakes one thread of the pool,
     not one per island, and that thread runs the whole chain of islands."""
 
@@ -43,7 +43,7 @@ class _Abort:
         self.error = error
 
 
-ALONE = Start()
+ALONE = StartIsland()
 CONTINUE = _Continue()
 
 
@@ -102,7 +102,7 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
             elif message is CONTINUE:
                 self._continuing = False
             elif not self._started:
-                if type(message) is not Start:
+                if type(message) is not StartIsland:
                     if self._backlog is None:
                         self._backlog = []
                     self._backlog.append(message)  # from an island that started before this one
@@ -132,7 +132,7 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
         except IndexError:  # empty; the system may also have emptied it in the meantime
             return False
 
-    def _start(self, start: Start) -> None:
+    def _start(self, start: StartIsland) -> None:
         """Start the other islands, then the stages, then deliver the messages that came before Start."""
         for island in start.others:
             island.tell(ALONE)

@@ -9,7 +9,7 @@ from streamactors.engine.blueprint.modules import Module
 from streamactors.engine.blueprint.plan import Plan, plan_of
 from streamactors.engine.island.boundary import connect
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.island import ALONE, Island, Start
+from streamactors.engine.island.island import ALONE, Island, StartIsland
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic, bind
 from streamactors.engine.user_code import shortened
@@ -135,7 +135,7 @@ def materialize(module: Module, system: ActorSystem) -> Any:
         run.runs.alive.discard(run)  # no island has started: the run is over, and nobody is to wait for it
         raise
     first, *others = islands
-    first.tell(Start(others) if others else ALONE)
+    first.tell(StartIsland(others) if others else ALONE)
     return value
 
 

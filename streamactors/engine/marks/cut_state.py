@@ -24,7 +24,7 @@ from streamactors.engine.marks.marks import PositionMark, is_behind, merge_newer
 from streamactors.engine.marks.part_state import PartState
 
 
-class Phase(enum.Enum):
+class CutPhase(enum.Enum):
     """What the run does."""
 
     WRITING = "the parts write on"
@@ -35,17 +35,17 @@ class Phase(enum.Enum):
     ABORTED = "a failure: everything that was not committed is dropped"
 
 
-MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
-    Phase.WRITING: frozenset({Phase.ASKED, Phase.ABORTED}),
-    Phase.ASKED: frozenset({Phase.SETTLING, Phase.ABORTED}),
-    Phase.SETTLING: frozenset({Phase.COMMITTING, Phase.ABORTED}),
-    Phase.COMMITTING: frozenset({Phase.WRITING, Phase.ASKED, Phase.OVER, Phase.ABORTED}),
-    Phase.OVER: frozenset(),
-    Phase.ABORTED: frozenset(),
+MOVES: Final[Mapping[CutPhase, frozenset[CutPhase]]] = {
+    CutPhase.WRITING: frozenset({CutPhase.ASKED, CutPhase.ABORTED}),
+    CutPhase.ASKED: frozenset({CutPhase.SETTLING, CutPhase.ABORTED}),
+    CutPhase.SETTLING: frozenset({CutPhase.COMMITTING, CutPhase.ABORTED}),
+    CutPhase.COMMITTING: frozenset({CutPhase.WRITING, CutPhase.ASKED, CutPhase.OVER, CutPhase.ABORTED}),
+    CutPhase.OVER: frozenset(),
+    CutPhase.ABORTED: frozenset(),
 }
 
 
-class Part(Protocol):
+class CutPart(Protocol):
     """A part of the run that writes into the commit. The methods may be called from any thread."""
 
     standing: PartState
@@ -78,7 +78,7 @@ class Stand(enum.Enum):
 class Stop:
     """Effect: ask a part to stop at its next mark that is not before `target`."""
 
-    part: Part
+    part: CutPart
     target: PositionMark
 
 
@@ -93,7 +93,7 @@ class Settle:
 class Release:
     """Effect: call `committed` of a part."""
 
-    part: Part
+    part: CutPart
 
 
 Effect: TypeAlias = Stop | Settle | Release
@@ -116,13 +116,13 @@ class CutState:
     """See the module. `committed_at`: the positions that are committed."""
 
     def __init__(self) -> None:
-        self.phase = Phase.WRITING
+        self.phase = CutPhase.WRITING
         self.target: PositionMark = {}  # of the commit in progress
         self.committed_at: PositionMark = {}
-        self._parts: dict[Part, _Known] = {}
+        self._parts: dict[CutPart, _Known] = {}
         self._again = False  # another cut was asked for during this one
 
-    def add(self, part: Part) -> None:
+    def add(self, part: CutPart) -> None:
         """Add a part that writes into the commits. Call it before the first cut."""
         self._parts[part] = _Known()
 
@@ -131,15 +131,15 @@ class CutState:
     @property
     def is_over(self) -> bool:
         """True when no further commit will follow: everything is committed, or the run was aborted."""
-        return self.phase in (Phase.OVER, Phase.ABORTED)
+        return self.phase in (CutPhase.OVER, CutPhase.ABORTED)
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[CutPart]:
         """The parts, in the order they were added."""
         return list(self._parts)
 
     @property
-    def ended(self) -> list[Part]:
+    def ended(self) -> list[CutPart]:
         """The parts whose stream has ended."""
         return [part for part, known in self._parts.items() if known.stand in (Stand.ENDED, Stand.SETTLED)]
 
@@ -162,20 +162,20 @@ class CutState:
 
     def ask(self, *, urgent: bool = False) -> list[Effect]:
         """Begin a cut. `urgent`: if a cut is in progress, another follows it at once, because records may lie behind the first."""
-        if self.phase is Phase.WRITING:
+        if self.phase is CutPhase.WRITING:
             return self._ask()
         self._again = self._again or urgent
         return []
 
-    def reached(self, part: Part, at: PositionMark, *, ended: bool) -> list[Effect]:
+    def reached(self, part: CutPart, at: PositionMark, *, ended: bool) -> list[Effect]:
         """A part has stopped at a mark; `ended`: its stream has ended. A cut begins if none was asked for."""
         known = self._parts[part]
         if self.is_over:
             return []
         known.at, known.stand = at, Stand.ENDED if ended else Stand.STOPPED
-        effects = self._ask() if self.phase is Phase.WRITING else []
+        effects = self._ask() if self.phase is CutPhase.WRITING else []
         target = self.met
-        if target is None or self.phase is not Phase.ASKED:
+        if target is None or self.phase is not CutPhase.ASKED:
             return effects
         late = [
             part
@@ -184,15 +184,15 @@ class CutState:
         ]
         if late:
             return [self._stop(part, target) for part in late]
-        self._move(Phase.SETTLING)
+        self._move(CutPhase.SETTLING)
         self.target = target
         return [Settle(target)]
 
     def settled(self) -> bool:
         """No other sink of the run is behind the target. Return whether the owner must commit it now: True unless the run has failed."""
-        if self.phase is not Phase.SETTLING:
+        if self.phase is not CutPhase.SETTLING:
             return False
-        self._move(Phase.COMMITTING)
+        self._move(CutPhase.COMMITTING)
         return True
 
     def committed(self) -> list[Effect]:
@@ -204,31 +204,31 @@ class CutState:
             known.stand = Stand.SETTLED if known.stand is Stand.ENDED else Stand.FLOWING
         effects: list[Effect] = [Release(part) for part in released]
         if all(known.stand is Stand.SETTLED for known in self._parts.values()):
-            self._move(Phase.OVER)
+            self._move(CutPhase.OVER)
         elif self._again:
             self._again = False
             effects += self._ask()
         else:
-            self._move(Phase.WRITING)
+            self._move(CutPhase.WRITING)
         return effects
 
-    def left(self, part: Part, *, finished: bool) -> bool:
+    def left(self, part: CutPart, *, finished: bool) -> bool:
         """A part's stage has stopped. Return whether the run must abort: it must not when everything the part has written is committed,
         or when the part `finished` (it has handed over its last entries and need not wait for the commit)."""
         known = self._parts.setdefault(part, _Known())
         known.left = True
         return not (finished or self.is_over or known.stand is Stand.SETTLED)
 
-    def abort(self) -> list[Part]:
+    def abort(self) -> list[CutPart]:
         """The run has failed. Return the parts to notify; none when the cut was over before."""
         if self.is_over:
             return []
-        self._move(Phase.ABORTED)
+        self._move(CutPhase.ABORTED)
         return [part for part, known in self._parts.items() if not known.left]
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _move(self, to: Phase) -> None:
+    def _move(self, to: CutPhase) -> None:
         assert to in MOVES[self.phase], f"{self.phase.name} -> {to.name}"
         self.phase = to
 
@@ -237,13 +237,13 @@ class CutState:
 
         A part that follows gets marks only from cuts. Results, a mark, results -> it stops at the mark -> the next mark comes only
         after the commit, and the commit would wait for the results behind the first mark."""
-        self._move(Phase.ASKED)
+        self._move(CutPhase.ASKED)
         return [
             self._stop(part, {})
             for part, known in self._parts.items()
             if known.stand is Stand.FLOWING and not part.standing.follows
         ]
 
-    def _stop(self, part: Part, target: PositionMark) -> Effect:
+    def _stop(self, part: CutPart, target: PositionMark) -> Effect:
         self._parts[part].stand = Stand.ASKED
         return Stop(part, target)

@@ -13,7 +13,7 @@ from streamactors.kafka.between.topic_rows import TopicRows
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.serdes.serdes import reading_serde
-from streamactors.windows.joins.foreign_key import Answer
+from streamactors.windows.joins.foreign_key import ForeignAnswer
 from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.topology.edges import Output
 from streamactors.windows.topology.model import SourceNode, Topology
@@ -94,7 +94,7 @@ def _internal_reader(rows: TopicRows) -> Callable[[ConsumerRecord], Record]:
 def _internal_writer(rows: TopicRows) -> Callable[[Any], ProducerRecord]:
     def write(row: Any) -> ProducerRecord:
         value = row.value
-        partition = value.partition if type(value) is Answer else None
+        partition = value.partition if type(value) is ForeignAnswer else None
         if isinstance(value, tuple):
             row = row.replace(value=tuple(value))
         return rows.write(row)._replace(partition=partition)

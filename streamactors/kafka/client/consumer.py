@@ -12,7 +12,7 @@ from typing import Any
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
 from streamactors.kafka.client.diagnosis.rights import DENIED, Right
-from streamactors.kafka.client.runs import NOTHING, Batch, run_of, runs_of, wrapped
+from streamactors.kafka.client.runs import NOTHING, PollResult, run_of, runs_of, wrapped
 from streamactors.kafka.client.statistics import Received, received_of, sees_broker, unknown_partitions
 from streamactors.kafka.errors import CommitFailed, ConsumerFailed, NoBroker, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
@@ -222,12 +222,12 @@ class StreamConsumer:
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def poll(self, limit: int, timeout_s: float) -> Batch:
+    def poll(self, limit: int, timeout_s: float) -> PollResult:
         """Return up to `limit` records: wait up to `timeout_s` for the first, then take those that are ready. Raises ConsumerFailed."""
         batch = self.read(limit, timeout_s)
         return batch._replace(runs=[run._replace(records=wrapped(run.records)) for run in batch.runs])
 
-    def read(self, limit: int, timeout_s: float) -> Batch:
+    def read(self, limit: int, timeout_s: float) -> PollResult:
         """As `poll`, with librdkafka's messages instead of records."""
         limit_ms = self._settings.outage_timeout_ms
         if limit_ms is not None and self._gone_s * 1_000 >= limit_ms:
@@ -252,13 +252,13 @@ class StreamConsumer:
         if any(map(ck.Message.error, messages)):
             messages = self._without_events(messages, ends)
             if not messages:
-                return Batch([], ends)
+                return PollResult([], ends)
         self._given += len(messages)
         if len(self._assigned) == 1 and self._assignments == before:
             (key,) = self._assigned  # every record belongs to the only assigned partition
             if all(key == (message.topic(), message.partition()) for message in (messages[0], messages[-1])):
-                return Batch([run_of(key, messages)], ends)
-        return Batch(runs_of(messages), ends)
+                return PollResult([run_of(key, messages)], ends)
+        return PollResult(runs_of(messages), ends)
 
     def _without_events(self, messages: list[Any], ends: list[tuple[TopicPartition, int]]) -> list[Any]:
         records = []

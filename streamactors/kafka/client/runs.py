@@ -18,7 +18,7 @@ RECORD_OVERHEAD = 64
 _VALUE: Any = ck.Message.value
 
 
-class Run(NamedTuple):
+class RecordRun(NamedTuple):
     """Consecutive records of one partition, their estimated size in bytes, and the position behind the last record.
 
     `StreamConsumer.read` returns librdkafka's messages in place of records; `poll` wraps them."""
@@ -29,14 +29,14 @@ class Run(NamedTuple):
     end: int
 
 
-class Batch(NamedTuple):
+class PollResult(NamedTuple):
     """The result of one poll."""
 
-    runs: list[Run]
+    runs: list[RecordRun]
     ends: list[tuple[TopicPartition, int]]  # the partition ends at this position
 
 
-NOTHING = Batch([], [])
+NOTHING = PollResult([], [])
 
 
 def wrapped(messages: list[Any]) -> list[ConsumerRecord]:
@@ -69,7 +69,7 @@ def offsets_of(messages: Iterable[Any]) -> list[int]:
     return list(map(ck.Message.offset, messages))
 
 
-def runs_of(messages: list[Any]) -> list[Run]:
+def runs_of(messages: list[Any]) -> list[RecordRun]:
     """Split librdkafka's messages into runs, in order."""
     partitions = list(map(ck.Message.partition, messages))
     topics = list(map(ck.Message.topic, messages))
@@ -84,8 +84,8 @@ def runs_of(messages: list[Any]) -> list[Run]:
     return runs
 
 
-def run_of(key: TopicPartition, messages: list[Any]) -> Run:
+def run_of(key: TopicPartition, messages: list[Any]) -> RecordRun:
     """Return the run of messages of one partition."""
     first, last = messages[0], messages[-1]
     each = (len(first) + len(last)) // 2 + RECORD_OVERHEAD
-    return Run(key, messages, each * len(messages), last.offset() + 1)
+    return RecordRun(key, messages, each * len(messages), last.offset() + 1)

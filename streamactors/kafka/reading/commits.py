@@ -21,11 +21,11 @@ class CommitDue:
     """Message to the actor itself: the commit interval has passed."""
 
 
-class Answer:
+class CommitAnswer:
     """Message to the actor itself: serve the CommitNow that have gathered."""
 
 
-_COMMIT_DUE, _ANSWER = CommitDue(), Answer()
+_COMMIT_DUE, _ANSWER = CommitDue(), CommitAnswer()
 
 
 class ConsumerCommits:
@@ -67,7 +67,7 @@ class ConsumerCommits:
         if len(self._replies) == 1:
             self._shared.tell(_ANSWER)  # behind what is in the mailbox by now: that is served with it
 
-    def on_answer(self, _: Answer) -> None:
+    def on_answer(self, _: CommitAnswer) -> None:
         """Commit for all who wait."""
         tracker = self._shared.tracker
         if not self._replies or tracker is None:

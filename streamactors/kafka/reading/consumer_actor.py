@@ -26,7 +26,7 @@ from streamactors.kafka.reading.assignment.new_partitions import LookForPartitio
 from streamactors.kafka.reading.assignment.rebalances import FeedOf, Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
-from streamactors.kafka.reading.commits import Answer, CommitDue, ConsumerCommits
+from streamactors.kafka.reading.commits import CommitAnswer, CommitDue, ConsumerCommits
 from streamactors.kafka.reading.consumer_state import ConsumerState
 from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.ending import Drained, Ending
@@ -39,8 +39,8 @@ from streamactors.kafka.reading.messages import (
     ResumePartitions,
     RunEnded,
     StageEnded,
-    Start,
     StartAt,
+    StartReading,
     StopAtEnd,
     TakeSnapshot,
 )
@@ -123,7 +123,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._closing = False
         self._last_snapshot = snapshot_without_consumer()
         self._handlers: dict[type, Callable[[Any], None]] = {
-            Start: self._on_start,
+            StartReading: self._on_start,
             RequestRecords: self._on_request,
             Poll: polling.on_poll,
             Tick: polling.on_tick,
@@ -132,7 +132,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             ResumePartitions: self._on_resume,
             HoldBack: self._on_hold_back,
             CommitNow: commits_of_this.on_commit_now,
-            Answer: commits_of_this.on_answer,
+            CommitAnswer: commits_of_this.on_answer,
             CommitDue: commits_of_this.on_due,
             StopAtEnd: self._on_stop_at_end,
             StageEnded: self._on_stage_ended,
@@ -163,7 +163,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _on_start(self, _: Start) -> None:
+    def _on_start(self, _: StartReading) -> None:
         subscription, rebalances = self._subscription, self._rebalances
         self._shared.client = client = StreamConsumer(self._shared.settings)
         if isinstance(subscription, AutoSubscription):

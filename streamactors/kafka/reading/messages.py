@@ -22,7 +22,7 @@ class Commits(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartReading:
     """Connect, subscribe, begin to poll."""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.kafka.client.consumer import StreamConsumer
-from streamactors.kafka.client.runs import Batch
+from streamactors.kafka.client.runs import PollResult
 from streamactors.kafka.reading.assignment.rebalances import Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
@@ -159,7 +159,7 @@ class Polling:
             return state.starving or resumed  # reading ahead is for those who have a thread to do it on
         return starving or resumed or (bool(batch.runs) and state.hungry)
 
-    def _read(self, client: StreamConsumer, starving: bool) -> Batch:
+    def _read(self, client: StreamConsumer, starving: bool) -> PollResult:
         state = self._shared.state
         if starving:
             wait_ms = BUSY_POLL_MS if state.feeding else self._shared.settings.poll_timeout_ms

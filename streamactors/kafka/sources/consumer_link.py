@@ -16,7 +16,7 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.logic import SourceLogic
 from streamactors.kafka.control import RUNNING, Control
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
-from streamactors.kafka.reading.messages import CommitNow, Commits, RunEnded, Start
+from streamactors.kafka.reading.messages import CommitNow, Commits, RunEnded, StartReading
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.reading.shared import ReadingSource
 from streamactors.kafka.settings import ConsumerSettings
@@ -82,7 +82,7 @@ class ConsumerLink:
 
     def first_message(self) -> Any:
         """Return the message with which the consumer begins."""
-        return Start()
+        return StartReading()
 
     def keep_until_ended(self, run: Run) -> None:
         """Keep the consumer until this run has ended, too: the run may still finish and acknowledge records."""

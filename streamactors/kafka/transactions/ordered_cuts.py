@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from streamactors.engine.marks.cut_state import Part
+from streamactors.engine.marks.cut_state import CutPart
 from streamactors.engine.marks.marks import PositionMark
 from streamactors.errors import BuildError
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.windows.state.changelogs import StateKeeper
 
 
-def refuse_other_orders(sinks: Collection[Part], behind: Mapping[StateKeeper, Collection[object]]) -> None:
+def refuse_other_orders(sinks: Collection[CutPart], behind: Mapping[StateKeeper, Collection[object]]) -> None:
     """`behind`: the keepers of the run with every stage behind them. Raises BuildError naming the way out."""
     all_behind = set().union(*behind.values())
     first = [keeper for keeper in behind if keeper.stage not in all_behind]  # the others stop where these do

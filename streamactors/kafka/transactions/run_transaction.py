@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from streamactors.engine.island.boundary import logics_behind
 from streamactors.engine.island.run import Run
-from streamactors.engine.marks.cut_state import CutState, Effect, Part, Phase, Release, Settle, Stop
+from streamactors.engine.marks.cut_state import CutPart, CutPhase, CutState, Effect, Release, Settle, Stop
 from streamactors.engine.marks.marks import NOWHERE, PositionMark
 from streamactors.errors import BuildError
 from streamactors.kafka.client.diagnosis.delivery_errors import StaleMembership
@@ -70,7 +70,7 @@ class RunTransaction:
 
     def join(
         self,
-        part: Part,
+        part: CutPart,
         settings: ProducerSettings,
         *,
         tells_places: bool = False,
@@ -146,7 +146,7 @@ class RunTransaction:
         self._keepers = keepers
         self._behind_keepers = all_behind
 
-    def takes_part(self, part: Part) -> bool:
+    def takes_part(self, part: CutPart) -> bool:
         """True unless it came when the transaction had begun."""
         return part in self._cut.parts
 
@@ -209,11 +209,11 @@ class RunTransaction:
             for then in told:
                 then()
 
-    def reached(self, part: Part, at: PositionMark, *, ended: bool) -> None:
+    def reached(self, part: CutPart, at: PositionMark, *, ended: bool) -> None:
         """A part stands at a mark, or its stream has ended; any thread."""
         self.post(lambda: self.on_reached(part, at, ended=ended))
 
-    def on_reached(self, part: Part, at: PositionMark, *, ended: bool) -> None:
+    def on_reached(self, part: CutPart, at: PositionMark, *, ended: bool) -> None:
         """As `reached`, on the producer's thread."""
         if ended and self._timer is not None:
             self._timer.cancel()  # at the end of a stream the cut begins at once
@@ -253,7 +253,7 @@ class RunTransaction:
 
     def _commit(self) -> None:
         producer, settings = self.producer, self._settings
-        if self._cut.phase is not Phase.COMMITTING:
+        if self._cut.phase is not CutPhase.COMMITTING:
             return
         assert producer is not None
         assert settings is not None
@@ -317,7 +317,7 @@ class RunTransaction:
             producer.begin()
         self._carry_out(effects)
         self._tell_if_over()
-        if self._cut.phase is Phase.WRITING:
+        if self._cut.phase is CutPhase.WRITING:
             self._arm()
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -327,13 +327,13 @@ class RunTransaction:
         """True when nothing is committed any more: everything is, or it was aborted. A record that is refused then has no other cause."""
         return self._cut.is_over
 
-    def leave(self, part: Part, error: BaseException | None, *, finished: bool = False) -> None:
+    def leave(self, part: CutPart, error: BaseException | None, *, finished: bool = False) -> None:
         """A part's stage has stopped; any thread. The transaction is aborted and the other parts fail, unless everything the part has written
         is committed, or it has `finished`: gave away its last entries, and need not wait for the commit."""
         if self.producer is not None:
             self.producer.call(self._on_left, part, error, finished)
 
-    def _on_left(self, part: Part, error: BaseException | None, finished: bool) -> None:
+    def _on_left(self, part: CutPart, error: BaseException | None, finished: bool) -> None:
         if self._cut.left(part, finished=finished):
             self._abort(
                 error or ProducerFailed("a transactional sink of the run was cancelled; the transaction is aborted")

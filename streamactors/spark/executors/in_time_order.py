@@ -26,7 +26,7 @@ Stepped = Callable[[TopicPartition, int, int], Iterator[list[Any]]]
 """From a partition, a position and an end to the rows between, in chunks."""
 
 
-class Part(NamedTuple):
+class PartitionRange(NamedTuple):
     """The range of one partition. `done`: no row behind `end` is waited for, because the broker had none when the batch was planned."""
 
     key: TopicPartition
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 class JointInput:
     """See the module. Iterate it once; then `changes` says how far the partitions were taken."""
 
-    def __init__(self, parts: Sequence[Part], entries: Entries, stepped: Stepped) -> None:
+    def __init__(self, parts: Sequence[PartitionRange], entries: Entries, stepped: Stepped) -> None:
         told = entries.get((ORDER, TAKEN))
         taken = [(part.start, 0) for part in parts] if told is None else loads(told)
         self._heads = [_Head(part, offset, rows, stepped) for part, (offset, rows) in zip(parts, taken, strict=True)]
@@ -70,7 +70,7 @@ class _Head:
     """The rows of one partition that were read and not taken. `place`: the offset before which all is taken, and how many rows
     of the record at that offset."""
 
-    def __init__(self, part: Part, offset: int, rows_taken: int, stepped: Stepped) -> None:
+    def __init__(self, part: PartitionRange, offset: int, rows_taken: int, stepped: Stepped) -> None:
         self.part = part
         self._last = (offset, rows_taken)  # the last record that rows were taken of, and how many
         self.rows: deque[Any] = deque()

@@ -22,10 +22,10 @@ from streamactors.kafka.client.runs import wrapped
 from streamactors.kafka.record import PASSING
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark.errors import CheckpointError
-from streamactors.spark.executors.in_time_order import ORDER, JointInput, Part
+from streamactors.spark.executors.in_time_order import ORDER, JointInput, PartitionRange
 from streamactors.spark.executors.ranges import At, Range
 from streamactors.spark.executors.states import State, States, fresh
-from streamactors.spark.shipping.chain import Diverted, Segment
+from streamactors.spark.shipping.chain import ChainSegment, Diverted
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.operators.task_factory import TaskFactory
@@ -53,7 +53,7 @@ class Side(NamedTuple):
     """Elements that leave the chain, and the steps that they take."""
 
     leaving: Diverted
-    steps: Segment
+    steps: ChainSegment
 
 
 @dataclass
@@ -84,10 +84,10 @@ class Windows:
 class Program:
     """See the module. `before` and `behind` are the steps on both sides of the windows; `late` those of late rows."""
 
-    before: Segment
+    before: ChainSegment
     windows: Windows | None = None
-    behind: Segment = field(default_factory=lambda: Segment(()))
-    late: Segment | None = None
+    behind: ChainSegment = field(default_factory=lambda: ChainSegment(()))
+    late: ChainSegment | None = None
     sides: tuple[Side, ...] = ()
 
     def run(self, what: Range, read: Read, states: States | None, kept: KeptTasks) -> Iterator[Output]:
@@ -152,7 +152,7 @@ class Program:
             return None
         done = beside.done if end == what.end else beside.done_before
         keys = (what.key, *beside.keys)
-        parts = [Part(*each) for each in zip(keys, start.positions, end.positions, done, strict=True)]
+        parts = [PartitionRange(*each) for each in zip(keys, start.positions, end.positions, done, strict=True)]
         return JointInput(parts, state.entries, lambda key, first, last: self._stepped(read(key, first, last)))
 
     def _windowed(

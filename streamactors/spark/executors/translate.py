@@ -18,7 +18,7 @@ from streamactors.kafka.sources.read_plan import ReadPlan
 from streamactors.kafka.sources.source_stage import ConsumerSourceStage
 from streamactors.kafka.writing.producer_stage import ProducerStage
 from streamactors.spark.executors.program import Program, Side, Windows
-from streamactors.spark.shipping.chain import Diverted, Link, Segment, links_of
+from streamactors.spark.shipping.chain import ChainSegment, Diverted, Link, links_of
 from streamactors.spark.sink.spark_sink import SparkSinkStage
 from streamactors.stages.bases.passing import Identity
 from streamactors.stages.junctions.fan_out import DivertTo
@@ -73,7 +73,7 @@ def translate_source(module: Module, who: str) -> tuple[ReadPlan, Program, list[
             "graph.run(SparkExecutors(spark, checkpoint=…)), and read that here"
         )
     links = links_of([nodes[i] for i in way.before], who, keeps_order=True)
-    return checked_source(nodes[way.source]), Program(Segment(tuple(links))), links
+    return checked_source(nodes[way.source]), Program(ChainSegment(tuple(links))), links
 
 
 def translate(module: Module) -> Translated:
@@ -89,7 +89,7 @@ def translate(module: Module) -> Translated:
     windows = None if way.windows is None else _windows(nodes[way.windows], plan)
     if topic is None:
         checked_sink(nodes[way.sink])
-    program = Program(Segment(tuple(before)), windows, Segment(tuple(behind)))
+    program = Program(ChainSegment(tuple(before)), windows, ChainSegment(tuple(behind)))
     program.sides = tuple(_side(way, leaving, steps, topic) for leaving, steps in way.sides)
     late_sink = nodes[way.late[-1]] if way.late else None
     if late_sink is not None:
@@ -103,7 +103,7 @@ def translate(module: Module) -> Translated:
             raise BuildError(
                 f"{WHO}: results and late rows share a transaction, and their producers have different settings"
             )
-        program.late = Segment(tuple(late))
+        program.late = ChainSegment(tuple(late))
     links = [*before, *behind, *late, *(link for side in program.sides for link in side.steps.links)]
     if way.windows is not None:
         links.append(Link(nodes[way.windows].stage, nodes[way.windows].attributes))
@@ -125,7 +125,7 @@ def _side(way: Way, leaving: Diverted, steps: list[int], topic: ProducerStage | 
             f"{WHO}: '{producer.label}' writes to {producer.settings.bootstrap_servers} and the results to "
             f"{topic.settings.bootstrap_servers}; a transaction is of one cluster"
         )
-    return Side(leaving, Segment(tuple(links_of([nodes[i] for i in steps[:-1]], WHO, keeps_order=True))))
+    return Side(leaving, ChainSegment(tuple(links_of([nodes[i] for i in steps[:-1]], WHO, keeps_order=True))))
 
 
 def _producer_of(way: Way, steps: list[int], *, ends_in_sink: bool = False) -> ProducerStage | None:
@@ -324,4 +324,4 @@ def _where(node: Node) -> str:
     if isinstance(node.stage, (Identity, AsyncBoundary)):
         return "dropped: it changes no element, and a task is one thread"
     (link,) = links_of([node], WHO, keeps_order=True)
-    return "executors: generated loop" if Segment((link,)).fused else "executors: on the engine within the task"
+    return "executors: generated loop" if ChainSegment((link,)).fused else "executors: on the engine within the task"

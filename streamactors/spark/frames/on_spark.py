@@ -17,7 +17,7 @@ from streamactors.spark.rows import Rows
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session.session import check_pyspark
 from streamactors.spark.shipping import entry
-from streamactors.spark.shipping.chain import Segment, line_of, links_of
+from streamactors.spark.shipping.chain import ChainSegment, line_of, links_of
 from streamactors.spark.shipping.parcel import by_value, made_with, pack
 
 
@@ -47,7 +47,7 @@ def on_spark(
     def transform(frame: Any) -> Any:
         check_frame("on_spark", frame)
         rows = row_schema(schema)
-        parcel = pack(_Transformation(Segment(links, remembers=per_task), convert, rows.arrow), "on_spark", links)
+        parcel = pack(_Transformation(ChainSegment(links, remembers=per_task), convert, rows.arrow), "on_spark", links)
         with by_value(entry):
             return frame.mapInArrow(entry.over_batches(parcel, made_with()), rows.spark)
 
@@ -71,7 +71,7 @@ def check_frame(who: str, frame: Any) -> None:
 class _Transformation:
     """What a worker runs."""
 
-    segment: Segment
+    segment: ChainSegment
     elements: Callable[[Any], list[Any]]
     schema: Any
 

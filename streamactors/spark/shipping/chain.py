@@ -133,7 +133,7 @@ def as_module(links: Sequence[Link]) -> Module:
 
 
 @dataclass
-class Segment:
+class ChainSegment:
     """A chain of stages. Made in the driver, run in a worker.
 
     With maps and filters only it is one generated loop. Else each chunk is one run on the engine (0.3 ms), whose elements the caller's

@@ -24,7 +24,7 @@ PLENTY = 1 << 30
 """Room while an earlier batch is repeated, which may have any number of rows."""
 
 
-class Phase(enum.Enum):
+class BatchPhase(enum.Enum):
     """What the sink does."""
 
     WAITING = "waiting"  # Spark has not asked yet, so the first position is not known
@@ -33,7 +33,7 @@ class Phase(enum.Enum):
 
 
 @dataclass(slots=True)
-class Segment:
+class MarkedRows:
     """Rows between two marks. `positions` and `mark` say the same, by name and by source."""
 
     rows: int
@@ -57,10 +57,10 @@ class BatchState:
     """See the module."""
 
     def __init__(self) -> None:
-        self.phase = Phase.WAITING
+        self.phase = BatchPhase.WAITING
         self.position: Positions = {}  # Spark's checkpoint covers everything before it
         self.given: MicroBatch | None = None
-        self.segments: deque[Segment] = deque()
+        self.segments: deque[MarkedRows] = deque()
         self.rows = 0  # in the segments
         self.tail: list[Any] = []  # behind the last mark
         self.tail_rows = 0
@@ -71,13 +71,13 @@ class BatchState:
 
     def begin(self, start: Mapping[str, int], until: Mapping[str, int] | None = None) -> None:
         """Spark's first question: continue at `start`; with `until`, first repeat the batch from `start` to `until`."""
-        assert self.phase is Phase.WAITING
+        assert self.phase is BatchPhase.WAITING
         self.position = dict(start)
         if until is None or dict(until) == self.position:
-            self.phase = Phase.GIVING
+            self.phase = BatchPhase.GIVING
         else:
             self._until = dict(until)
-            self.phase = Phase.REPEATING
+            self.phase = BatchPhase.REPEATING
 
     def acknowledge(self, start: Mapping[str, int]) -> PositionMark:
         """Spark asks for the batch that follows `start`, so its checkpoint covers everything before: return the mark that became done.
@@ -102,7 +102,7 @@ class BatchState:
 
         The batch ends at a mark that no other sink of the run is behind. One without rows is given only with `empty_too`. Until it is
         acknowledged, the same batch is returned again."""
-        if self.given is not None or self.phase is not Phase.GIVING:
+        if self.given is not None or self.phase is not BatchPhase.GIVING:
             return self.given
         rows = fitting = 0
         for segment in self.segments:
@@ -151,10 +151,10 @@ class BatchState:
             segments[-1].positions.update(positions)
             merge_newer(segments[-1].mark, mark)
         else:
-            segments.append(Segment(self.tail_rows, self.tail, dict(positions), dict(mark)))
+            segments.append(MarkedRows(self.tail_rows, self.tail, dict(positions), dict(mark)))
             self.rows += self.tail_rows
             self.tail, self.tail_rows = [], 0
-        if self.phase is Phase.REPEATING:
+        if self.phase is BatchPhase.REPEATING:
             self._try_to_finish_repeating()
         return {}
 
@@ -164,7 +164,7 @@ class BatchState:
         Raises CheckpointError when a batch could not be repeated to its end."""
         self.input_over = True
         self.tail, self.tail_rows = [], 0
-        if self.phase is Phase.REPEATING:
+        if self.phase is BatchPhase.REPEATING:
             short = [
                 f"{name} at {place}" for name, place in self._reached().items() if place < self._until.get(name, 0)
             ]
@@ -177,9 +177,9 @@ class BatchState:
 
     def room(self, target: int) -> int:
         """Return how many rows may still be gathered for the next batch of `target` rows. Without a mark so far it is at least one."""
-        if self.phase is Phase.WAITING or self.input_over:
+        if self.phase is BatchPhase.WAITING or self.input_over:
             return 0
-        if self.phase is Phase.REPEATING:
+        if self.phase is BatchPhase.REPEATING:
             return PLENTY if self.given is None else 0
         missing = target - self.rows - self.tail_rows
         if missing <= 0 and not self.segments:
@@ -229,4 +229,4 @@ class BatchState:
             )
         if all(reached.get(name) == place for name, place in self._until.items()):
             self.given = self._take(len(self.segments), self._until)
-            self.phase = Phase.GIVING
+            self.phase = BatchPhase.GIVING

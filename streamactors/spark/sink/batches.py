@@ -13,7 +13,7 @@ from streamactors.engine.marks.marks import PositionMark
 from streamactors.engine.marks.ownership import Positions
 from streamactors.spark.errors import SparkError
 from streamactors.spark.sink.batch_size import BatchSize
-from streamactors.spark.sink.batch_state import BatchState, MicroBatch, Phase
+from streamactors.spark.sink.batch_state import BatchPhase, BatchState, MicroBatch
 
 LATEST_WAIT_S: Final = 0.5
 """How long a question for the next batch waits; without a wait Spark would ask again every 10 ms."""
@@ -99,7 +99,7 @@ class Batches:
     @property
     def waiting(self) -> bool:
         """True before Spark's first question, which says where to begin."""
-        return self.state.phase is Phase.WAITING
+        return self.state.phase is BatchPhase.WAITING
 
     def begin(self, start: Positions, until: Positions | None) -> None:
         """Spark has said where to begin."""
@@ -201,7 +201,7 @@ class Batches:
         with self._condition:
             while True:
                 self._raise_error()
-                if self.state.phase is not Phase.REPEATING:
+                if self.state.phase is not BatchPhase.REPEATING:
                     if self.state.given is not None and not self._given_at:
                         self._given_at = time.monotonic()
                     found = self.state.batch(start, end)

@@ -49,11 +49,11 @@ class MergeHubSource(GraphStage):
         self.buffer = positive("MergeHub", "per_producer_buffer", per_producer_buffer)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        entrance = Entrance(self.buffer)
+        entrance = HubEntrance(self.buffer)
         return _HubLogic(entrance), entrance
 
 
-class Entrance:
+class HubEntrance:
     """Where the producers of one running hub put their elements. Any thread."""
 
     def __init__(self, buffer: int) -> None:
@@ -157,7 +157,7 @@ class Entrance:
 
 
 class _HubLogic(SourceLogic):
-    def __init__(self, entrance: Entrance) -> None:
+    def __init__(self, entrance: HubEntrance) -> None:
         super().__init__()
         self._entrance = entrance
         entrance._hub = self
@@ -193,7 +193,7 @@ class MergeHubProducer(SinkStage):
     name = "merge_hub_sink"
     no_marks = "hands its elements to another run"
 
-    def __init__(self, entrance: Entrance) -> None:
+    def __init__(self, entrance: HubEntrance) -> None:
         self.entrance = entrance
 
 

@@ -18,7 +18,7 @@ def _nothing(*_: Any) -> None:
     pass
 
 
-class Feed(reactivex.Observable[Any]):
+class RxFeed(reactivex.Observable[Any]):
     """The source of a pipeline. It keeps the callbacks of its subscribers, and its end."""
 
     def __init__(self, subscribed: Callable[[], None] = _nothing) -> None:

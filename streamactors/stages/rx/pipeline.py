@@ -24,7 +24,7 @@ from streamactors.engine.stage import Stage
 from streamactors.engine.user_code import blame
 from streamactors.errors import BufferOverflow, BuildError
 from streamactors.stages.checks import positive
-from streamactors.stages.rx.feed import Feed
+from streamactors.stages.rx.feed import RxFeed
 from streamactors.stages.rx.gates import Gate
 from streamactors.stages.rx.handling import handling_of, subscribes
 from streamactors.stages.rx.holding import Held
@@ -84,7 +84,7 @@ class _RxLogic(FlowLogic):
     def on_start(self) -> None:
         self._pace = Pace(self.interpreter, self.attributes.max_chunk)
         self._foreign = self.async_callback(self._from_elsewhere)
-        self._feed = Feed(self._subscribed_to)
+        self._feed = RxFeed(self._subscribed_to)
         observable: Any = self._feed
         self._inside = True
         try:

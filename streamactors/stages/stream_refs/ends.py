@@ -38,7 +38,7 @@ from streamactors.stages.stream_refs.wire import (
 WINDOW: Final = 1_024
 
 
-class Listener:
+class RefListener:
     """How an end listens: on `host`, for one other end."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Connector:
         self.tls = checked_tls(operator, tls)
 
 
-def _opener(how: Listener | Connector, future: StreamFuture[Any]) -> Opener:
+def _opener(how: RefListener | Connector, future: StreamFuture[Any]) -> Opener:
     """Return what opens the connection; where it listens, `future` is completed with the place."""
     if isinstance(how, Connector):
         return Connecting(how.place, how.tls)
@@ -98,13 +98,13 @@ class Sending(GraphStage):
     shape = SINK
     handling = EXACT
 
-    def __init__(self, how: Listener | Connector) -> None:
+    def __init__(self, how: RefListener | Connector) -> None:
         self.how = how
         self.name = how.operator
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = _SendingLogic(self)
-        return logic, logic.place if isinstance(self.how, Listener) else logic.future
+        return logic, logic.place if isinstance(self.how, RefListener) else logic.future
 
 
 class _SendingLogic(SinkLogic):
@@ -219,14 +219,14 @@ class Receiving(GraphStage):
 
     shape = SOURCE
 
-    def __init__(self, how: Listener | Connector, window: int = WINDOW) -> None:
+    def __init__(self, how: RefListener | Connector, window: int = WINDOW) -> None:
         self.how = how
         self.name = how.operator
         self.window = at_least(how.operator, "window", window, 1)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = _ReceivingLogic(self)
-        return logic, logic.place if isinstance(self.how, Listener) else NOT_USED
+        return logic, logic.place if isinstance(self.how, RefListener) else NOT_USED
 
 
 class _ReceivingLogic(SourceLogic):

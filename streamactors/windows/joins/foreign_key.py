@@ -3,7 +3,7 @@
 Owner: TopologyTask; five operators, with two internal topics between them, as in Kafka Streams:
 
 1. `Subscribe`, behind the left table: sends (foreign key, what to do, hash of the value, left key) to the right table's partition.
-2. `Subscriptions`, there: keeps who subscribes to which right key, and answers with the right value.
+2. `ForeignSubscriptions`, there: keeps who subscribes to which right key, and answers with the right value.
 3. `TellSubscribers`, behind the right table: answers all subscribers of a key that changed, by the bytes of their keys.
 4. `Resolve`, behind the answers: joins if the hash is still that of the left table's value; else the answer is dropped, counted.
 5. the table of the results (`tables/source.py`); in strict mode it forwards a deletion only of what is there."""
@@ -34,7 +34,7 @@ Sends = tuple[tuple[Any, int], ...]
 """(foreign key, instruction) of each message that one update of the left table sends."""
 
 
-class Subscription(NamedTuple):
+class ForeignSubscription(NamedTuple):
     """The value of a row to the right side; its key is the foreign key."""
 
     instruction: int
@@ -43,7 +43,7 @@ class Subscription(NamedTuple):
     partition: int
 
 
-class Answer(NamedTuple):
+class ForeignAnswer(NamedTuple):
     """The value of a row to the left side; its key is the left key. `partition`: of the left table."""
 
     hash: bytes | None
@@ -51,8 +51,8 @@ class Answer(NamedTuple):
     partition: int
 
 
-_subscription: Final[Callable[[tuple[Any, ...]], Subscription]] = partial(tuple.__new__, Subscription)
-_answer: Final[Callable[[tuple[Any, ...]], Answer]] = partial(tuple.__new__, Answer)
+_subscription: Final[Callable[[tuple[Any, ...]], ForeignSubscription]] = partial(tuple.__new__, ForeignSubscription)
+_answer: Final[Callable[[tuple[Any, ...]], ForeignAnswer]] = partial(tuple.__new__, ForeignAnswer)
 """Make the two of their fields, in half the time of the classes' own constructors."""
 
 
@@ -158,7 +158,7 @@ SUBSCRIBER_FORM: Final[Form[Subscriber]] = Form(
 )
 
 
-class Subscriptions(Operator):
+class ForeignSubscriptions(Operator):
     """Keeps the subscriptions, and answers each new one."""
 
     def __init__(self, node: str, store: str, env: TaskEnvironment, stores: Stores, right: Operator) -> None:
@@ -239,7 +239,7 @@ class TellSubscribers(Operator):
     """Sends each change of the right table to its subscribers."""
 
     def __init__(
-        self, node: str, env: TaskEnvironment, subscriptions: Subscriptions, *, kafka: bool, skips_stale: bool
+        self, node: str, env: TaskEnvironment, subscriptions: ForeignSubscriptions, *, kafka: bool, skips_stale: bool
     ) -> None:
         super().__init__(node, env)
         self._subscriptions = subscriptions

@@ -1,6 +1,6 @@
 """Punctuation: functions that a processor has called every so often, by stream time or by the wall clock.
 
-Owner: one task, for all its processors; pure. Rules T-84 and T-85 of Kafka Streams: the stream-time grid begins at 0 and the first row is
+Owner: one task, for all its processors; pure. As in Kafka Streams: the stream-time grid begins at 0 and the first row is
 always at or behind its first point; the wall-clock grid begins one interval after `schedule`. A jump of time calls once. `strict`: a
 function scheduled while a row is processed is first due at the next multiple of its interval, and functions due at the same time are called
 in the order in which they were scheduled. `kafka`: functions due at the same time are called in the order of Kafka Streams' queue."""

@@ -1,4 +1,4 @@
-"""The session store of a processor: values by key, start and end. Rule T-86."""
+"""The session store of a processor: values by key, start and end, as in Kafka Streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The versioned store of a processor: the value of a key as of a time. Rules T-26 and T-87."""
+"""The versioned store of a processor: the value of a key as of a time, as in Kafka Streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window store of a processor: values by key and time. Rule T-86."""
+"""The window store of a processor: values by key and time, as in Kafka Streams."""
 
 from __future__ import annotations
 

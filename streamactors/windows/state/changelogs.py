@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from streamactors.engine.island.connection import RunningStage
 from streamactors.engine.island.run import Run
-from streamactors.engine.marks.cut_state import Part
+from streamactors.engine.marks.cut_state import CutPart
 from streamactors.engine.marks.marks import Key, Position, PositionMark
 from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.state.disk.disk_stores import DiskStores
@@ -34,7 +34,7 @@ class Tasks(Protocol):
         """Return a task restored from its entries, or from its disk. Raises RestoreError."""
 
 
-class StateKeeper(Part, Protocol):
+class StateKeeper(CutPart, Protocol):
     """A windowed stage as its changelog sees it: a part of the cut, whose state is restored. Any thread."""
 
     @property

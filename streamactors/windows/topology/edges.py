@@ -39,7 +39,7 @@ class Outbox:
         self.queues = queues
 
 
-class Entrance(Operator):
+class TaskEntrance(Operator):
     """The first operator behind a topic: drops and counts rows with negative timestamps.
 
     `time`: the stream time of the processors behind it, which each row moves; None if there are none."""

@@ -16,7 +16,7 @@ from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.store_log import Change, StoreReader, TaskIdentity
 from streamactors.windows.state.stores import Stores
-from streamactors.windows.topology.edges import Entrance, Outbox
+from streamactors.windows.topology.edges import Outbox, TaskEntrance
 
 
 class Node(ABC):
@@ -73,7 +73,7 @@ class SourceNode(Node):
 
     def operator(self, build: Build) -> Operator:
         time = build.time_of(self) if build.keeps_time else None
-        return Entrance(self.name, build.env, checks_types=not self.internal, time=time)
+        return TaskEntrance(self.name, build.env, checks_types=not self.internal, time=time)
 
 
 class Topology:

@@ -18,7 +18,7 @@ from streamactors.windows.processors.operator import ProcessorOperator
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.record import Record
 from streamactors.windows.tables.expiring import ExpiringTable
-from streamactors.windows.topology.edges import Entrance
+from streamactors.windows.topology.edges import TaskEntrance
 from streamactors.windows.topology.model import Build, Node
 
 
@@ -86,7 +86,7 @@ class Plan:
             for node in crossed:
                 self.steps[node].whole = False
             first = self.steps[source]
-            time = first.operator.time if type(first.operator) is Entrance else None
+            time = first.operator.time if type(first.operator) is TaskEntrance else None
             self.entrances[topic] = Way(first, alone, time)
         self.first_lookups: list[tuple[str, LookupJoin]] = []
         for topic, source in topology.sources.items():

@@ -12,7 +12,7 @@ import pytest
 
 from streamactors.broker.controller.metadata_log import TOPIC_ID
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.outgoing.channel import Answer, ChannelBroken
+from streamactors.broker.network.outgoing.channel import ChannelAnswer, ChannelBroken
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.protocol.messages import encode_request
 from streamactors.broker.records.builder import build_batch
@@ -77,8 +77,8 @@ def test_a_request_is_refused_for_each_topic_while_the_controller_cannot_be_reac
     broker = three.brokers[2]
 
     class Unreachable:
-        def ask(self, _api: object, _body: object, then: Callable[[Answer], object]) -> None:
-            then(Answer(error=ChannelBroken("nobody listens there")))
+        def ask(self, _api: object, _body: object, then: Callable[[ChannelAnswer], object]) -> None:
+            then(ChannelAnswer(error=ChannelBroken("nobody listens there")))
 
     broker.node.forwarding = Forwarding(broker.node, Unreachable(), 0.0)  # type: ignore[arg-type]
     assert create(broker.client(), "t", [2]) == ErrorCode.NOT_CONTROLLER

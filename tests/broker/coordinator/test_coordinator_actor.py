@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.broker.coordinator.coordinator_actor import MOVES, Phase
+from streamactors.broker.coordinator.coordinator_actor import MOVES, CoordinatorPhase
 from streamactors.broker.coordinator.coordinator_messages import LoadFailed, Resign
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group import group_shard, offset_requests
@@ -158,10 +158,10 @@ def test_a_coordinator_that_resigned_is_not_restarted(monkeypatch: pytest.Monkey
     world.tell(Resign())
     world.tell(LoadFailed(OSError("disk")))
     world.advance(20_000)
-    assert world.actor.phase is Phase.RESIGNED
+    assert world.actor.phase is CoordinatorPhase.RESIGNED
     assert world.loads == 1
 
 
 def test_resigning_is_the_end() -> None:
-    assert MOVES[Phase.RESIGNED] == {Phase.RESIGNED}
-    assert all(Phase.RESIGNED in moves for moves in MOVES.values())
+    assert MOVES[CoordinatorPhase.RESIGNED] == {CoordinatorPhase.RESIGNED}
+    assert all(CoordinatorPhase.RESIGNED in moves for moves in MOVES.values())

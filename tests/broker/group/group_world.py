@@ -12,9 +12,9 @@ from typing import Any
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic.classic_events import (
-    Answer,
     CancelTimer,
     Event,
+    GroupAnswer,
     Heartbeat,
     JoinAnswer,
     JoinGroup,
@@ -52,7 +52,7 @@ class World:
         self.group, effects = step(self.group, event, self.now_ms)
         for effect in effects:
             match effect:
-                case Answer(reply_to, response):
+                case GroupAnswer(reply_to, response):
                     assert reply_to not in self.answers, f"{reply_to} answered twice"
                     self.answers[reply_to] = response
                 case SetTimer(key, delay_ms, due):

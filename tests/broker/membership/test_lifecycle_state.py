@@ -18,14 +18,14 @@ from streamactors.broker.membership.lifecycle_state import (
     FencingChanged,
     HeartbeatAnswered,
     Life,
+    LifecyclePhase,
+    LifecycleTick,
     MayStop,
-    Phase,
     Ready,
     Registered,
     SendHeartbeat,
     SendRegistration,
     StopAsked,
-    Tick,
     Times,
     Unreachable,
     step,
@@ -49,7 +49,7 @@ class Driver:
     def wait(self) -> list[Effect]:
         """Let the time pass until the next request is due."""
         assert self.life.due_ms is not None
-        return self(Tick(), after_ms=max(self.life.due_ms - self.now_ms, 0))
+        return self(LifecycleTick(), after_ms=max(self.life.due_ms - self.now_ms, 0))
 
 
 def registered() -> Driver:
@@ -115,7 +115,7 @@ def test_the_session_of_an_earlier_process_is_waited_for() -> None:
         assert driver(Registered(ErrorCode.DUPLICATE_BROKER_REGISTRATION)) == []
         assert driver.wait() == [SendRegistration()]
     driver(Registered(NONE, 5))
-    assert driver.life.phase is Phase.FENCED
+    assert driver.life.phase is LifecyclePhase.FENCED
 
 
 @pytest.mark.parametrize("error", [ErrorCode.DUPLICATE_BROKER_REGISTRATION, None])
@@ -132,7 +132,7 @@ def test_a_refusal_for_good_ends_at_once() -> None:
     driver = Driver()
     driver(CaughtUp())
     assert driver(Registered(ErrorCode.UNSUPPORTED_VERSION)) == [Fail(ErrorCode.UNSUPPORTED_VERSION)]
-    assert driver(Tick(), after_ms=10_000) == []
+    assert driver(LifecycleTick(), after_ms=10_000) == []
 
 
 def test_a_departure_waits_until_the_controller_has_moved_the_leaderships() -> None:
@@ -141,7 +141,7 @@ def test_a_departure_waits_until_the_controller_has_moved_the_leaderships() -> N
     assert driver(HeartbeatAnswered(NONE, is_fenced=False)) == []
     assert driver.wait() == [SendHeartbeat(70, 75, want_fence=False, want_shut_down=True)]
     assert driver(HeartbeatAnswered(NONE, is_fenced=True, should_shut_down=True)) == [MayStop(granted=True)]
-    assert driver(Tick(), after_ms=60_000) == []
+    assert driver(LifecycleTick(), after_ms=60_000) == []
 
 
 def test_a_departure_that_no_controller_answers_ends_after_its_time() -> None:
@@ -173,7 +173,7 @@ others = st.one_of(
     st.builds(Applied, st.integers(0, 200), st.integers(-1, 200)),
     st.builds(Ready),
     st.builds(CaughtUp),
-    st.builds(Tick),
+    st.builds(LifecycleTick),
     st.builds(StopAsked),
 )
 
@@ -199,5 +199,5 @@ def test_whatever_happens_one_request_is_under_way_and_the_next_one_is_due(
             if isinstance(effect, SendHeartbeat):
                 assert effect.broker_epoch == driver.life.broker_epoch >= 1
                 assert effect.want_fence or effect.want_shut_down or driver.life.registered_at <= effect.offset
-        sleeping = driver.life.phase in (Phase.CATCHING_UP, Phase.ENDED)
+        sleeping = driver.life.phase in (LifecyclePhase.CATCHING_UP, LifecyclePhase.ENDED)
         assert sleeping or (under_way is None) == (driver.life.due_ms is not None)

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
-from streamactors.broker.network.outgoing.channel import Answer, Buffers, Channel, ChannelBroken, UnsupportedByPeer
+from streamactors.broker.network.outgoing.channel import (
+    Buffers,
+    Channel,
+    ChannelAnswer,
+    ChannelBroken,
+    UnsupportedByPeer,
+)
 from streamactors.clock import VirtualClock
 from tests.broker.live_broker import LiveBroker
 
@@ -29,9 +35,9 @@ def dispatcher() -> Iterator[Dispatcher]:
     made.stop()
 
 
-def ask(dispatcher: Dispatcher, channel: Channel, *api: int, times: int = 1) -> list[Answer]:
+def ask(dispatcher: Dispatcher, channel: Channel, *api: int, times: int = 1) -> list[ChannelAnswer]:
     """Send the same request some times at once; return the answers in the order in which they came."""
-    answers: queue.Queue[Answer] = queue.Queue()
+    answers: queue.Queue[ChannelAnswer] = queue.Queue()
 
     def send() -> None:
         for _ in range(times):
@@ -134,7 +140,7 @@ def test_a_silent_node_fails_every_request_when_the_first_has_waited_too_long() 
         connection.recv(1)
         received.set()
 
-    answers: queue.Queue[Answer] = queue.Queue()
+    answers: queue.Queue[ChannelAnswer] = queue.Queue()
     with Server(serve) as server:
         channel = Channel(dispatcher, server.address, "test", Buffers(), asks_versions=False, timeout_ms=500)
 

@@ -17,7 +17,7 @@ import pytest
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.cluster.doors import make_certificates
-from streamactors.broker.network.outgoing.channel import Answer, Buffers, Channel
+from streamactors.broker.network.outgoing.channel import Buffers, Channel, ChannelAnswer
 from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.network.outgoing.links import LINKS
 from streamactors.broker.protocol.header import request_frame
@@ -43,8 +43,8 @@ class Sender:
     def another(self, port: int, host: str = "127.0.0.1") -> Channel:
         return self.maker.channel(self.dispatcher, (host, port), "node-1", Buffers())
 
-    def ask(self, api: tuple[int, int], body: dict[str, Any], times: int = 1) -> list[Answer]:
-        answers: queue.Queue[Answer] = queue.Queue()
+    def ask(self, api: tuple[int, int], body: dict[str, Any], times: int = 1) -> list[ChannelAnswer]:
+        answers: queue.Queue[ChannelAnswer] = queue.Queue()
 
         def send() -> None:
             for _ in range(times):
@@ -162,7 +162,7 @@ def test_a_login_over_a_cut_link_is_held_back(tmp_path: Path, certificates: Path
         LiveBroker(tmp_path, guarded(certificates, "SASL_PLAINTEXT")) as live,
         Sender(live, door(certificates, "SASL_PLAINTEXT"), clock) as sender,
     ):
-        answers: queue.Queue[Answer] = queue.Queue()
+        answers: queue.Queue[ChannelAnswer] = queue.Queue()
 
         def send_and_cut() -> None:
             sender.channel.request(*METADATA, {"topics": None}, answers.put)

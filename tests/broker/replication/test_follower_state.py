@@ -7,7 +7,7 @@ import pytest
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.replication.follower_state import (
     NOTHING,
-    Asked,
+    AskedFetch,
     Extend,
     FindRange,
     Follow,
@@ -21,7 +21,7 @@ from streamactors.broker.replication.follower_state import (
     judge_range,
 )
 
-ASKED = Asked(leader_epoch=4, offset=30)
+ASKED = AskedFetch(leader_epoch=4, offset=30)
 
 
 def log(start: int = 10, end: int = 30, epochs: dict[int, tuple[int, int]] | None = None) -> LocalLog:

@@ -23,7 +23,7 @@ from streamactors.broker.metadata.metadata_record import (
     PartitionRecord,
     TopicRecord,
 )
-from streamactors.broker.network.outgoing.channel import Answer
+from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.replicas import Replicas
 from streamactors.broker.server.metadata_publisher import MetadataPublisher
@@ -119,7 +119,7 @@ class Pair:
     def committed(self) -> PartitionRecord:
         return self._image.topics[TOPIC].partitions[0]
 
-    def alter(self, api: tuple[int, int], body: Mapping[str, Any]) -> Answer:
+    def alter(self, api: tuple[int, int], body: Mapping[str, Any]) -> ChannelAnswer:
         """Answer AlterPartition as a controller does."""
         assert api == (56, 3)
         asked = body["topics"][0]["partitions"][0]
@@ -145,7 +145,7 @@ class Pair:
             partition_epoch=known.partition_epoch if not code else 0,
         )
         topic = SimpleNamespace(topic_id=TOPIC_ID, partitions=[partition])
-        return Answer(SimpleNamespace(error_code=0, topics=[topic]))
+        return ChannelAnswer(SimpleNamespace(error_code=0, topics=[topic]))
 
     # --- views ---
 

@@ -14,7 +14,6 @@ from streamactors.broker.log.producers.producer_state import BatchMetadata, Prod
 from streamactors.broker.transaction.transaction import TopicPartition, Transaction
 from streamactors.broker.transaction.transaction_events import (
     AddPartitions,
-    Answer,
     EndTransaction,
     Event,
     Forget,
@@ -23,6 +22,7 @@ from streamactors.broker.transaction.transaction_events import (
     MarkersWritten,
     NeedProducerId,
     SendMarkers,
+    TransactionAnswer,
     TransactionLoaded,
     VerifyPartitions,
     Write,
@@ -99,7 +99,7 @@ class World:
         self.ids[transactional_id] = txn
         for effect in effects:
             match effect:
-                case Answer(reply_to, response):
+                case TransactionAnswer(reply_to, response):
                     assert reply_to not in self.answers, f"{reply_to} answered twice"
                     self.answers[reply_to] = response
                 case Write():

@@ -13,7 +13,7 @@ import pytest
 
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark.executors import offsets
-from streamactors.spark.executors.in_time_order import JointInput, Part
+from streamactors.spark.executors.in_time_order import JointInput, PartitionRange
 from streamactors.spark.executors.program import KeptTasks
 from streamactors.spark.executors.ranges import At, Range, at_of
 from streamactors.windows import InvalidRecord, Record, RecordContext
@@ -144,7 +144,7 @@ def test_a_partition_waits_for_the_other_topic_and_stops_within_a_record() -> No
             yield [Record("k", n, times[key][offset] + n, context=context) for n in (0, 8)]
 
     def run(starts: tuple[int, int], ends: tuple[int, int], done: bool, entries: Any) -> list[tuple[str, int]]:
-        parts = [Part(key, *each, done) for key, *each in zip((a, b), starts, ends, strict=True)]
+        parts = [PartitionRange(key, *each, done) for key, *each in zip((a, b), starts, ends, strict=True)]
         joint = JointInput(parts, entries, stepped)
         rows = [(row.context.topic, row.timestamp) for chunk in joint for row in chunk]
         entries.update({(change.store, change.key): change.value for change in joint.changes()})
@@ -164,7 +164,7 @@ def test_a_partition_waits_for_the_other_topic_and_stops_within_a_record() -> No
 
 
 def test_a_row_without_context_is_refused() -> None:
-    parts = [Part(TopicPartition(topic, 0), 0, 1, True) for topic in "ab"]
+    parts = [PartitionRange(TopicPartition(topic, 0), 0, 1, True) for topic in "ab"]
     joint = JointInput(parts, {}, lambda key, start, end: iter([[Record("k", 1, 5)]] * (end - start)))
     with pytest.raises(InvalidRecord, match=r"has no context, so the order among several topics cannot be told"):
         list(joint)

@@ -1,4 +1,4 @@
-"""Processors: what they see, what they forward, when they are called by time, and what a restart finds. Rules T-80 to T-85."""
+"""Processors: what they see, what they forward, when they are called by time, and what a restart finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules and timers of processors: when they fire, and in which order. Rules T-84 to T-87."""
+"""Schedules and timers of processors: when they fire, and in which order."""
 
 from __future__ import annotations
 

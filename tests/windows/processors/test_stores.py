@@ -1,4 +1,4 @@
-"""The stores of processors against plain models, in memory and on disk, across commits and restarts. Rules T-83, T-86, T-87."""
+"""The stores of processors against plain models, in memory and on disk, across commits and restarts."""
 
 from __future__ import annotations
 

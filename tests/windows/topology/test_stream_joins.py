@@ -1,4 +1,4 @@
-"""Stream-stream joins: strict against the plain model, and each oddity of Kafka Streams that strict does not copy (T-13 to T-19)."""
+"""Stream-stream joins: strict against the plain model, and each oddity of Kafka Streams that strict does not copy."""
 
 from __future__ import annotations
 

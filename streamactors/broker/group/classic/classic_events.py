@@ -1,7 +1,7 @@
 """The events and effects of the classic group's state machine.
 
 Frozen messages between the coordinator (or a test) and `classic_state.step`. `reply_to` stands for the waiting request; the
-machine keeps it and passes it on in an `Answer`."""
+machine keeps it and passes it on in an `GroupAnswer`."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class LeaveAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GroupAnswer:
     reply_to: object
     response: JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer
 
@@ -228,7 +228,7 @@ class CancelTimer:
     key: str
 
 
-Effect = Answer | WriteGroup | SetTimer | CancelTimer
+Effect = GroupAnswer | WriteGroup | SetTimer | CancelTimer
 
 JOIN_TIMER = "join"
 SYNC_TIMER = "sync"

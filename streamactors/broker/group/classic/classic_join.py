@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic.classic_events import (
-    Answer,
     CancelTimer,
     Effect,
+    GroupAnswer,
     JoinAnswer,
     JoinGroup,
     SessionExpired,
@@ -72,7 +72,7 @@ def static_member_written(group: Group, event: StaticMemberWritten, _now_ms: int
         return group  # removed or replaced again, and answered then
     if event.error is not ErrorCode.NONE:
         if member.join is not None:
-            effects.append(Answer(member.join, JoinAnswer(event.error, "")))
+            effects.append(GroupAnswer(member.join, JoinAnswer(event.error, "")))
         effects.append(CancelTimer(session_timer(member.member_id)))
         effects.append(session_started(event.replaced))
         return _swap(group, member, replace(event.replaced, join=None, sync=None))
@@ -85,7 +85,7 @@ def static_member_written(group: Group, event: StaticMemberWritten, _now_ms: int
     else:
         # A client that cannot skip would assign again as the leader, so the answer names its old id as the leader.
         answer = replace(current_generation(group, member, as_leader=False), leader=event.leader_before or "")
-    effects.append(Answer(member.join, answer))
+    effects.append(GroupAnswer(member.join, answer))
     effects.append(session_started(member))  # the session may have ended during the write
     return group.with_member(replace(member, join=None))
 
@@ -137,10 +137,10 @@ def _rejoin(group: Group, join: JoinGroup, member: Member, now_ms: int, effects:
     same = member.protocols == join.protocols
     if group.state is GroupState.COMPLETING_REBALANCE and same:
         # The answer to its JoinGroup was lost: give the same answer again.
-        effects.append(Answer(join.reply_to, current_generation(group, member)))
+        effects.append(GroupAnswer(join.reply_to, current_generation(group, member)))
         return group
     if group.state is GroupState.STABLE and same and member.member_id != group.leader:
-        effects.append(Answer(join.reply_to, current_generation(group, member)))
+        effects.append(GroupAnswer(join.reply_to, current_generation(group, member)))
         return group
     if group.state is GroupState.EMPTY:
         return _refuse(group, join, ErrorCode.UNKNOWN_MEMBER_ID, effects)
@@ -152,7 +152,7 @@ def _rejoin(group: Group, join: JoinGroup, member: Member, now_ms: int, effects:
 def _park(group: Group, join: JoinGroup, member: Member, effects: list[Effect]) -> Group:
     if member.join is not None and member.join is not join.reply_to:
         # The client sent another request: only one of them can be answered with a generation.
-        effects.append(Answer(member.join, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)))
+        effects.append(GroupAnswer(member.join, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)))
     return group.with_member(
         replace(
             member,
@@ -167,9 +167,9 @@ def _park(group: Group, join: JoinGroup, member: Member, effects: list[Effect]) 
 def _replace_static(group: Group, join: JoinGroup, holder: Member, now_ms: int, effects: list[Effect]) -> Group:
     """Give a static member that restarted a new member id, and fence the old id."""
     if holder.join is not None:
-        effects.append(Answer(holder.join, JoinAnswer(ErrorCode.FENCED_INSTANCE_ID, holder.member_id)))
+        effects.append(GroupAnswer(holder.join, JoinAnswer(ErrorCode.FENCED_INSTANCE_ID, holder.member_id)))
     if holder.sync is not None:
-        effects.append(Answer(holder.sync, SyncAnswer(ErrorCode.FENCED_INSTANCE_ID)))
+        effects.append(GroupAnswer(holder.sync, SyncAnswer(ErrorCode.FENCED_INSTANCE_ID)))
     effects.append(CancelTimer(session_timer(holder.member_id)))
     leader_before = group.leader
     member = replace(holder, member_id=join.fresh_member_id, join=None, sync=None)
@@ -218,5 +218,5 @@ def _has_room(group: Group, member_id: str) -> bool:
 def _refuse(
     group: Group, join: JoinGroup, error: ErrorCode, effects: list[Effect], member_id: str | None = None
 ) -> Group:
-    effects.append(Answer(join.reply_to, JoinAnswer(error, join.member_id if member_id is None else member_id)))
+    effects.append(GroupAnswer(join.reply_to, JoinAnswer(error, join.member_id if member_id is None else member_id)))
     return group

@@ -11,10 +11,10 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic.classic_events import (
     JOIN_TIMER,
     SYNC_TIMER,
-    Answer,
     CancelTimer,
     Effect,
     EmptyWritten,
+    GroupAnswer,
     InitialDelayElapsed,
     JoinAnswer,
     JoinDeadline,
@@ -104,7 +104,7 @@ def complete_join(group: Group, now_ms: int, effects: list[Effect]) -> Group:
     )
     for member in group.members.values():
         if member.join is not None:
-            effects.append(Answer(member.join, current_generation(group, member)))
+            effects.append(GroupAnswer(member.join, current_generation(group, member)))
         effects.append(session_started(member))
     effects.append(SetTimer(SYNC_TIMER, group.rebalance_timeout_ms, SyncDeadline(group.generation)))
     return group.with_members(replace(member, join=None, is_new=False) for member in group.members.values())
@@ -152,7 +152,7 @@ def answer_syncs(group: Group, error: ErrorCode, effects: list[Effect]) -> Group
                 protocol=group.protocol if named else None,
                 assignment=member.assignment,
             )
-            effects.append(Answer(member.sync, answer))
+            effects.append(GroupAnswer(member.sync, answer))
             effects.append(session_started(member))
     return group.with_members(replace(member, sync=None) for member in group.members.values())
 

@@ -15,13 +15,13 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic.classic_events import (
     JOIN_TIMER,
     SYNC_TIMER,
-    Answer,
     AssignmentWritten,
     CancelTimer,
     Deleted,
     Effect,
     EmptyWritten,
     Event,
+    GroupAnswer,
     GroupLoaded,
     Heartbeat,
     HeartbeatAnswer,
@@ -67,16 +67,18 @@ def step(group: Group, event: Event, now_ms: int) -> tuple[Group, list[Effect]]:
 def _sync_group(group: Group, sync: SyncGroup, _now_ms: int, effects: list[Effect]) -> Group:
     error = _check_sync(group, sync)
     if error is not ErrorCode.NONE:
-        effects.append(Answer(sync.reply_to, SyncAnswer(error)))
+        effects.append(GroupAnswer(sync.reply_to, SyncAnswer(error)))
         return group
     member = group.members[sync.member_id]
     group = replace(group, pending_syncs=group.pending_syncs - {sync.member_id})
     if group.state is GroupState.STABLE:
         answer = SyncAnswer(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment)
-        effects.append(Answer(sync.reply_to, answer))
+        effects.append(GroupAnswer(sync.reply_to, answer))
         return group
     if member.sync is not None and member.sync is not sync.reply_to:
-        effects.append(Answer(member.sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)))  # its own retry replaces it
+        effects.append(
+            GroupAnswer(member.sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+        )  # its own retry replaces it
     group = group.with_member(replace(member, sync=sync.reply_to))
     # A retried SyncGroup may carry another assignment than the one that is being written: the first one counts.
     if sync.member_id == group.leader and not group.assigning:
@@ -118,13 +120,13 @@ def _heartbeat(group: Group, beat: Heartbeat, _now_ms: int, effects: list[Effect
             effects.append(session_started(group.members[beat.member_id]))
             if group.state is GroupState.PREPARING_REBALANCE:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
-    effects.append(Answer(beat.reply_to, HeartbeatAnswer(error)))
+    effects.append(GroupAnswer(beat.reply_to, HeartbeatAnswer(error)))
     return group
 
 
 def _leave_group(group: Group, leave: LeaveGroup, now_ms: int, effects: list[Effect]) -> Group:
     if group.state is GroupState.DEAD:
-        effects.append(Answer(leave.reply_to, LeaveAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)))
+        effects.append(GroupAnswer(leave.reply_to, LeaveAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)))
         return group
     results: list[tuple[Leaving, ErrorCode]] = []
     for leaving in leave.members:
@@ -132,7 +134,7 @@ def _leave_group(group: Group, leave: LeaveGroup, now_ms: int, effects: list[Eff
         if error is ErrorCode.NONE:
             group = _remove(group, member_id, effects)
         results.append((leaving, error))
-    effects.append(Answer(leave.reply_to, LeaveAnswer(ErrorCode.NONE, tuple(results))))
+    effects.append(GroupAnswer(leave.reply_to, LeaveAnswer(ErrorCode.NONE, tuple(results))))
     if any(error is ErrorCode.NONE for _, error in results):
         group = _after_removal(group, now_ms, effects)
     return group
@@ -177,9 +179,9 @@ def _remove(group: Group, member_id: str, effects: list[Effect]) -> Group:
     """Remove a member or a pending id. Its parked requests are answered, so that the client can join again."""
     member = group.members.get(member_id)
     if member is not None and member.join is not None:
-        effects.append(Answer(member.join, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, "")))
+        effects.append(GroupAnswer(member.join, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, "")))
     if member is not None and member.sync is not None:
-        effects.append(Answer(member.sync, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID)))
+        effects.append(GroupAnswer(member.sync, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID)))
     effects.append(CancelTimer(session_timer(member_id)))
     return group.without(member_id)
 
@@ -223,9 +225,9 @@ def _ended(group: Group, event: Deleted | Resigned, now_ms: int, effects: list[E
     error = ErrorCode.NOT_COORDINATOR if isinstance(event, Resigned) else ErrorCode.UNKNOWN_MEMBER_ID
     for member in group.members.values():
         if member.join is not None:
-            effects.append(Answer(member.join, JoinAnswer(error, member.member_id)))
+            effects.append(GroupAnswer(member.join, JoinAnswer(error, member.member_id)))
         if member.sync is not None:
-            effects.append(Answer(member.sync, SyncAnswer(error)))
+            effects.append(GroupAnswer(member.sync, SyncAnswer(error)))
     effects.extend(
         CancelTimer(session_timer(member_id)) for member_id in [*group.members, *sorted(group.pending_joins)]
     )

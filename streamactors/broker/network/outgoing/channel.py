@@ -48,14 +48,14 @@ class UnsupportedByPeer(ChannelBroken):
     """The other node does not serve this request in a version that we can send. The connection stays open."""
 
 
-class Answer(NamedTuple):
+class ChannelAnswer(NamedTuple):
     """An answer, decoded, or the error in its place."""
 
     value: Any = None
     error: ChannelBroken | None = None
 
 
-Then = Callable[[Answer], object]
+Then = Callable[[ChannelAnswer], object]
 OnFrame = Callable[[memoryview | ChannelBroken], object]
 
 
@@ -132,23 +132,27 @@ class Channel:
         if self._asks_versions:
             low, high = self.peer_versions.get(key, (0, -1))
             if min(version, high) < low or high < 0:
-                then(Answer(error=UnsupportedByPeer(f"{self} serves no version of {api_name(key)} up to {version}")))
+                then(
+                    ChannelAnswer(
+                        error=UnsupportedByPeer(f"{self} serves no version of {api_name(key)} up to {version}")
+                    )
+                )
                 return
             version = min(version, high)
         flexible = response_header_is_flexible(key, version)
 
         def on_frame(frame: memoryview | ChannelBroken) -> None:
             if isinstance(frame, ChannelBroken):
-                then(Answer(error=frame))
+                then(ChannelAnswer(error=frame))
                 return
             try:
                 value = decode_response(key, version, frame, skip_tagged_fields(frame, 4) if flexible else 4)
             except MalformedMessage as error:
                 broken = ChannelBroken(f"{self}: a malformed answer to {api_name(key)}: {error}")
-                then(Answer(error=broken))
+                then(ChannelAnswer(error=broken))
                 self._end(broken)
                 return
-            then(Answer(value))
+            then(ChannelAnswer(value))
 
         self.send(key, version, encode_request(key, version, body), on_frame, timeout_ms)
 
@@ -382,4 +386,4 @@ class Channel:
             each.timer.cancel()
             each.on_frame(error)
         for ask in waiting:
-            ask.then(Answer(error=error))
+            ask.then(ChannelAnswer(error=error))

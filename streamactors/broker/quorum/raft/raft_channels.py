@@ -14,8 +14,7 @@ from typing import Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.outgoing.channel import Answer as WireAnswer
-from streamactors.broker.network.outgoing.channel import Buffers, Channel, ChannelBroken, Then
+from streamactors.broker.network.outgoing.channel import Buffers, Channel, ChannelAnswer, ChannelBroken, Then
 from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.quorum.raft.raft_messages import Answer, Fetch, FetchSnapshot, Request, SnapshotPiece
@@ -101,7 +100,7 @@ class RaftChannels:
         """Send another request to a voter; `then` gets the answer."""
         channel = self._channel(voter, ASKING)
         if channel is None:
-            then(WireAnswer(error=ChannelBroken(f"the address of controller {voter} is not known")))
+            then(ChannelAnswer(error=ChannelBroken(f"the address of controller {voter} is not known")))
         else:
             channel.request(*api, body, then)
 
@@ -109,7 +108,7 @@ class RaftChannels:
         """Send one request to a node that may be no voter; `then` gets the answer."""
         channel = self._make(address, ASKING)
 
-        def answered(answer: WireAnswer) -> None:
+        def answered(answer: ChannelAnswer) -> None:
             self._dispatcher.execute(channel.close)
             then(answer)
 
@@ -134,7 +133,7 @@ class RaftChannels:
         for channel in self._channels.values():
             channel.close("this node stops")
 
-    def _got(self, target: int, request: Request, wire: WireAnswer) -> None:
+    def _got(self, target: int, request: Request, wire: ChannelAnswer) -> None:
         if not self._open:
             return
         answer = None if wire.error is not None else decode(request, wire.value)

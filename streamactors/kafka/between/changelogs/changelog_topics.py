@@ -174,7 +174,7 @@ class ChangelogTopics:
         ends = {key: end for key, end in to.items() if end > max(0, begins[key])}
         if ends:
             client.assign({key: begins[key] for key in ends})
-        progress = Progress(
+        progress = RestoreProgress(
             sum(end - max(0, begins[key]) for key, end in ends.items()), ", ".join(self._topics.values())
         )
         while ends and not self._cancelled.is_set():
@@ -228,7 +228,7 @@ class ToDisks:
         self._disks[number].replay(store, entries, end)
 
 
-class Progress:
+class RestoreProgress:
     """Tells how far a restore has come, and how fast it is."""
 
     def __init__(self, offsets: int, what: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.engine.marks.marks import next_epoch
-from streamactors.kafka.client.runs import Run
+from streamactors.kafka.client.runs import RecordRun
 from streamactors.kafka.reading.assignment.assignment_calls import AssignmentCalls
 from streamactors.kafka.reading.assignment.reset_guard import AGAIN_AFTER_MS, ResetGuard
 from streamactors.kafka.reading.bounded_read import BoundedRead
@@ -194,7 +194,7 @@ class Rebalances:
             self._seeks[message.key] = message.offset
             self.seek()
 
-    def look(self, run: Run) -> bool:
+    def look(self, run: RecordRun) -> bool:
         """Return whether to deliver records that were read. If the partition was reset too far back, it seeks to its position after a while."""
         guard, shared = self.guard, self._shared
         partition = shared.state.partitions.get(run.key)

@@ -15,7 +15,7 @@ from streamactors.clock import VirtualClock
 from streamactors.engine.island.run import Run
 from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
-from streamactors.kafka.reading.messages import Commits, HoldBack, StageEnded, Start
+from streamactors.kafka.reading.messages import Commits, HoldBack, StageEnded, StartReading
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.shared.shared_router import SharedReader, SharedRouter
@@ -80,7 +80,7 @@ class SharedActor:
         tell: Callable[[Any], None] = system.spawn(
             actor, f"shared consumer {self.settings.group_id or ''}".strip()
         ).tell
-        tell(Start())
+        tell(StartReading())
         return tell
 
     def left(self, link: SharedReader) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.windows.joins.foreign_key import Resolve, Subscribe, Subscriptions, TellSubscribers, ValueHashes
+from streamactors.windows.joins.foreign_key import (
+    ForeignSubscriptions,
+    Resolve,
+    Subscribe,
+    TellSubscribers,
+    ValueHashes,
+)
 from streamactors.windows.operators.operator import Operator
 from streamactors.windows.tables.source import ExistingDeletions
 from streamactors.windows.topology.model import Build, Node
@@ -50,7 +56,7 @@ class SubscriptionsNode(Node):
         self.reads = [right, *all_below(right)]
 
     def operator(self, build: Build) -> Operator:
-        return Subscriptions(self.name, str(self.store), build.env, build.stores, build.of(self.right))
+        return ForeignSubscriptions(self.name, str(self.store), build.env, build.stores, build.of(self.right))
 
 
 class TellNode(Node):
@@ -65,7 +71,7 @@ class TellNode(Node):
 
     def operator(self, build: Build) -> Operator:
         subscriptions = build.of(self.subscriptions)
-        assert isinstance(subscriptions, Subscriptions)
+        assert isinstance(subscriptions, ForeignSubscriptions)
         return TellSubscribers(self.name, build.env, subscriptions, kafka=self.kafka, skips_stale=self.right.versioned)
 
 
