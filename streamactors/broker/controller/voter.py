@@ -15,7 +15,7 @@ from streamactors.broker.controller.metadata_feed import ChangeVoters, DescribeQ
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.network.listener import address as address_text
-from streamactors.broker.network.outgoing.channel import Answer as WireAnswer
+from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.quorum.quorum import Handler, Quorum
 from streamactors.broker.quorum.raft.raft_channels import RaftChannels
@@ -121,7 +121,7 @@ class Voter:
         return self._channels.address_of(controller)
 
     def ask(
-        self, controller: int, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[WireAnswer], object]
+        self, controller: int, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[ChannelAnswer], object]
     ) -> None:
         """Send a request to another controller; `then` gets the answer."""
         self._channels.ask(controller, api, body, then)
@@ -141,7 +141,7 @@ class Voter:
     def _ask_levels(self, voter: VoterEntry, then: Callable[[KraftVersions | None], object]) -> None:
         """Ask a node that may become a voter for the levels of kraft.version that it supports."""
 
-        def answered(answer: WireAnswer) -> None:
+        def answered(answer: ChannelAnswer) -> None:
             if answer.error is not None or answer.value.error_code:
                 then(None)
                 return
@@ -178,7 +178,7 @@ class Voter:
             },
         }
 
-        def answered(answer: WireAnswer) -> None:
+        def answered(answer: ChannelAnswer) -> None:
             failed = answer.error is not None or answer.value.error_code
             self._told(Changed(ErrorCode.REQUEST_TIMED_OUT) if failed else Changed())
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode
-from streamactors.broker.quorum.quorum import Quorum, Timers
+from streamactors.broker.quorum.quorum import Quorum, QuorumTimers
 from streamactors.broker.quorum.raft.raft_effects import AppendVoters
 from streamactors.broker.quorum.raft.roles import Role
 from streamactors.broker.quorum.voter_changes import add_voter, remove_voter, update_voter
@@ -73,7 +73,7 @@ class _Pending(NamedTuple):
 class VoterRequests:
     """See the module."""
 
-    def __init__(self, quorum: Quorum, timers: Timers, ask_levels: AskLevels) -> None:
+    def __init__(self, quorum: Quorum, timers: QuorumTimers, ask_levels: AskLevels) -> None:
         self._quorum = quorum
         self._timers = timers
         self._ask_levels = ask_levels
