@@ -1,4 +1,4 @@
-"""Three nodes of Apache Kafka as a peer, of the same shape as `Cluster(brokers=3)`: node 1 is the controller and a broker, 2 and 3 are brokers."""
+"""Three nodes of Apache Kafka as a peer, of the same shape as `Cluster(brokers=3)`: each is a broker and a controller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from confluent_kafka.admin import AdminClient
 from benchmarks._apache_kafka import classpath, free_ports, run_tool
 
 READY_S = 120.0
-CONTROLLER = 1
 
 
 class ApacheCluster:
@@ -28,11 +27,11 @@ class ApacheCluster:
     def __init__(self, settings: Mapping[str, str] | None = None, *, count: int = 3, heap: str = "1g") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="apache-cluster-"))
         self.up_s = 0.0
-        controller, *ports = free_ports(count + 1)
-        self.addresses = {node_id: f"127.0.0.1:{port}" for node_id, port in enumerate(ports, 1)}
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(2 * count)]
+        self.addresses = dict(enumerate(addresses[:count], 1))
+        self._controllers = dict(enumerate(addresses[count:], 1))
         self.bootstrap_servers = ",".join(self.addresses.values())
         self._heap = heap
-        self._controller = controller
         self._settings = settings or {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -86,16 +85,15 @@ class ApacheCluster:
 
     def _format(self) -> None:
         cluster_id = "B" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
+        voters = ",".join(f"{node_id}@{address}" for node_id, address in self._controllers.items())
         for node_id, address in self.addresses.items():
-            controls = node_id == CONTROLLER
-            listeners = f"PLAINTEXT://{address}" + (f",CONTROLLER://127.0.0.1:{self._controller}" if controls else "")
             settings = {
-                "process.roles": "broker,controller" if controls else "broker",
+                "process.roles": "broker,controller",
                 "node.id": str(node_id),
-                "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{self._controller}",
+                "controller.quorum.voters": voters,
                 "controller.listener.names": "CONTROLLER",
                 "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-                "listeners": listeners,
+                "listeners": f"PLAINTEXT://{address},CONTROLLER://{self._controllers[node_id]}",
                 "log.dirs": str(self.folder / str(node_id)),
                 "default.replication.factor": "3",
                 "min.insync.replicas": "2",

@@ -128,12 +128,14 @@ def _followers(ours: Cluster, kafka: ApacheCluster | None) -> Iterator[Row]:
 
 def _failovers() -> Iterator[Row]:
     """A leader dies: the time until a write is acknowledged again, and until 1,000 partitions have another leader."""
-    for title, quick, target in (
-        ("the intervals of Cluster(brokers=3)", True, "<= 1.0"),
-        ("Apache Kafka's intervals", False, "<= Kafka's"),
+    for title, quick, controls, target in (
+        ("the intervals of Cluster(brokers=3)", True, False, "<= 1.0"),
+        ("the same intervals, and the leader is the active controller too", True, True, ""),
+        ("Apache Kafka's intervals", False, False, "<= Kafka's"),
     ):
-        ours = [_kill_a_leader(_ours(quick)) for _ in range(FAILOVERS)]
-        kafka = [_kill_a_leader(_apache(quick)) for _ in range(FAILOVERS if _apache_kafka.available() else 0)]
+        ours = [_kill_a_leader(_ours(quick), controls) for _ in range(FAILOVERS)]
+        times = FAILOVERS if _apache_kafka.available() else 0
+        kafka = [_kill_a_leader(_apache(quick), controls) for _ in range(times)]
         named, acked = map(statistics.median, zip(*ours, strict=True))
         named_peer, acked_peer = map(statistics.median, zip(*kafka, strict=True)) if kafka else (None, None)
         yield _once(f"kill -9 of a leader until a broker names the next one, {title}", "s", named, named_peer, "")
@@ -157,11 +159,19 @@ def _apache(quick: bool) -> ApacheCluster:
     return ApacheCluster(QUICK_INTERVALS if quick else {})
 
 
-def _kill_a_leader(cluster: Three) -> tuple[float, float]:
-    """Write every 5 ms. Return the seconds from the death of the leader until a live broker names another one, and until a
+def _leader(cluster: Three, controls: bool) -> tuple[int, int]:
+    """Return a node that is the active controller, or one that is not, and the node that follows it first."""
+    controller = View(lambda: cluster.bootstrap_servers.split(",")).controller()
+    leader = next(each for each in (1, 2, 3) if (each == controller) == controls)
+    return leader, next(each for each in (1, 2, 3) if each != leader)
+
+
+def _kill_a_leader(cluster: Three, controls: bool) -> tuple[float, float]:
+    """Write every 5 ms to a leader that is the active controller, or is not. Return the seconds from the death of the leader until a live broker names another one, and until a
     write is acknowledged. librdkafka asks for the new leader once a second."""
     with cluster:
-        topic = _topic(cluster, 1, leader=2)
+        leader, other = _leader(cluster, controls)
+        topic = _topic(cluster, 1, leader=leader)
         producer = Producer(
             {
                 "bootstrap.servers": cluster.bootstrap_servers,
@@ -188,9 +198,9 @@ def _kill_a_leader(cluster: Three) -> tuple[float, float]:
         writer.start()
         time.sleep(2)
         killed = time.monotonic()
-        cluster.kill(2)
-        live = View(lambda: [_address(cluster, 1)])
-        while live.partition(topic, 0).leader == 2:
+        cluster.kill(leader)
+        live = View(lambda: [_address(cluster, other)])
+        while live.partition(topic, 0).leader == leader:
             time.sleep(0.002)
         named = time.monotonic() - killed
         give_up = killed + 60
@@ -205,13 +215,14 @@ def _kill_a_leader(cluster: Three) -> tuple[float, float]:
 def _kill_many(cluster: Three) -> float:
     """Return the seconds until every partition of a dead leader takes a write again."""
     with cluster:
-        topic = _topic(cluster, MANY, leader=2)
-        admin = AdminClient({"bootstrap.servers": _address(cluster, 1), "log_level": 0})
+        leader, other = _leader(cluster, controls=False)
+        topic = _topic(cluster, MANY, leader=leader)
+        admin = AdminClient({"bootstrap.servers": _address(cluster, other), "log_level": 0})
         admin.list_topics(timeout=30)
         begin = time.monotonic()
-        cluster.kill(2)
-        _await(admin, topic, lambda found: all(each.leader == 1 for each in found))
-        write_once(_address(cluster, 1), topic, MANY)
+        cluster.kill(leader)
+        _await(admin, topic, lambda found: all(each.leader == other for each in found))
+        write_once(_address(cluster, other), topic, MANY)
         return time.monotonic() - begin
 
 

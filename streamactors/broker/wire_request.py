@@ -15,14 +15,19 @@ DELETE_TOPICS: Final = (20, 6)
 
 
 def create_topic(
-    address: str, name: str, partitions: int, settings: Mapping[str, str], door: Door | None = None
+    address: str,
+    name: str,
+    partitions: int,
+    settings: Mapping[str, str],
+    door: Door | None = None,
+    replication_factor: int = -1,
 ) -> None:
-    """Create a topic. Raises Refusal, OSError."""
+    """Create a topic; replication factor -1 is the default of the broker. Raises Refusal, OSError."""
     configs = [{"name": key, "value": value} for key, value in settings.items()]
     topic = {
         "name": name,
         "num_partitions": partitions,
-        "replication_factor": -1,
+        "replication_factor": replication_factor,
         "configs": configs,
         "assignments": (),
     }

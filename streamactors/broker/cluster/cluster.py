@@ -60,10 +60,10 @@ class Running(Protocol):
 class Cluster(ClusterControl):
     """One broker with real sockets on loopback, or several. The data is in the folder `data`, or in a temporary folder.
 
-    With `brokers=3` each broker is a process of its own, a node with an id from 1 on; node 1 is the controller, or with `controllers=3` one of nodes 1
-    to 3, which elect another one when it is gone. Node 1 listens on `port` and each next node on the next one; without it each gets a free port.
-    Topics have three replicas and
-    `min.insync.replicas` 2 unless `config` says otherwise. `kill`, `pause`, `partition` and others disturb the nodes.
+    With `brokers=3` each broker is a process of its own, a node with an id from 1 on. Three of them are controllers, too: they elect one of them, and
+    another one when it is gone. `controllers=1` makes node 1 the only controller, which starts sooner. Node 1 listens on `port` and each next node on
+    the next one; without it each gets a free port. Topics have three replicas and `min.insync.replicas` 2 unless `config` says otherwise.
+    `kill`, `pause`, `partition` and others disturb the nodes.
 
     `users` are passwords by name, for logins by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN; `tls` encrypts with a certificate made for the run
     (extra `tls`), also between several brokers, which log in to each other; `acls` turns the authoriser on, and what they do not allow is denied.
@@ -81,7 +81,7 @@ class Cluster(ClusterControl):
         self,
         *,
         brokers: int = 1,
-        controllers: int = 1,
+        controllers: int | None = None,
         process: bool = False,
         data: str | Path | None = None,
         listen: str | Sequence[str] = _ANY_PORT,
@@ -103,7 +103,7 @@ class Cluster(ClusterControl):
         )
         if not isinstance(brokers, int) or not 1 <= brokers <= MOST_BROKERS:
             raise BrokerStartError(f"Cluster(brokers={brokers}): a Cluster has 1 to {MOST_BROKERS} brokers")
-        if not isinstance(controllers, int) or not 1 <= controllers <= brokers:
+        if controllers is not None and (not isinstance(controllers, int) or not 1 <= controllers <= brokers):
             raise BrokerStartError(
                 f"Cluster(brokers={brokers}, controllers={controllers}): some of the brokers are the controllers; choose 1 to {brokers}"
             )
@@ -199,12 +199,22 @@ class Cluster(ClusterControl):
         """The id of the broker's process."""
         return self._started().pid
 
-    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic and wait until it accepts records. Raises BrokerError with Kafka's error text."""
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        replication_factor: int | None = None,
+    ) -> None:
+        """Create a topic and wait until it accepts records. It has the default number of replicas of the cluster unless told otherwise.
+
+        Raises BrokerError with Kafka's error text."""
         from streamactors.broker.wire_request import create_topic
 
         running = self._started()
-        create_topic(running.local_address, name, partitions, config or {}, self._door())
+        replicas = -1 if replication_factor is None else replication_factor
+        create_topic(running.local_address, name, partitions, config or {}, self._door(), replicas)
         if self._brokers > 1:
             self._several().await_topic(name)
 

@@ -1,7 +1,7 @@
 """A cluster of several brokers, one process each, and the faults that a test may cause in it.
 
-Owner: `Cluster(brokers=…)`. All nodes are on loopback, and all are brokers. Node 1 is a controller too, or with `controllers=3` nodes 1 to 3, which
-elect one of them."""
+Owner: `Cluster(brokers=…)`. All nodes are on loopback, and all are brokers. The first ones are controllers too: nodes 1 to 3, which elect one of
+them, or node 1 alone."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from streamactors.broker.cluster.node_process import HOST, NodeProcess, free_por
 from streamactors.broker.cluster.view import PartitionView, View
 from streamactors.broker.errors import BrokerError, BrokerStartError
 from streamactors.broker.launch.storage_format import format_folder, new_cluster_id, read_folder
+from streamactors.broker.quorum.vote_file import FILE_NAME as VOTE_FILE
+from streamactors.broker.server.stored_quorum import METADATA_FOLDER
 
 if TYPE_CHECKING:
     from streamactors.broker.cluster.doors import Doors
@@ -39,6 +41,26 @@ QUORUM_PROFILE: Final[Mapping[str, Any]] = {
 }
 
 
+def default_controllers(brokers: int) -> int:
+    """Return the number of controllers of a new cluster: three, of which one may die, or one where there are fewer than three brokers."""
+    return 3 if brokers >= 3 else 1
+
+
+def _controllers(data_folder: Path, brokers: int, asked: int | None) -> int:
+    """Return the number of controllers. Other controllers than those of the folder could elect a leader without its metadata."""
+    found = sum(
+        (data_folder / str(node_id) / METADATA_FOLDER / VOTE_FILE).exists() for node_id in range(1, brokers + 1)
+    )
+    if not found:
+        return default_controllers(brokers) if asked is None else asked
+    if asked not in (None, found):
+        raise BrokerStartError(
+            f"Cluster(brokers={brokers}, controllers={asked}, data={str(data_folder)!r}): the cluster in this folder has controllers={found}; "
+            "leave controllers out, or choose another folder"
+        )
+    return found
+
+
 class SeveralBrokers:
     """Starts when it is made; `close` stops it. `arguments` are those of one broker process."""
 
@@ -46,15 +68,17 @@ class SeveralBrokers:
         self,
         count: int,
         arguments: Mapping[str, Any],
-        controllers: int = 1,
+        controllers: int | None = None,
         doors: Doors | None = None,
         port: int | None = None,
     ) -> None:
-        """`port` is that of node 1, the next nodes have the next ports; without it each gets a free one."""
+        """`controllers` of the nodes are controllers: without it as many as the data folder has, in a new one `default_controllers`.
+
+        `port` is that of node 1, the next nodes have the next ports; without it each gets a free one. Raises BrokerStartError."""
         given = arguments["data"]
         self.data_folder = Path(tempfile.mkdtemp(prefix="streamactors-cluster-") if given is None else given).absolute()
         self._temporary = given is None
-        self._controllers = range(1, controllers + 1)
+        self._controllers = range(1, _controllers(self.data_folder, count, controllers) + 1)
         kept = () if port is None else range(port, port + count)
         ports = {node_id: free_port(kept) for node_id in self._controllers}
         quorum = self._quorum(ports)
@@ -89,6 +113,7 @@ class SeveralBrokers:
         self._slow_ms: dict[int, float] = {}
         try:
             self._start_all()
+            self._await_whole()
             if doors is not None:
                 self._let_in(doors.users, doors.acls or [])
         except BaseException:
@@ -237,10 +262,23 @@ class SeveralBrokers:
 
     def await_topic(self, topic: str) -> None:
         """Wait until every live broker knows a topic."""
-        for node in self.nodes.values():
-            if node.running:
-                one = View(lambda node=node: [node.address], self._door)  # type: ignore[misc]
-                self._await(lambda one=one: topic in one.topics(), lambda: f"a broker does not know {topic}", READY_S)  # type: ignore[misc]
+        for each in self._views():
+            self._await(lambda one=each: topic in one.topics(), lambda: f"a broker does not know {topic}", READY_S)  # type: ignore[misc]
+
+    def _await_whole(self) -> None:
+        """Wait until every broker knows that all of them serve clients."""
+        everyone = set(self.nodes)
+        for each in self._views():
+            self._await(
+                lambda one=each: set(one.brokers()) == everyone,  # type: ignore[misc]
+                lambda one=each: f"of nodes {sorted(everyone)}, only {sorted(one.brokers())} serve clients",  # type: ignore[misc]
+                READY_S,
+            )
+
+    def _views(self) -> list[View]:
+        """What each running broker says, one by one."""
+        running = [node.address for node in self.nodes.values() if node.running]
+        return [View(lambda address=address: [address], self._door) for address in running]  # type: ignore[misc]
 
     def acked_check(self, acked: Iterable[tuple[str, bytes]]) -> int:
         """See `acked.check_acked`."""
@@ -254,11 +292,7 @@ class SeveralBrokers:
         for node in self.nodes.values():
             node.resume()
         self._start_all()
-        self._await(
-            lambda: set(self._view.brokers()) == set(self.nodes),
-            lambda: f"of nodes {sorted(self.nodes)}, only {sorted(self._view.brokers())} serve clients",
-            READY_S,
-        )
+        self._await_whole()
         for topic in self._view.topics():
             if not topic.startswith("__"):
                 delete_topic(self.local_address, topic, self._door)

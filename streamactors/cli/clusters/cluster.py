@@ -14,9 +14,7 @@ import click
 @click.option(
     "--controllers",
     type=click.IntRange(1, 9),
-    default=1,
-    show_default=True,
-    help="Number of the brokers that are controllers too; of three, one may die.",
+    help="Number of the brokers that are controllers too; of three, one may die.  [default: 3, or 1 of two brokers]",
 )
 @click.option(
     "--port",
@@ -34,10 +32,12 @@ import click
     metavar="KEY=VALUE",
     help="One setting of every broker; may be given several times.",
 )
-def command(brokers: int, controllers: int, port: int | None, data: str | None, settings: tuple[str, ...]) -> None:
+def command(
+    brokers: int, controllers: int | None, port: int | None, data: str | None, settings: tuple[str, ...]
+) -> None:
     """Start several brokers that form a cluster, for tests and demos on one machine.
 
-    Broker 1 is the controller of the others, or with --controllers 3 one of brokers 1 to 3, which elect it.
+    Brokers 1 to 3 are controllers, too, and elect one of them; with --controllers 1 broker 1 is the only one.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`Cluster(brokers=3)`: three processes, which are killed, stopped, paused and cut off from each other while clients work."""
+"""`Cluster(brokers=3, controllers=1)`: three processes, which are killed, stopped, paused and cut off from each other while clients work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from streamactors.broker import Cluster
 from streamactors.broker.cluster.acked import AckedRecordsDiffer
-from streamactors.broker.errors import BrokerStartError, ErrorCode
+from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.wire_request import call
@@ -22,7 +22,7 @@ ALL = {1, 2, 3}
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Cluster]:
-    with Cluster(brokers=3) as cluster:
+    with Cluster(brokers=3, controllers=1) as cluster:
         yield cluster
 
 
@@ -104,7 +104,15 @@ def led_by(cluster: Cluster, topic: str, node: int) -> None:
     }
     answer = call(cluster.bootstrap_servers, (19, 7), {"topics": [body], "timeout_ms": 30_000, "validate_only": False})
     assert answer.topics[0].error_code == 0, answer
+    cluster._several().await_topic(topic)
     cluster.await_isr(topic, 0, ALL)
+
+
+def test_a_topic_has_as_many_replicas_as_it_is_asked_for(three: Cluster) -> None:
+    three.create_topic("twice", replication_factor=2)
+    assert len(three._several()._view.partition("twice", 0).replicas) == 2
+    with pytest.raises(BrokerError, match="replication factor of 4"):
+        three.create_topic("four-times", replication_factor=4)
 
 
 def test_nothing_acknowledged_is_lost_when_the_leader_is_killed(three: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""`Cluster(brokers=3, controllers=3, users=…, tls=True, acls=…)`: nodes that reach each other over TLS and with a login, as clients do."""
+"""`Cluster(brokers=3, users=…, tls=True, acls=…)`: nodes that reach each other over TLS and with a login, as clients do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WITHIN_S = 60
 def running() -> Iterator[Cluster]:
     acls = [Acl("ann", "ALL", "TOPIC", "t"), Acl("ann", "ALL", "TRANSACTIONAL_ID", "*"), Acl("boss", "ALL", "CLUSTER")]
     users = {"ann": "a b", "boss": "b"}
-    with Cluster(brokers=3, controllers=3, users=users, tls=True, acls=acls) as cluster:
+    with Cluster(brokers=3, users=users, tls=True, acls=acls) as cluster:
         yield cluster
 
 

@@ -19,17 +19,18 @@ from streamactors.broker.cluster.view import View
 from streamactors.broker.errors import BrokerError
 from streamactors.broker.launch.storage_format import format_folder, new_cluster_id
 from streamactors.broker.security.client_login import Door
+from tests.broker.wire import wait_until
 
 
 @contextmanager
 def broker(folder: Path, address: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    with started("--listen", address, "--data", str(folder), *arguments) as process:
+    with started("broker", "--listen", address, "--data", str(folder), *arguments) as process:
         yield process
 
 
 @contextmanager
 def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "streamactors.cli.main", "broker", *arguments]
+    command = [sys.executable, "-m", "streamactors.cli.main", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         yield process
@@ -76,16 +77,11 @@ def test_three_brokers_on_three_addresses_form_a_cluster(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_the_command_cluster_starts_three_brokers_and_ends_them(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "streamactors.cli.main", "cluster", "--data", str(tmp_path), "--port", "19411"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    line = ready(process)
-    addresses = line.split("ready: ")[1].split(", data")[0].split(",")
-    assert addresses == [f"127.0.0.1:{port}" for port in (19_411, 19_412, 19_413)]
-    assert set(View(lambda: addresses).brokers()) == {1, 2, 3}
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
-    assert process.stdout is not None
-    process.stdout.close()
+    port = free_port(in_a_row=3)
+    with started("cluster", "--data", str(tmp_path), "--port", str(port)) as process:
+        addresses = ready(process).split("ready: ")[1].split(", data")[0].split(",")
+        assert addresses == [f"127.0.0.1:{port + each}" for each in range(3)]
+        wait_until(lambda: set(View(lambda: addresses).brokers()) == {1, 2, 3}, "all three serve clients")
     assert {each.name for each in tmp_path.iterdir()} == {"1", "2", "3"}
 
 
