@@ -112,7 +112,7 @@ default.replication.factor=3
 min.insync.replicas=3
 log.dirs={tmp_path / str(node)}
 """)
-            processes.append(stack.enter_context(started("--config", str(properties))))
+            processes.append(stack.enter_context(started("broker", "--config", str(properties))))
         for process in processes:
             assert "ready" in ready(process)
         certificate = str(tmp_path / "server.pem")
