@@ -24,6 +24,7 @@ from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.marks.replay import Replay
 from streamactors.engine.stage import GraphStage
 from streamactors.stages.bases.later import LazyPart
+from streamactors.stages.control.restart import RestartingFlow, RestartingSource
 from streamactors.stages.control.restart_settings import RestartSettings
 from streamactors.stages.control.retry import Retrying
 from streamactors.stages.fold.grouping import Grouped
@@ -237,6 +238,14 @@ def _retried(g: Graph) -> Graph:
     return replace(g, module=chain(g.module, Retrying(settings, StageModule(Map(tuple)), lambda x, y: None)))
 
 
+def _restarted(g: Graph, again: int) -> Graph:
+    """The graph, begun again when it has completed; completion overtakes nothing. Its flow restarts, too, if it fails."""
+    once = RestartSettings(0.01, 0.01, max_restarts=again, max_restarts_within="1h")
+    source = RestartingSource(once, lambda: g.module, only_on_failures=False)
+    flow = RestartingFlow(once, lambda: StageModule(Map(tuple)), only_on_failures=True)
+    return replace(g, module=chain(source, flow), elements=g.elements * (1 + again))
+
+
 def _later(g: Graph, kind: str) -> Graph:
     """Through a flow that is known only while the graph runs, or through another run; marks do not pass."""
     if kind == "lazy":
@@ -283,7 +292,10 @@ def graphs(
             *(
                 []
                 if follow
-                else [st.builds(_later, inner, st.sampled_from(["lazy", "prefix", *(["hub"] if hubs else [])]))]
+                else [
+                    st.builds(_later, inner, st.sampled_from(["lazy", "prefix", *(["hub"] if hubs else [])])),
+                    st.builds(_restarted, inner, st.integers(0, 2)),
+                ]
             ),
         ),
         max_leaves=6,
