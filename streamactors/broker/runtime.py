@@ -53,7 +53,7 @@ class Runtime:
         self.metadata = MetadataCache()
         self.produce_purgatory = Purgatory("Produce", data_plane, config.producer_purgatory_purge_interval_requests)
         self.client_timers: Dispatcher | RealTime = data_plane
-        """Timers of what clients wait for: answers to Fetch, sessions, rebalances. They use real time, even if the broker has a virtual clock."""
+        """Timers for clients: answers to Fetch, sessions, rebalances. They use real time, even if the broker has a virtual clock."""
         if isinstance(self.clock, VirtualClock):
             self.client_timers = RealTime(data_plane)
         self.fetch_purgatory = Purgatory("Fetch", self.client_timers, config.fetch_purgatory_purge_interval_requests)

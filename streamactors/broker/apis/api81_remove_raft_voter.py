@@ -1,4 +1,4 @@
-"""RemoveRaftVoter: a controller loses its vote on the metadata log, and goes on reading it if it still runs (KIP-853).
+"""RemoveRaftVoter: a controller loses its vote on the metadata log, and continues to read it if it still runs (KIP-853).
 
 Versions: 0.   Authorised: ALTER CLUSTER.
 Errors: INCONSISTENT_CLUSTER_ID, NOT_LEADER_OR_FOLLOWER, UNSUPPORTED_VERSION (the settings name the voters, kraft.version 0), INVALID_REQUEST

@@ -49,7 +49,7 @@ def _is_of_a_broker(folder: Path, name: str) -> bool:
 
 
 def _adopt(disk: Disk, folder: Path) -> None:
-    """Move everything into folder 0. The name of meta.properties changes first and comes back last, so an interrupted move is seen and goes on."""
+    """Move everything into folder 0. The name of meta.properties changes first and comes back last, so the next start notices an interrupted move and continues it."""
     owner = DataFolder(disk, folder)
     owner.lock()
     try:

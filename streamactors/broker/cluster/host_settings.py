@@ -104,7 +104,7 @@ def _addresses(setting: str, text: str, free_port: FreePort = lambda: 0) -> list
 
 
 def _shifted(address: Address, number: int, of_controllers: set[str]) -> Address:
-    """Return the address of broker `number`. Port 0 of what is advertised stays 0: it stands for the port of the listener."""
+    """Return the address of broker `number`. An advertised port 0 stays 0: it stands for the port of the listener."""
     return (
         address if not address.port or address.name in of_controllers else address._replace(port=address.port + number)
     )

@@ -104,7 +104,7 @@ class NodeProcess:
 
 
 def free_port(kept: Container[int] = (), in_a_row: int = 1) -> int:
-    """Return a port of the loopback interface on which nobody listens, and not one that is `kept`; so are the next ones, `in_a_row` in all.
+    """Return the first of `in_a_row` consecutive ports of the loopback interface. No process listens on them, and none is `kept`.
 
     Raises BrokerStartError."""
     for _ in range(_TRIES):

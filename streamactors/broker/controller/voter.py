@@ -189,7 +189,7 @@ class Voter:
 
 
 def no_leader(node: Runtime, within_s: float) -> str:
-    """Return the text of the error that the quorum has elected nobody in this time."""
+    """Return the text of the error that the quorum has elected no leader in this time."""
     if not node.controllers:
         asked = ",".join(address_text(*at) for at in node.config.controllers)
         return (

@@ -94,7 +94,7 @@ class _Enveloped(Request):
         return LATER
 
     def answer_here(self, answer: Any) -> None:
-        """As `answer`. If this controller does not lead any more, the broker that forwards is told so and asks the next one."""
+        """As `answer`. If this controller does not lead any more, the broker that forwards hears that it does not lead, and asks the next controller."""
         if not self.answered and _names(answer, ErrorCode.NOT_CONTROLLER):
             self.answered = True
             self._outer.answer(refuse(self._outer, ErrorCode.NOT_CONTROLLER))

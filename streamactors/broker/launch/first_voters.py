@@ -1,4 +1,4 @@
-"""The voters with which a new metadata log begins, as the storage tool is told them.
+"""The first voters of a metadata log, from the options of the storage command.
 
 Owner: `streamactors storage format`. Checks: those of Apache Kafka's storage tool."""
 

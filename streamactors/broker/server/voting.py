@@ -73,7 +73,7 @@ class Voting:
             call_on(self._node.data_plane, self._replicas.stop)
 
     def leave(self) -> None:
-        """Leave the cluster in order, while clients are still served. Without a leader of the quorum there is nobody to ask."""
+        """Leave the cluster in order, while clients are still served. Without a leader of the quorum the broker asks no one and leaves at once."""
         node = self._node
         if self.life is not None and node.config.controlled_shutdown_enable:
             config = node.config

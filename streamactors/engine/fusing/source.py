@@ -23,6 +23,9 @@ from streamactors.engine.user_code import blame
 class SourceFeed(Protocol):
     """The elements of a fusable source in one run, in slices: iterators with an exact length hint."""
 
+    position: int
+    """The number of elements taken so far, from the start of the replay."""
+
     def take(self, n: int, stop: list[int]) -> Iterator[Any]:
         """Return an iterator over the next at most n elements; empty at the end."""
 
@@ -52,7 +55,7 @@ class FusedSource(GraphStage):
         self._loop = FusedLoop(ops) if ops else None
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        make_feed: Callable[[Attributes], Any] = self.source.feed  # type: ignore[attr-defined]
+        make_feed: Callable[[Attributes], SourceFeed] = self.source.feed  # type: ignore[attr-defined]
         identity = getattr(self.source, "identity", None)
         return FeedLogic(make_feed, self._loop, self.source.label, attributes, self.attributes, identity), NOT_USED
 
@@ -67,7 +70,7 @@ class FeedLogic(SourceLogic):
 
     def __init__(
         self,
-        make_feed: Callable[[Attributes], Any],
+        make_feed: Callable[[Attributes], SourceFeed],
         loop: FusedLoop | None,
         label: str,
         attributes: Attributes,

@@ -57,7 +57,7 @@ _answer: Final[Callable[[tuple[Any, ...]], ForeignAnswer]] = partial(tuple.__new
 
 
 class ValueHashes:
-    """The hash by which an answer is told from one to an older value; 16 bytes, None for None.
+    """The hash that distinguishes an answer from one to an older value; 16 bytes, None for None.
 
     Owner: one join of one task. It remembers the last value, because the answer to a row often comes before the next row."""
 

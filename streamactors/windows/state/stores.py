@@ -81,7 +81,7 @@ class Form(Generic[T]):
 
 
 class Waiting(Protocol[T]):
-    """Objects that wait for a time, by what identifies them."""
+    """Objects that wait for a time, by their identity."""
 
     def get(self, where: Any, /) -> T | None:
         """Return an object, or None."""

@@ -159,7 +159,7 @@ class Channel:
     def send(self, key: int, version: int, body: bytes, on_frame: OnFrame, timeout_ms: float = 0) -> None:
         """Send an encoded request; `on_frame` gets the frame of the answer, valid during the call, or the error."""
         if self._renew_at_ms and not self._pending and self._dispatcher.clock.now_ms() >= self._renew_at_ms:
-            self._end(ChannelBroken(f"{self}: the login has to be renewed"))  # nobody waits for an answer
+            self._end(ChannelBroken(f"{self}: the login has to be renewed"))  # no request waits for an answer
         number = self._expect(key, on_frame, timeout_ms)
         if LINKS.is_cut(self.address):
             return  # a test has cut the link: the request times out

@@ -24,7 +24,7 @@ from streamactors.kafka.producer_record import ProducerRecord, checked_record
 REFUSALS: Final = (ck.KafkaException, TypeError, ValueError, OverflowError)
 """What librdkafka raises for a record that it does not take."""
 OLD_EPOCH: Final = (ck.KafkaError.INVALID_PRODUCER_EPOCH, ck.KafkaError._FENCED)
-"""What a record of a transaction is told when the producer has lost its transactional id. The fatal error may come later than this report."""
+"""The error of a record of a transaction whose producer has lost its transactional id. The fatal error may come later than this report."""
 
 
 class ProducerErrors:
@@ -101,7 +101,7 @@ class ProducerErrors:
     def failed(self, error: Any, *, hear: bool = False) -> ProducerFailed:
         """Return what an exception of librdkafka means for the whole producer.
 
-        `hear`: the name of a topic that a transaction must not write may still be in a line of the log that nobody has served."""
+        `hear`: the name of a topic that a transaction must not write may still be in a line of the log that no thread has read yet."""
         code = error.args[0].code()
         if code not in DENIED:
             return producer_failed(error, self._who)

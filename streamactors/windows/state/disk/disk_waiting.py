@@ -108,7 +108,7 @@ class Times:
 
 
 class DiskWaiting(Generic[T]):
-    """A Waiting. `key_of`: returns the key of what identifies an object."""
+    """A Waiting. `key_of`: returns the changelog's key of an object's identity."""
 
     def __init__(self, hot: Hot[T], key_of: Callable[[Any], bytes]) -> None:
         self._hot = hot

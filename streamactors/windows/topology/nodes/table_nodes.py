@@ -141,7 +141,7 @@ def table_source(
     history_ms = None if history is None else to_ms(history, f"{kind}: history", minimum=1)
     ttl_ms = None if ttl is None else to_ms(ttl, f"{kind}: ttl", minimum=1)
     if history_ms is not None and ttl_ms is not None:
-        raise BuildError(f"{kind}: a table with history= keeps the newest version for ever; leave ttl= or history= out")
+        raise BuildError(f"{kind}: a table with history= never removes the newest version; leave ttl= or history= out")
     node_name = topology.named(name, kind)
     return TableSourceNode(node_name, node_name, name is not None, history_ms, ttl_ms)
 
