@@ -34,7 +34,7 @@ INTRODUCTION = """\
 
 In general:
 
-- One node, or a member of a cluster with controllers of Apache Kafka; a controller quorum is not supported yet. TLS is by PEM files, SASL by SCRAM,
+- One node, or one of several; controllers may be streamactors nodes, nodes of Apache Kafka or both. TLS is by PEM files, SASL by SCRAM,
   PLAIN and OAUTHBEARER. Settings for what is missing are refused by name, or accepted without effect if they only tune.
 - The broker listens on loopback (`localhost:9092`) by default; Apache Kafka listens on every interface.
 - Batches are checked by header and CRC, and record by record only in compacted topics or with `record.validation=full`.

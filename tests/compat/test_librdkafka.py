@@ -18,7 +18,12 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(1800)]
 VERSION = "2.0.2"
 # 0118 polls its first member no more, so both must be in the first generation
 SETTINGS = {"num.partitions": 4, "group.initial.rebalance.delay.ms": 100}
-# these ask for three replicas of what they create; there is one broker
+# these deny rights to users, and the clients log in as nobody
+RIGHTS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": True,
+}
+# these ask for three replicas of what they create; with one broker they get one
 THREE_REPLICAS = ("0103-transactions.c", "0107-topic_recreate.c")
 
 
@@ -29,7 +34,9 @@ def build() -> Path:
     if not (tests / "test-runner").exists():
         for name in THREE_REPLICAS:
             text = (tests / name).read_text()
-            (tests / name).write_text(re.sub(r"(test_create_topic\([^;]*), 3\);", r"\1, 1);", text))
+            (tests / name).write_text(
+                re.sub(r"(test_create_topic\([^;]*), 3\);", r'\1, atoi(getenv("REPLICAS")));', text)
+            )
         without = ("--disable-sasl", "--disable-gssapi", "--disable-curl", "--disable-zstd")
         must_run(["./configure", *without], folder=source)
         must_run(["make", "-j2", "libs"], folder=source, timeout_s=1200)
@@ -38,11 +45,13 @@ def build() -> Path:
 
 
 def outcomes(
-    cluster: Cluster, tests: Sequence[str], folder: Path, timeout_s: float, at_a_time: int = 4
+    cluster: Cluster, tests: Sequence[str], folder: Path, timeout_s: float, at_a_time: int = 4, replicas: int = 1
 ) -> dict[str, str]:
     """Run tests, so many at a time; return test -> PASSED, FAILED or SKIPPED."""
     runner = build()
-    (runner / "test.conf").write_text(f"metadata.broker.list={cluster.bootstrap_servers}\ntest.topic.random=true\n")
+    (runner / "test.conf").write_text(
+        f"metadata.broker.list={cluster.bootstrap_servers}\ntest.topic.random=true\ntest.timeout.multiplier=3\n"
+    )
     report = folder / "report.json"
     report.unlink(missing_ok=True)
     ran = run(
@@ -53,6 +62,7 @@ def outcomes(
             "TESTS": ",".join(name[:4] for name in tests),
             "TEST_REPORT": str(report),
             "TEST_KAFKA_VERSION": "4.0.0",
+            "REPLICAS": str(replicas),
             "BROKERS": cluster.bootstrap_servers,
             "KAFKA_PATH": str(HERE / "kafka_scripts"),
             "STREAMACTORS_PYTHON": sys.executable,
@@ -78,3 +88,17 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize("name", allowed("librdkafka"))
 def test_passes(results: dict[str, str], name: str) -> None:
     assert results.get(name) == "PASSED"
+
+
+@pytest.fixture(scope="module")
+def at_three(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The outcomes at three brokers, with three replicas of what the tests create, and with an authoriser."""
+    build()
+    with Cluster(brokers=3, config={**SETTINGS, **RIGHTS}) as cluster:
+        names = allowed("librdkafka_three_nodes")
+        return outcomes(cluster, names, tmp_path_factory.mktemp("librdkafka"), 900, at_a_time=1, replicas=3)
+
+
+@pytest.mark.parametrize("name", allowed("librdkafka_three_nodes"))
+def test_passes_at_three_brokers(at_three: dict[str, str], name: str) -> None:
+    assert at_three.get(name) == "PASSED"

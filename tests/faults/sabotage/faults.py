@@ -132,6 +132,34 @@ def _forgets_aborts() -> None:
     LogReader.aborted_transactions = lambda *_: []  # type: ignore[method-assign]
 
 
+def _counts_earlier_fetches() -> None:
+    """A new leader takes its followers to have everything, as if they had fetched in an earlier epoch: the high watermark is of an old epoch."""
+    from streamactors.broker.replication.leader_state import LeaderState
+
+    genuine = LeaderState.__init__
+
+    def begin(self: LeaderState, *arguments: Any, start_offset: int, **rest: Any) -> None:
+        genuine(self, *arguments, start_offset=start_offset, **rest)
+        for remote in self.remotes.values():
+            remote.end_offset = start_offset
+
+    LeaderState.__init__ = begin  # type: ignore[method-assign]
+
+
+def _keeps_epochs() -> None:
+    """A truncated log keeps the leader epochs of the records that are gone."""
+    from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
+
+    LeaderEpochs.truncate_to = lambda *_: False  # type: ignore[method-assign]
+
+
+def _forgets_votes() -> None:
+    """A controller answers a vote before it is on the disk, and a killed one has forgotten it."""
+    from streamactors.broker.controller.metadata_log import MetadataLog
+
+    MetadataLog.write_election = lambda *_: None  # type: ignore[method-assign]
+
+
 BUGS: dict[str, Callable[[], None]] = {
     each.__name__.strip("_").replace("_", "-"): each
     for each in (
@@ -144,6 +172,9 @@ BUGS: dict[str, Callable[[], None]] = {
         _elects_anybody,
         _joins_early,
         _forgets_aborts,
+        _counts_earlier_fetches,
+        _keeps_epochs,
+        _forgets_votes,
     )
 }
 """The bugs that can be planted, by name."""
