@@ -217,6 +217,9 @@ class ReplicaFetcher:
         log, wall_ms = partition.log, self._node.clock.wall_ms()
         if records:
             log.append_as_follower(memoryview(records), wall_ms)
+            if log.end_offset - log.recovery_point >= log.config.flush_messages:
+                # The next fetch tells the leader that this replica has the records, and acks=all with flush.messages=1 means on the disk.
+                log.flush()
             if self._node.replication is not None:
                 self._node.replication.throttles.got(partition, len(records))
         partition.follow_high_watermark(action.high_watermark)
