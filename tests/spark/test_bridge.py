@@ -225,7 +225,7 @@ def test_the_reader_needs_no_other_part_of_this_package() -> None:
         check=True,
     ).stdout
     assert said.strip() == (
-        "['streamactors', 'streamactors.lazy_names', 'streamactors.spark', 'streamactors.spark.bridge.reader'] False False"
+        "['streamactors', 'streamactors.lazy_names', 'streamactors.spark', 'streamactors.spark.bridge', 'streamactors.spark.bridge.reader'] False False"
     )
 
 
