@@ -40,7 +40,7 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheNode]:
 def test_our_broker_is_an_observer_and_a_live_broker_and_leaves_in_order(quorum: ApacheNode, tmp_path: Path) -> None:
     with MemberNode(tmp_path, 2, CLUSTER_ID, quorum.port) as node:
         image = node.await_image(lambda image: not image.brokers[2].fenced)
-        assert image.features == {"metadata.version": 27}
+        assert image.features == {"metadata.version": 27, "eligible.leader.replicas.version": 1}
         assert image.brokers[2].log_dirs == (node.runtime.logs.properties.directory_id,)
         told = apache.tool(
             "org.apache.kafka.tools.MetadataQuorumCommand",
