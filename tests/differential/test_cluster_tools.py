@@ -121,6 +121,7 @@ _FEATURES = "our brokers support fewer features, at lower levels"
 DIFFERENCES: Final = {
     "features": _FEATURES,
     "features at the controller": _FEATURES,
+    "upgrade beyond": "our controllers have level 0 of group.version alone, and say so",
     "versions": "share groups, group.version and transaction.version 2 are not offered here; 4.1.1 has stable versions only",
 }
 

@@ -58,6 +58,7 @@ def test_controllers_count_too() -> None:
     [
         (19, FeatureUpdate(NAME, 28), "Local controller 1 only supports versions 7-27"),
         (19, FeatureUpdate("foo", 1), "Local controller 1 does not support this feature."),
+        (19, FeatureUpdate("foo", 0), "Feature foo not found."),
         (19, FeatureUpdate("group.version", 1), "Local controller 1 only supports versions 0"),
         (19, FeatureUpdate(NAME, -1), "A feature version cannot be less than 0."),
         (19, FeatureUpdate(NAME, 18), "without setting the upgrade type to either safe or unsafe downgrade."),

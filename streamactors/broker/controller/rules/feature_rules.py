@@ -106,6 +106,8 @@ def _complaint(facts: Facts, update: FeatureUpdate) -> str | None:
     why = _why_not_supported(facts, name, level)
     if why is not None:
         return prefix + why
+    if all(each.name != name for each in SUPPORTED):
+        return f"{prefix}Feature {name} not found."
     if level < now and kind == UPGRADE:
         return (
             f"{prefix}Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
