@@ -54,6 +54,16 @@ def marked(value: str | None) -> str | None:
     return None if value is None else value + "'"
 
 
+def known(value: str) -> str | None:
+    """A table's map_values whose None deletes."""
+    return None if first(value) == "b" else value
+
+
+def named(key: str, value: str) -> str | None:
+    """A foreign key of the key and the value."""
+    return "a" if key == "x" else first(value)
+
+
 def added(aggregate: str, value: str | None) -> str | None:
     return None if value == "q1" else plus(aggregate, value)
 
@@ -171,6 +181,18 @@ class Builder:
     def _filter_table(self, name: str, args: Any, made: Any, stored: Any) -> Any:
         return made[0].filter(even, name=stored)
 
+    def _known_table(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].map_values(known, name=stored)
+
+    def _not_table(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].filter_not(even, name=stored)
+
+    def _not(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].filter_not(lambda record: even(record.value))
+
+    def _foreign_named(self, name: str, args: Any, made: Any, stored: Any) -> Any:
+        return made[0].join_foreign_key(made[1], named, pair, how=args[2])
+
     def _join_tables(self, name: str, args: Any, made: Any, stored: Any) -> Any:
         return made[0].join(made[1], pair, how=args[2], name=stored)
 
@@ -223,15 +245,30 @@ def run(case: TopologyCase, semantics: Any = "kafka") -> TopologyOutcome:
 
 # ── random ones ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_STREAM_OPS = ("map", "filter", "select", "merge", "join_table", "join", "join_global", "join", "join_table")
+_STREAM_OPS = (
+    "map",
+    "filter",
+    "not",
+    "select",
+    "repartition",
+    "merge",
+    "join_table",
+    "join",
+    "join_global",
+    "join",
+    "join_table",
+)
 _WINDOWS = ("windows", "hopping", "sessions", "sliding")
 _TO_TABLE = ("to_table", "count", "aggregate", "reduce", *_WINDOWS, "cogroup", "cogroup_windows")
 _TABLE_OPS = (
     "map_table",
     "filter_table",
+    "not_table",
+    "known_table",
     "join_tables",
     "join_tables",
     "foreign",
+    "foreign_named",
     "group",
     "group_reduce",
     "group_count",
@@ -285,7 +322,7 @@ class _Draw:
     def on_stream(self) -> None:
         kind, stream = self.pick(_STREAM_OPS), self.pick(self.streams)
         plain = [table for table in self.tables if table not in self.windowed]
-        if kind in ("map", "filter", "select"):
+        if kind in ("map", "filter", "not", "select", "repartition"):
             self.streams.append(self.add(kind, stream))
         elif kind == "merge":
             self.streams.append(self.add(kind, stream, self.pick(self.streams)))
@@ -324,7 +361,7 @@ class _Draw:
         kind, table = self.pick(_TABLE_OPS), self.pick(self.tables)
         windows = self.windowed.get(table)
         plain = [each for each in self.tables if each not in self.windowed]
-        if kind in ("map_table", "filter_table"):
+        if kind in ("map_table", "filter_table", "not_table", "known_table"):
             stored = "0" if windows else self.pick("01")
             self.tables.append(self.add(kind, table, stored))
             if table in self.versioned and stored == "0":
@@ -340,7 +377,7 @@ class _Draw:
             self.tables.append(self.add(kind, table, self.pick((0, 5)), *bound))
         elif windows:
             self.tables.append(self.add("final", table))
-        elif kind == "foreign":
+        elif kind in ("foreign", "foreign_named"):
             self.tables.append(self.add(kind, table, self.pick(plain), self.pick(("inner", "left"))))
         elif kind in ("group", "group_reduce", "group_count"):
             self.tables.append(self.add(kind, table))
@@ -350,10 +387,17 @@ class _Draw:
             self.unreadable.add(self.tables[-1])
 
     def out(self) -> None:
+        self._out(-1)
+        if (
+            self.draw(st.integers(0, 3)) == 0
+        ):  # rows of two ways in one topic show the order in which a row goes through the topology
+            self._out(0)
+
+    def _out(self, which: int) -> None:
         if self.tables and (not self.streams or self.draw(st.booleans())):
-            self.add("out", self.add("to_stream", self.tables[-1]))
+            self.add("out", self.add("to_stream", self.tables[which]))
         else:
-            self.add("out", self.streams[-1])
+            self.add("out", self.streams[which])
 
 
 @st.composite

@@ -26,6 +26,13 @@ class VersionedFilter(TableFilter):
         return True
 
 
+class VersionedFilterNot(FilterNot):
+    """As VersionedFilter."""
+
+    def _forwards(self, new: Any, old: Any) -> bool:
+        return True
+
+
 class StoredView(Operator):
     """A view that keeps what it forwards. The old value of an update is what the store has."""
 
@@ -58,5 +65,10 @@ class StoredView(Operator):
 VIEWS: dict[str, Callable[..., TableStep]] = {
     "filter": TableFilter,
     "filter-not": FilterNot,
+    "map-values": TableMapValues,
+}
+VERSIONED_VIEWS: dict[str, Callable[..., TableStep]] = {
+    "filter": VersionedFilter,
+    "filter-not": VersionedFilterNot,
     "map-values": TableMapValues,
 }

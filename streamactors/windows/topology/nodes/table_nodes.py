@@ -17,12 +17,12 @@ from streamactors.windows.definitions.suppressed import Suppressed
 from streamactors.windows.metrics import SuppressMetrics
 from streamactors.windows.operators.chain import suppress_buffer
 from streamactors.windows.operators.operator import Operator
-from streamactors.windows.operators.table_steps import TableFilter, ToStream
+from streamactors.windows.operators.table_steps import ToStream
 from streamactors.windows.tables.expiring import ExpiringTable
 from streamactors.windows.tables.source import TableSource, UnstoredTableSource
 from streamactors.windows.tables.stored import StoredTable
 from streamactors.windows.tables.versioned import VersionedTable
-from streamactors.windows.tables.views import VIEWS, StoredView, VersionedFilter
+from streamactors.windows.tables.views import VERSIONED_VIEWS, VIEWS, StoredView
 from streamactors.windows.topology.model import Build, Node, Topology
 
 NO_WINDOWS = WindowingStep()
@@ -179,9 +179,7 @@ class ViewNode(TableNode):
 
     def operator(self, build: Build) -> Operator:
         parent = build.of(self.parent)
-        make = VIEWS[self.kind]
-        if self.parent.versioned and make is TableFilter:
-            make = VersionedFilter
+        make = (VERSIONED_VIEWS if self.parent.versioned else VIEWS)[self.kind]
         if self.store is None:
             return make(self.name, build.env, self.fn, self._carries_old, parent)
         stored = StoredTable(self.store, self.name, build.env, build.stores)

@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.function.BiFunction;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.serialization.Serdes;
@@ -126,6 +127,7 @@ public final class Topologies {
             case "global": made.put(id, builder.globalTable(op[3])); break;
             case "map": made.put(id, stream(op[3]).mapValues(v -> v == null ? null : v + "'")); break;
             case "filter": made.put(id, stream(op[3]).filter((k, v) -> even(v))); break;
+            case "not": made.put(id, stream(op[3]).filterNot((k, v) -> even(v))); break;
             case "select": made.put(id, stream(op[3]).selectKey((k, v) -> first(v))); break;
             case "merge": made.put(id, stream(op[3]).merge(stream(op[4]))); break;
             case "repartition": made.put(id, stream(op[3]).repartition()); break;
@@ -188,10 +190,18 @@ public final class Topologies {
                 made.put(id, op[4].equals("1") ? table(op[3]).mapValues(v -> v + "'", Materialized.as("store-" + id)) : table(op[3]).mapValues(v -> v + "'")); break;
             case "filter_table":
                 made.put(id, op[4].equals("1") ? ((KTable<Object, String>) made.get(op[3])).filter((k, v) -> even(v), (Materialized) Materialized.as("store-" + id)) : ((KTable<Object, String>) made.get(op[3])).filter((k, v) -> even(v))); break;
+            case "known_table":
+                made.put(id, op[4].equals("1") ? table(op[3]).mapValues(Topologies::known, Materialized.as("store-" + id)) : table(op[3]).mapValues(Topologies::known)); break;
+            case "not_table":
+                made.put(id, op[4].equals("1") ? ((KTable<Object, String>) made.get(op[3])).filterNot((k, v) -> even(v), (Materialized) Materialized.as("store-" + id)) : ((KTable<Object, String>) made.get(op[3])).filterNot((k, v) -> even(v))); break;
             case "join_tables": made.put(id, joined(op, id)); break;
             case "foreign":
                 made.put(id, op[5].equals("left") ? table(op[3]).leftJoin(table(op[4]), Topologies::first, PAIR)
                     : table(op[3]).join(table(op[4]), Topologies::first, PAIR)); break;
+            case "foreign_named":
+                final BiFunction<String, String, String> named = (k, v) -> "x".equals(k) ? "a" : first(v);
+                made.put(id, op[5].equals("left") ? table(op[3]).leftJoin(table(op[4]), named, PAIR)
+                    : table(op[3]).join(table(op[4]), named, PAIR)); break;
             case "group":
                 made.put(id, table(op[3]).groupBy((k, v) -> KeyValue.pair(first(v), v)).aggregate(() -> "", (k, v, a) -> "q1".equals(v) ? null : a + "+" + v, (k, v, a) -> a + "-" + v)); break;
             case "group_reduce":
@@ -246,6 +256,10 @@ public final class Topologies {
 
     private static String plus(final String key, final String value, final String aggregate) {
         return "q1".equals(value) ? null : aggregate + value;
+    }
+
+    private static String known(final String value) {
+        return "b".equals(first(value)) ? null : value;
     }
 
     private static boolean even(final String value) {
