@@ -86,6 +86,13 @@ class Seen:
         self._marbles = marbles
         self._began_ms = marbles.clock.now_ms()
         self.events: list[Marble] = []
+        self.actors: list[Any] = []
+        """The actors of the example."""
+
+    def end(self) -> None:
+        """End the actors."""
+        for actor in self.actors:
+            self._marbles.system.tell(actor, ActorExitRequest())
 
     def append(self, value: Any) -> None:
         frame = round((self._marbles.clock.now_ms() - self._began_ms) / self._marbles.frame_ms)
@@ -105,6 +112,7 @@ def picture(example: tuple[str, ...], marbles: Marbles) -> str:
         names = inputs(texts, marbles)
         last = max((event.frame for line in events for event in line), default=0)
         result = _result(code, names | {"seen": seen, "path": path}, marbles, last)
+        seen.end()
         writes = "Sink" in code and "sqlite" not in code and path.exists()
         written = repr(path.read_text()) if writes else ""
     if "seen" in code:
@@ -163,7 +171,9 @@ def evaluated(code: str, names: dict[str, Any], marbles: Marbles) -> Any:
         "listener": lambda: Listener(seen),
         "topic": Topic,
     }
-    known |= {name: system.spawn(make) for name, make in actors.items() if name in code}
+    started = {name: system.spawn(make) for name, make in actors.items() if name in code}
+    seen.actors += started.values()
+    known |= started
     *before, last = ast.parse(code).body
     assert isinstance(last, ast.Expr), code
     exec(compile(ast.Module(before, []), "<example>", "exec"), known)  # noqa: S102  # docs/examples/

@@ -39,6 +39,7 @@ def test_a_random_graph_ends_and_equals_its_model(system, graph):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # a minute and a half beside other work
 @settings(max_examples=8_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graph=graphs(200, hubs=True))
 def test_thousands_of_random_graphs_end_and_equal_their_models(system, graph):
@@ -52,6 +53,7 @@ def test_a_random_graph_with_worker_processes_ends_and_equals_its_model(system, 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graph=graphs(200, processes=True))
 def test_hundreds_of_random_graphs_with_worker_processes_equal_their_models(system, graph):

@@ -48,9 +48,10 @@ def silence():
 
 def repeated(code: str, texts: list[str], n: int, marbles: Marbles, path: Path) -> None:
     """Run an example n times, all at a time, until every run has ended."""
-    system, switch = marbles.system, KillSwitches.shared()
+    system, switch, every = marbles.system, KillSwitches.shared(), []
     for number in range(n):
-        names = inputs(texts, marbles) | {"seen": Seen(marbles), "path": path.with_name(f"{number}")}
+        every.append(seen := Seen(marbles))
+        names = inputs(texts, marbles) | {"seen": seen, "path": path.with_name(f"{number}")}
         value = evaluated(code, names, marbles)
         if isinstance(value, Source):
             value.via(switch.flow()).run_with(Sink.ignore(), system)
@@ -59,6 +60,8 @@ def repeated(code: str, texts: list[str], n: int, marbles: Marbles, path: Path) 
         if not runs_of(system):
             break
     switch.shutdown()
+    for seen in every:
+        seen.end()
     marbles.clock.settle()
     marbles.clock.advance("10m")  # what waits for its time-out
     assert not runs_of(system), "runs are left behind"
