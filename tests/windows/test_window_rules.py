@@ -38,6 +38,8 @@ def test_W_3_there_are_no_negative_starts() -> None:
     driver = updates(TimeWindows.of_size(10).advance_by(3).with_grace(0))
     assert driver.pipe("a", 1, 2) == [W("a", 0, 10, 1, 2)]
     assert driver.pipe("a", 1, 4) == [W("a", 0, 10, 2, 4), W("a", 3, 13, 1, 4)]
+    each_ms = TimeWindows.of_size(3).advance_by(1)
+    assert [list(each_ms.starts(at)) for at in range(4)] == [[0], [0, 1], [0, 1, 2], [1, 2, 3]]
 
 
 def test_W_4_a_window_closes_when_stream_time_reaches_end_plus_grace() -> None:

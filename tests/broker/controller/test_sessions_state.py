@@ -175,8 +175,10 @@ def test_a_broker_is_released_when_the_others_know_the_new_leaders() -> None:
     assert (only(controller.image).leader, only(controller.image).isr) == (3, (3, 1))
     assert not controller.beat(2, leave=True).should_shut_down, "broker 3 has not applied it yet"
     controller.beat(3)
-    assert controller.beat(2, leave=True).should_shut_down
+    released = Beat(ErrorCode.NONE, True, is_fenced=True, should_shut_down=True)
+    assert controller.beat(2, leave=True) == released
     assert controller.image.brokers[2].fenced
+    assert controller.beat(2, leave=True) == released, "the answer was lost"
 
 
 def test_an_ended_process_is_fenced_at_once_unless_it_was_an_earlier_one() -> None:

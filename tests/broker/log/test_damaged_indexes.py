@@ -137,6 +137,8 @@ def test_an_offset_index_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     for offset in range(1000, 1060):
         assert again.lookup(offset) == index.lookup(offset)
     assert [again.last_within(limit) for limit in (99, 100, 550)] == [(0, 999), (100, 1010), (500, 1050)]
+    assert again.last_position == index.last_position == 500
+    assert OffsetIndex(path, 1000, 8 * 100).last_position == 0
     assert not again.load(disk, 500), "an entry at the segment's end has no batch"
     assert len(again) == 0
     path.write_bytes(path.read_bytes() + bytes(80))

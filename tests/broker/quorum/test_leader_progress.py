@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.broker.quorum.raft.leader_progress import LeaderProgress
+from streamactors.broker.quorum.raft.leader_progress import MOST_REPLICAS, LeaderProgress
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,18 @@ def test_a_leader_that_is_no_voter_any_more_needs_a_majority_of_the_others() -> 
     progress.fetched(2, 90.0)
     assert progress.committed() == 3
     assert progress.quorum_seen_at_ms(100.0) == 90.0
+
+
+def test_voters_count_however_many_other_nodes_have_fetched() -> None:
+    progress = LeaderProgress(0, {0, 1, 2}, 0, 0.0)
+    for observer in range(100, 100 + 2 * MOST_REPLICAS):
+        progress.stored(observer, 9)
+        progress.fetched(observer, 50.0)
+    assert len(progress._ends) <= MOST_REPLICAS
+    for voter in (0, 1):
+        progress.stored(voter, 4)
+        progress.fetched(voter, 60.0)
+    assert progress.committed() == 4
+    assert progress.quorum_seen_at_ms(100.0) == 60.0
+    progress.stored(100, 12)
+    assert progress._ends[100] == 12, "a node that is known is counted on"

@@ -5,7 +5,16 @@ from __future__ import annotations
 from random import Random
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.quorum.raft.raft_effects import AppendLeaderChange, Effect, LeaderChanged, Persist, Send, Sync
+from streamactors.broker.quorum.raft.raft_effects import (
+    AppendLeaderChange,
+    Effect,
+    Halt,
+    LeaderChanged,
+    Persist,
+    Send,
+    Sync,
+    Truncate,
+)
 from streamactors.broker.quorum.raft.raft_messages import (
     Answer,
     BeginEpoch,
@@ -158,3 +167,58 @@ def test_an_observer_whose_leader_is_silent_asks_every_voter_and_never_for_votes
     assert all(isinstance(request, Fetch) for _, request in asked)
     assert {target for target, _ in asked} == {1, 2, 3}
     assert (state.role, state.epoch) == (Role.UNATTACHED, 4)
+
+
+def test_a_vote_for_another_is_on_disk_before_it_is_answered_and_no_restart_gives_a_second_one() -> None:
+    state = replica()
+    answer, effects = state.vote(Vote(1, 2, 0, 0, False), 0.0)
+    assert answer.granted
+    assert effects[-1] == Persist(Election(1, voted=2))
+    restarted = replica(Election(1, voted=2))
+    for voter in (state, restarted):
+        assert not voter.vote(Vote(1, 3, 0, 0, False), 1.0)[0].granted
+        assert voter.vote(Vote(1, 2, 0, 0, False), 1.0)[0].granted, "the answer was lost, and the candidate asks again"
+
+
+def test_a_candidate_of_an_earlier_epoch_hears_the_epoch_and_the_leader() -> None:
+    state = replica(Election(4, leader=2))
+    for epoch, error in ((3, ErrorCode.FENCED_LEADER_EPOCH), (4, OK)):
+        assert state.vote(Vote(epoch, 3, 9, 9, True), 0.0)[0] == VoteAnswer(error, 4, 2, epoch == 4, True)
+
+
+def test_a_follower_asks_again_when_the_answer_is_lost_and_not_while_its_disk_is_slow() -> None:
+    state = replica(Election(4, leader=2))
+    state.start(0.0)
+    assert state.deadline_ms == 200.0
+    state.deadline_ms = 100.0
+    assert state.tick(100.0) == [], "the log is not on disk yet"
+    assert state.deadline_ms == 200.0
+    asked = sent(state.stored(0, 110.0))
+    assert state.deadline_ms == 210.0
+    state.snapshot_piece(150.0)  # the leader is alive
+    state.deadline_ms = 210.0
+    assert sent(state.tick(210.0)) == asked
+
+
+def test_a_new_node_waits_the_time_of_a_fetch_for_the_leader_it_knew() -> None:
+    state = replica(Election(4, leader=2))
+    assert state.tick(199.0) == []
+    assert state.role is Role.FOLLOWER
+    state.tick(200.0)
+    assert state.role is Role.PROSPECTIVE
+
+
+def test_an_observer_asks_the_next_voter_after_half_the_time_of_a_fetch() -> None:
+    state = replica(me=7)
+    assert len(sent(state.tick(500.0))) == 1
+    assert state.deadline_ms == 600.0
+
+
+def test_a_follower_stops_its_node_rather_than_cut_off_what_is_committed() -> None:
+    for committed, effect in ((1, Truncate), (2, Halt)):
+        state = replica(Election(4, leader=2), records=[(3, "a"), (3, "b")])
+        _, asked = sent(state.stored(2, 0.0))[0]
+        assert isinstance(asked, Fetch)
+        state.high_watermark = committed
+        effects = state.fetched(FetchAnswer(OK, 4, 2, asked, diverging=(3, 1)), 1.0)
+        assert [type(each) for each in effects] == [effect]

@@ -207,3 +207,17 @@ def test_what_a_keyed_function_must_return_is_said(answer: Any, says: str) -> No
 def test_an_initial_state_that_keys_would_share_is_refused() -> None:
     with pytest.raises(BuildError, match="give a function: initial=list"):
         TopologyDriver(lambda topics: topics.stream("in").keyed(print, initial=[]))
+
+
+def test_a_processor_reads_where_its_row_comes_from_and_nothing_of_it_between_rows() -> None:
+    seen: list[Any] = []
+    driver = driver_of(
+        init=lambda c: c.schedule("10ms", lambda _: seen.append(c.record_context), "wall"),
+        process=lambda c, r: seen.append(c.record_context),
+    )
+    driver.pipe("in", "a", 1, 5, headers=[("h", b"1")])
+    driver.pipe("in", "a", 2, 6)
+    driver.advance_wall_clock(10)
+    topics = [(each.topic, each.partition, each.offset, each.headers) for each in seen if each is not None]
+    assert topics == [("in", 0, 0, (("h", b"1"),)), ("in", 0, 1, ())]
+    assert seen[2:] == [None]

@@ -23,6 +23,7 @@ from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.operators.operator import TaskEnvironment
 from streamactors.windows.processors.state_store import StateStore
 from streamactors.windows.processors.task_time import TaskTime
+from streamactors.windows.state.changelog_settings import expiring, versioned
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
@@ -371,3 +372,43 @@ def test_a_reader_from_outside_sees_the_newest_version_of_each_key_that_is_not_d
     for key, value, time in [("a", 1, 1), ("b", 2, 1), ("a", None, 2), ("b", 3, 4), ("c", 5, 5)]:
         kept.store.put(key, value, time)
     assert [(each.key, each.value) for each in kept.store.entries(StoreRequest("range"))] == [("b", 3), ("c", 5)]
+
+
+EVERY_STORE = [KeyValueStore("s"), WindowStore("s", 12), SessionStore("s", 12), VersionedStore("s", 12)]
+WRITTEN: dict[type, Callable[[Any, Any], object]] = {
+    KeyValueStore: lambda store, value: store.put("k", value),
+    WindowStore: lambda store, value: store.put("k", value, 5),
+    SessionStore: lambda store, value: store.put("k", 0, 5, value),
+    VersionedStore: lambda store, value: store.put("k", value, 5),
+}
+
+
+@pytest.mark.parametrize("definition", EVERY_STORE)
+def test_an_entry_that_was_written_twice_and_removed_between_two_commits_does_not_come_back(definition: Any) -> None:
+    kept = Kept(definition)
+    for values in ((1, 2, None), (3,), (4, 5, None)):
+        for value in values:
+            WRITTEN[type(definition)](kept.store, value)
+        kept.cut()
+        kept.restart()
+        assert [entry.value for entry in kept.store.entries(StoreRequest("s"))] == [values[-1]] * (
+            values[-1] is not None
+        )
+
+
+@pytest.mark.parametrize("definition", EVERY_STORE)
+def test_the_changelog_of_a_store_that_hides_old_entries_deletes_them_too(definition: Any) -> None:
+    env = TaskEnvironment(Serdes(), TaskMetrics(), track_changes=True)
+    KINDS[type(definition)](definition, "p", env, TaskTime(lambda: 0), MemoryStores())
+    wanted = {KeyValueStore: {}, VersionedStore: {"s": versioned(12)}}.get(type(definition), {"s": expiring(12)})
+    assert env.changelog_settings == wanted
+
+
+def test_a_session_may_begin_at_zero_and_one_with_impossible_times_is_dropped_and_counted() -> None:
+    kept = Kept(SessionStore("s", 12))
+    kept.store.put("a", 0, 0, 1)
+    assert kept.store.get("a", 0, 0) == 1
+    for start, end in ((-1, 3), (5, 4)):
+        kept.store.put("a", start, end, 2)
+    assert kept.metrics.dropped_late == 2
+    assert list(kept.store.find("a")) == [(0, 0, 1)]

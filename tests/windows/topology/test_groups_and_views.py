@@ -129,3 +129,39 @@ def test_a_row_that_an_adder_of_a_cogroup_fails_for_is_named_as_it_was_read(wind
     assert driver.pipe("b", "k", 7, 3) == []
     (failure,) = failures
     assert (failure.element.key, failure.element.value, failure.element.timestamp) == ("k", 7, 3)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@given(UPDATES)
+@settings(max_examples=40, deadline=None)
+def test_groups_of_a_stored_view_have_what_the_view_has(view: str, updates: Any) -> None:
+    make, of = VIEWS[view]
+    driver = TopologyDriver(
+        lambda topics: make(topics.table("t"), "stored").group_by(lambda key, value: ("all", value)).count()
+    )
+    table: dict[str, Any] = {}
+    count = None
+    for key, value, time in updates:
+        for output in driver.pipe("t", key, value, time):
+            count = output.record.value
+        table[key] = None if value is None else of(value)
+        assert (count or 0) == sum(value is not None for value in table.values())
+
+
+@given(UPDATES)
+@settings(max_examples=40, deadline=None)
+def test_a_reduced_group_is_the_sum_of_its_entries(updates: Any) -> None:
+    driver = TopologyDriver(
+        lambda topics: (
+            topics.table("t")
+            .group_by(lambda key, value: ("all", value))
+            .reduce(lambda total, value: total + value, lambda total, value: total - value)
+        )
+    )
+    table: dict[str, int | None] = {}
+    total = 0
+    for key, value, time in updates:
+        for output in driver.pipe("t", key, value, time):
+            total = output.record.value
+        table[key] = value
+        assert total == sum(value or 0 for value in table.values())

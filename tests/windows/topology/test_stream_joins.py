@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from streamactors.errors import BuildError
 from streamactors.testing import TopologyDriver
 from streamactors.windows import JoinWindows
+from streamactors.windows.errors import RestoreError
 from tests.models.strict_join_model import StrictJoin
 
 
@@ -163,3 +164,13 @@ def test_a_row_that_the_end_gave_without_a_match_matches_no_row_of_the_next_run(
     assert plain(driver.end_of_input()) == [("a", "l1", None, 20)]
     driver.restart(driver.changes())
     assert plain(driver.pipe("right", "a", "r1", 22)) == []
+
+
+@pytest.mark.parametrize(("before", "after"), [(6, 5), (5, 6), (6, 6)])
+def test_the_changelog_of_a_join_with_other_windows_is_refused(before: int, after: int) -> None:
+    driver = driver_of(5, 5, 0, "inner")
+    driver.pipe("left", "a", "l", 1)
+    changes = driver.changes()
+    driver_of(5, 5, 0, "inner").restart(changes)
+    with pytest.raises(RestoreError, match="belongs to definition"):
+        driver_of(before, after, 0, "inner").restart(changes)

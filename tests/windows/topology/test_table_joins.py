@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streamactors.errors import BuildError
 from streamactors.testing import TopologyDriver
+from streamactors.windows.errors import OperatorFailed
 
 ROWS = st.lists(
     st.tuples(
@@ -207,3 +208,29 @@ def test_silence_releases_the_rows_that_wait_for_a_versioned_table():
     assert driver.advance_wall_clock(100) == []
     driver.pipe("orders", "tea", "late", timestamp=21)
     assert [late.record.value for late in driver.late] == ["late"]
+
+
+def fails(*_: Any) -> Any:
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda t: t.table("left").join(t.table("right"), fails), "the joiner of key 'a' raised ValueError"),
+        (lambda t: t.table("right").join(t.table("left"), fails), "the joiner of key 'a' raised ValueError"),
+        (
+            lambda t: t.table("left").join_foreign_key(t.table("right"), fails, pair),
+            "the foreign key of key 'a' raised",
+        ),
+        (
+            lambda t: t.table("left").join_foreign_key(t.table("right"), lambda key, value: "a", fails),
+            "the joiner of key 'a' raised ValueError",
+        ),
+    ],
+)
+def test_a_function_of_a_join_that_raises_is_named_with_its_key(build: Any, says: str) -> None:
+    driver = TopologyDriver(build)
+    driver.pipe("right", "a", "r", 1)
+    with pytest.raises(OperatorFailed, match=says):
+        driver.pipe("left", "a", "l", 2)
