@@ -114,6 +114,19 @@ def test_records_that_the_new_leader_never_had_are_truncated(tmp_path: Path) -> 
         assert pair.partition(1).log.epochs.encode() == pair.partition(2).log.epochs.encode()
 
 
+def test_a_leader_of_an_epoch_without_records_follows_the_next_leader(tmp_path: Path) -> None:
+    # Its log named that epoch in every fetch. The next leader, which has no such epoch, answered with the end of the epoch before, and never
+    # with records: the replica stood still until its disk was emptied. make chaos found it.
+    with Pair(tmp_path) as pair:
+        assert produce(pair, 1, b"kept") is ErrorCode.NONE
+        pair.elect(1, (1, 2))
+        pair.elect(2, (1, 2))
+        assert produce(pair, 2, b"new") is ErrorCode.NONE
+        pair.until(lambda: pair.ends(1) == (2, 2))
+        assert pair.content(1) == pair.content(2)
+        assert pair.partition(1).log.epochs.encode() == pair.partition(2).log.epochs.encode()
+
+
 def test_a_follower_of_another_epoch_or_registration_is_refused(tmp_path: Path) -> None:
     with Pair(tmp_path) as pair:
         live = pair.brokers[2]

@@ -26,10 +26,14 @@ class LogTruncation:
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Remove every batch that holds the offset or a later one. Return the new log end.
 
-        An offset at or beyond the log end changes nothing. Raises StorageError."""
+        An offset at or beyond the log end removes no record, only an epoch without records that begins at the log end. Raises StorageError."""
         log, files = self._log, self._log.segment_list
         with log.lock:
             if offset >= log.end_offset:
+                # This node leads epoch 2 -> another one leads epoch 3 before a record is appended -> this log still names epoch 2 in its
+                # fetches, and the new leader, which has no such epoch, answers each of them with the same end instead of records.
+                if log.epochs.truncate_to(log.end_offset):
+                    log.save_epochs()
                 return log.end_offset
             if offset < log.log_start_offset:
                 self._start_over(max(offset, 0), now_ms)
