@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -134,6 +135,24 @@ class Consumer:
         name = "Consumer.plain_source"
         _needs_group_for_topics(name, settings, subscription)
         return consumer_source(name, settings, subscription, until, commits=Commits.NOBODY)
+
+    @staticmethod
+    def arrow_batches(
+        settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None, headers: bool = False
+    ) -> Source[Any, Control]:
+        """Emit records as Arrow record batches, each of up to 2,048 records of one partition; no object is made per record.
+
+        The columns have the names of Spark's own Kafka source: key, value (binary), topic, partition, offset, timestamp (us, UTC),
+        timestampType, and with `headers` headers. The offsets of a batch are committed when it is done at every sink of the run, as with
+        `source`. Needs pyarrow."""
+        name = "Consumer.arrow_batches"
+        needs_group(name, settings)
+        try:
+            from streamactors.kafka.reading.record_batches import record_batch
+        except ImportError:
+            raise BuildError(f"{name} needs pyarrow; pip install 'streamactors[spark]', or pyarrow alone") from None
+        plan = _plan(name, settings, subscription, until, Commits.MARKS, None)
+        return _whole(name, replace(plan, whole=partial(record_batch, headers=headers)))
 
     @staticmethod
     def committable_source(

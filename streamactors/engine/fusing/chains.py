@@ -1,6 +1,6 @@
 """Which stages of a flattened graph are fused: runs of maps, filters and scans, with the source before them.
 
-A source is fused with them when it has feeds (`feed`: an iterable) or runs the steps itself (`with_steps`: Kafka's)."""
+A source is fused with them when it has feeds (`feed`: an iterable) or runs the steps itself (`takes_steps`, `with_steps`: Kafka's)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fuse(flat: Flat) -> Flat:
     """Return the graph with each fusable run replaced by one node. Edges and open ports follow."""
     nodes = flat.nodes
     ops: list[Op | None] = [_op(node) for node in nodes]
-    feeds = [hasattr(node.stage, "feed") or hasattr(node.stage, "with_steps") for node in nodes]
+    feeds = [hasattr(node.stage, "feed") or getattr(node.stage, "takes_steps", False) for node in nodes]
     if not any(ops):
         return flat
     next_of: dict[int, int] = {}

@@ -37,6 +37,11 @@ class LaneStage(GraphStage):
     emits_marks = True
     loop: FusedLoop | None = None
 
+    @property
+    def takes_steps(self) -> bool:
+        """True if the steps behind the source may run inside."""
+        return True
+
     def with_steps(self, ops: tuple[Op, ...], handling: Handling, name: str | None) -> Self:
         """Return this source, known by a name, with the maps, filters and scans behind it inside."""
         fused = copy(self)
@@ -58,13 +63,15 @@ class Lane:
         convert: Convert | None,
         loop: FusedLoop | None,
         max_chunk: int | None,
+        whole: Callable[[list[Any]], Any] | None = None,
     ) -> None:
         self._logic = logic
         self._consumer = consumer
         self._tracker = consumer.tracker
         self._convert = convert
+        self._whole = whole
         self._steps = None if loop is None else FusedSteps(loop, max_chunk)
-        self._max_chunk = max_chunk or MAX_ASKED
+        self._max_chunk = MAX_ASKED if max_chunk is None or whole is not None else max_chunk
         self._origins: dict[TopicPartition, Origin] = {}
         self._commits_first = consumer.commits is Commits.BEFORE
         self._committing = False  # a chunk waits for its commit before it is pushed
@@ -92,9 +99,9 @@ class Lane:
 
     @property
     def asked(self) -> int:
-        """The demand of downstream in records. A Committer that gets the offsets of a chunk as one element asks for chunks."""
+        """The demand of downstream in records. Where a chunk of records is one element, any demand is for a chunk."""
         asked = self._logic.out.asked
-        return MAX_ASKED if self._gathers and asked else asked
+        return MAX_ASKED if asked and (self._gathers or self._whole is not None) else asked
 
     def ask(self, ahead: int) -> None:
         """Ask the consumer for more records when less than half of `ahead` is asked for."""
@@ -123,7 +130,7 @@ class Lane:
             delivery = self._committed
             self._committed = None
             if delivery is None:
-                delivery = feed.take(min(out.asked, self._max_chunk) if steps is None else steps.room(self.asked))
+                delivery = feed.take(min(self.asked, self._max_chunk) if steps is None else steps.room(self.asked))
                 if delivery is None:
                     return
                 if delivery.records and not self._delivers(delivery):
@@ -172,6 +179,9 @@ class Lane:
     def _push_chunk(self, delivery: Delivery) -> int:
         """Push what records become; return the position behind the last record that was taken."""
         out, records, convert = self._logic.out, delivery.records, self._convert
+        if self._whole is not None:
+            out.push([self._whole(records)])
+            return delivery.end
         if self._steps is None:
             if convert is None:
                 out.push(wrapped(records))

@@ -60,6 +60,8 @@ class ReadPlan:
     until_end: bool
     convert: Convert | None = None
     """Makes the elements of a chunk of librdkafka's messages; None: the elements are records."""
+    whole: Callable[[list[Any]], Any] | None = None
+    """Makes one element of a chunk of librdkafka's messages of one partition; None: an element per record."""
     offsets_on_assign: OffsetsOnAssign | None = None
     """Says where assigned partitions begin; of partitioned sources."""
     on_revoke: OnRevoke | None = None

@@ -32,7 +32,7 @@ class ConsumerSourceLogic(ConsumerLogic):
         super().__init__(ConsumerLink(plan.commits) if plan.link is None else plan.link())
         self._plan = plan
         self._feed = Feed(lambda delivery: self.post(self.on_records, delivery))
-        self._lane = Lane(self, self.consumer, self._feed, plan.convert, loop, max_chunk)
+        self._lane = Lane(self, self.consumer, self._feed, plan.convert, loop, max_chunk, plan.whole)
         limit = plan.settings.max_in_flight if plan.commits is Commits.OFFSETS else None
         self._ahead = AHEAD if limit is None else min(AHEAD, limit)
         self._ends: list[tuple[TopicPartition, int, int]] | None = None  # a bounded read is over

@@ -43,6 +43,11 @@ class ConsumerSourceStage(LaneStage):
         """True for a bounded read."""
         return self.plan.until_end
 
+    @property
+    def takes_steps(self) -> bool:
+        """True if the steps behind the source work on records; then they may run inside."""
+        return self.plan.whole is None
+
     def reading_between(self, name: str, settings: ConsumerSettings, subscription: Subscription) -> ConsumerSourceStage:
         """Return the stage that reads a topic in the middle of this source's application; it commits what is done."""
         plan = replace(
@@ -52,6 +57,7 @@ class ConsumerSourceStage(LaneStage):
             commits=Commits.MARKS,
             until_end=False,
             convert=None,
+            whole=None,
             application=self.plan.application or self.plan.settings.group_id,
         )
         return ConsumerSourceStage(name, plan)

@@ -15,16 +15,6 @@ from streamactors.spark.kafka_format.options import FORMAT
 _COLUMNS: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 )
-_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
-_PLAIN: Final = (
-    ("key", pa.binary()),
-    ("value", pa.binary()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("offset", pa.int64()),
-    ("timestamp", pa.timestamp("us", tz="UTC")),
-    ("timestampType", pa.int32()),
-)
 WRITTEN: Final = ("value", "key", "topic", "partition", "headers")
 """The columns that a writer takes."""
 
@@ -33,29 +23,6 @@ def schema_of(options: Mapping[str, str]) -> str:
     """Return the columns of a reader."""
     headers = flag(FORMAT, options, "includeHeaders", default=False)
     return f"{_COLUMNS}, headers array<struct<key: string, value: binary>>" if headers else _COLUMNS
-
-
-def batch_of(messages: Sequence[Any], *, headers: bool) -> pa.RecordBatch:
-    """Return librdkafka's messages of one partition as a record batch."""
-    first = messages[0]
-    stamps = [message.timestamp() for message in messages]
-    n = len(messages)
-    columns = [
-        pa.array([message.key() for message in messages], pa.binary()),
-        pa.array([message.value() for message in messages], pa.binary()),
-        pa.repeat(first.topic(), n),
-        pa.repeat(pa.scalar(first.partition(), pa.int32()), n),
-        pa.array([message.offset() for message in messages], pa.int64()),
-        pa.array([ms * 1_000 if kind else None for kind, ms in stamps], _PLAIN[5][1]),
-        # Spark's numbers: no timestamp -1, CreateTime 0, LogAppendTime 1
-        pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
-    ]
-    names = [name for name, _ in _PLAIN]
-    if headers:
-        found = [[{"key": k, "value": v} for k, v in message.headers() or ()] or None for message in messages]
-        columns.append(pa.array(found, pa.list_(_HEADER)))
-        names.append("headers")
-    return pa.RecordBatch.from_arrays(columns, names)
 
 
 def check_columns(names: Sequence[str], topic: str | None) -> None:

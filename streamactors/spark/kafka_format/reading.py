@@ -15,10 +15,10 @@ from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.ranges import RangeReader
 from streamactors.kafka.errors import TopicNotFound
 from streamactors.kafka.reading.assignment.start_positions import StartPositions
+from streamactors.kafka.reading.record_batches import record_batch
 from streamactors.kafka.subscriptions import Subscription, Subscriptions, TopicPartition
 from streamactors.spark.executors.offsets import name_of
 from streamactors.spark.executors.planner import Planner, Plans
-from streamactors.spark.kafka_format.columns import batch_of
 from streamactors.spark.kafka_format.options import EARLIEST, FORMAT, LATEST, Offsets, ReadOptions, read_options
 from streamactors.spark.query.source_identity import SourceIdentity
 from streamactors.spark.sink.spark_sink import MAX_ROWS, TARGET_BATCH_S
@@ -50,7 +50,7 @@ def rows_of(options: Mapping[str, str], part: Slice) -> Iterator[Any]:
     topic, partition, start, end = part
     headers = read_options(options).headers
     for messages in _reader(json.dumps(options, sort_keys=True)).read(TopicPartition(topic, partition), start, end):
-        yield batch_of(messages, headers=headers)
+        yield record_batch(messages, headers=headers)
 
 
 @lru_cache(KEPT)
