@@ -236,17 +236,14 @@ def test_a_checkpoint_where_nothing_can_be_written(spark: Any, tmp_path: Path) -
     fails_with(run(spark, tmp_path / "file" / "ck", Source.range(0, 3)), "checkpoint .*Not a directory")
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (
-            SparkSink.delta,
-            r"delta-spark 4\.4\.1.*PySpark {} is installed; use SparkSink\.foreach_batch.*txnAppId.*txnVersion",
-        ),
-        (SparkSink.iceberg, r"Iceberg 1\.11\.0.*4\.0 and 4\.1, and PySpark {} is installed; use SparkSink\.parquet"),
-    ],
-    ids=["delta", "iceberg"],
-)
-def test_a_table_format_without_a_runtime_names_the_versions_and_the_way_out(make: Any, said: str) -> None:
+def test_an_iceberg_table_names_the_versions_and_the_way_out() -> None:
+    said = r"Iceberg 1\.12\.0.*4\.0 and 4\.1, and PySpark {} is installed; use SparkSink\.parquet"
     with pytest.raises(SparkSetupError, match=said.format(re.escape(version("pyspark")))):
-        make(None, "out/table", "n long", "out/checkpoint")
+        SparkSink.iceberg(None, "out/table", "n long", "out/checkpoint")
+
+
+def test_a_delta_table_needs_delta_lake_in_the_session(spark: Any, tmp_path: Path) -> None:
+    """tests/spark/delta runs the sink, with the PySpark that Delta Lake is made for."""
+    said = rf"Delta Lake 4\.4\.0.*made for Spark 4\.2, and Spark {re.escape(spark.version)} runs here; install PySpark 4\.2.*io\.delta:delta-spark_4\.2_2\.13"
+    with pytest.raises(SparkSetupError, match=said):
+        SparkSink.delta(spark, tmp_path / "table", "n long", tmp_path / "ck")

@@ -53,6 +53,8 @@ class SinkSettings:
     advertised_host: str | None
     strict: bool
     encrypt: bool = False
+    table: str | None = None
+    """The folder that `write` writes to, for a sink that owns one."""
 
 
 class SparkSinkLogic(Logic):

@@ -20,9 +20,10 @@ from streamactors.spark.query.runner import BatchFunction, batch_function
 from streamactors.spark.rows import BadRow
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session.session import check_session, register
+from streamactors.spark.sink.delta import DeltaWriter, check_delta
 from streamactors.spark.sink.parquet import EPOCH, QUERY, ParquetWriter, Transform
 from streamactors.spark.sink.sink_logic import SinkSettings, SparkSinkLogic
-from streamactors.spark.sink.tables import DELTA, DELTA_WAY, ICEBERG, ICEBERG_WAY, refuse
+from streamactors.spark.sink.tables import ICEBERG, ICEBERG_WAY, refuse
 from streamactors.stages.checks import at_least, plain_function
 
 MAX_ROWS: Final = 100_000
@@ -140,17 +141,14 @@ class SparkSink:
         Materializes: a SparkStreamQuery.
         """
         name = "SparkSink.parquet"
-        if transform is not None:
-            plain_function(f"{name}: transform", transform)
-        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        if not all(isinstance(column, str) for column in columns):
-            raise BuildError(f"{name}: partition_by must be names of columns, got {shortened(partition_by, 60)}")
+        columns = _columns(name, transform, partition_by)
         if {QUERY, EPOCH} & set(columns):
             raise BuildError(f"{name}: {QUERY} and {EPOCH} are the table's own columns; partition by others")
+        table = _folder(name, spark, "path", path)
         return _sink(
             name,
             spark,
-            lambda: ParquetWriter(spark, _folder(name, spark, "path", path), transform, columns),
+            lambda: ParquetWriter(spark, table, transform, columns),
             schema,
             checkpoint,
             max_rows,
@@ -162,13 +160,58 @@ class SparkSink:
             bind,
             advertise,
             encrypt,
+            table,
         )
 
     @staticmethod
-    def delta(*args: Any, **settings: Any) -> NoReturn:
-        """Raise SparkSetupError: this sink has not been tested. The error names the versions of Delta Lake and PySpark, and shows how
-        `foreach_batch` writes a Delta table."""
-        refuse("SparkSink.delta", DELTA, DELTA_WAY)
+    def delta(
+        spark: Any,
+        path: str | os.PathLike[str],
+        schema: Any,
+        checkpoint: str | os.PathLike[str],
+        transform: Transform | None = None,
+        partition_by: Sequence[str] = (),
+        max_rows: int = MAX_ROWS,
+        trigger: Trigger = None,
+        *,
+        target_batch_s: float = TARGET_BATCH_S,
+        dead_letters: BadRow | None = None,
+        fail_on_data_loss: bool = True,
+        query_name: str | None = None,
+        bind: str = "127.0.0.1",
+        advertise: str | None = None,
+        encrypt: bool = False,
+    ) -> Sink[Any, SparkStreamQuery]:
+        """Append each batch to the Delta table at `path`, exactly once: a batch is one commit with the query's id as `txnAppId` and the epoch
+        as `txnVersion`, and Delta Lake skips a batch that comes again. The table is created with the first batch.
+
+        The session must have Delta Lake, which has releases for PySpark 4.2 and older; a SparkSetupError names the versions and settings.
+        `transform(df, epoch_id) -> df`: may join, aggregate or select.
+        `partition_by`: names of columns. All other settings as in `foreach_batch`.
+        Materializes: a SparkStreamQuery.
+        """
+        name = "SparkSink.delta"
+        columns = _columns(name, transform, partition_by)
+        check_session(spark)
+        check_delta(name, spark)
+        table = _folder(name, spark, "path", path)
+        return _sink(
+            name,
+            spark,
+            lambda: DeltaWriter(table, transform, columns),
+            schema,
+            checkpoint,
+            max_rows,
+            trigger,
+            target_batch_s,
+            dead_letters,
+            fail_on_data_loss,
+            query_name,
+            bind,
+            advertise,
+            encrypt,
+            table,
+        )
 
     @staticmethod
     def iceberg(*args: Any, **settings: Any) -> NoReturn:
@@ -191,6 +234,7 @@ def _sink(
     bind: str,
     advertise: str | None,
     encrypt: bool,
+    table: str | None = None,
 ) -> Sink[Any, SparkStreamQuery]:
     """Check the common settings and return the sink; `make_write` is called when the session has been checked."""
     check_session(spark)
@@ -215,8 +259,19 @@ def _sink(
         advertised_host=advertise,
         strict=bool(fail_on_data_loss),
         encrypt=bool(encrypt),
+        table=table,
     )
     return Sink(StageModule(SparkSinkStage(name, settings)))
+
+
+def _columns(name: str, transform: Transform | None, partition_by: Sequence[str]) -> tuple[str, ...]:
+    """Check the settings of a table; return the columns that it is partitioned by."""
+    if transform is not None:
+        plain_function(f"{name}: transform", transform)
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    if not all(isinstance(column, str) for column in columns):
+        raise BuildError(f"{name}: partition_by must be names of columns, got {shortened(partition_by, 60)}")
+    return columns
 
 
 def _folder(name: str, spark: Any, what: str, given: object) -> str:

@@ -8,13 +8,8 @@ from typing import Final, NoReturn
 from streamactors.spark.errors import SparkSetupError
 from streamactors.spark.session.session import check_pyspark
 
-DELTA: Final = "delta-spark 4.4.1, the newest release known to this package, takes PySpark 4.2.0 at most"
-DELTA_WAY: Final = (
-    'use SparkSink.foreach_batch with a function (df, epoch_id, query_id) that calls df.write.format("delta").mode("append")'
-    '.option("txnAppId", query_id).option("txnVersion", epoch_id).save(path); Delta skips a batch that it has already written'
-)
 ICEBERG: Final = (
-    "Iceberg 1.11.0, the newest release known to this package, has runtimes for Spark 3.4, 3.5, 4.0 and 4.1"
+    "Iceberg 1.12.0, the newest release known to this package, has runtimes for Spark 3.4, 3.5, 4.0 and 4.1"
 )
 ICEBERG_WAY: Final = "use SparkSink.parquet, or SparkSink.foreach_batch with a function (df, epoch_id, query_id) that writes both ids with its rows"
 
