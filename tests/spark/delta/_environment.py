@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streamactors.spark.delta import CATALOG, EXTENSION, TESTED, TESTED_WITH
+from streamactors.spark.sink.delta import CATALOG, EXTENSION, TESTED, TESTED_WITH
 
 PYSPARK = f"{TESTED_WITH}.0"
 HOME = Path(tempfile.gettempdir()) / f"streamactors-delta-{TESTED}-{os.getuid()}"
