@@ -52,7 +52,7 @@ class Table:
         found = []
         for name, values in self.files:
             table = pyarrow.parquet.ParquetFile(self._folder / name).read()
-            columns = (table[column].to_pylist() for column in table.column_names)
+            columns = (table[column].to_pylist() for column in table.column_names if column != "part")
             found += [(int(values["part"]), *row) for row in zip(*columns, strict=True)]
         return found
 
