@@ -181,7 +181,7 @@ def evaluated(code: str, names: dict[str, Any], marbles: Marbles) -> Any:
 
 
 def _result(code: str, names: dict[str, Any], marbles: Marbles, last: int) -> list[Marble] | None:
-    """Return the events of what the last line gives; None for what is neither a stream nor a future."""
+    """Return the events of the last line's value, a stream or a future; None for any other value."""
     with in_system_of(marbles):
         value = evaluated(code, names, marbles)
         if isinstance(value, Source):

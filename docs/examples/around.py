@@ -1,4 +1,4 @@
-"""Examples of what stands around the operators: contexts, hubs, topics, kill switches and restarts.
+"""Examples of contexts, hubs, topics, kill switches and restarts, which stand around the operators.
 
 By page and operator; see docs/pictures.py for the form of an example."""
 

@@ -1,8 +1,8 @@
 """Throttled replication: how fast followers that are not in sync may copy, so that a move of replicas leaves room for clients.
 
-Owner: `Replicas`, on the data plane. Which replicas are throttled says the topic, with `partition:broker` or `*`; how fast say the settings of
-each broker, for what it sends as a leader and for what it fetches as a follower. Members of the ISR are never throttled. Source: KIP-73; Apache
-Kafka's ReplicationQuotaManager."""
+Owner: `Replicas`, on the data plane. The topic's settings name the throttled replicas, as `partition:broker` or `*`. Each broker has a rate for the
+bytes that it sends as a leader, and one for the bytes that it fetches as a follower. Members of the ISR are never throttled. Source: KIP-73;
+Apache Kafka's ReplicationQuotaManager."""
 
 from __future__ import annotations
 

@@ -133,9 +133,9 @@ class TaskState:
     def committed(self, cuts: Sequence[Cut]) -> None:
         """The cuts of a transaction are committed: write them. Raises StateError.
 
-        The offset that goes with the entries is counted: nobody else writes the changelog. So it needs no answer of the broker, and it is never too
-        far: entries of an aborted attempt are not counted, and the marker behind a transaction is counted when the next one is committed, which
-        cannot begin before the marker is there. A restart reads the few entries between it and the end again."""
+        This task counts the offset behind the entries, because no other client writes to the changelog. The broker is not asked. The offset never
+        exceeds the end of the changelog: the entries of an aborted attempt are not counted, and a transaction's marker is counted at the next
+        commit, which cannot begin before the marker is written. A restart reads the few entries between the offset and the end again."""
         for key in self._marked:
             self._ends[key] += 1
         self._marked = set()
