@@ -313,6 +313,18 @@ def test_a_partition_is_idle_from_its_end_until_a_record_comes():
     assert state.idle(20_000, 500) == []
 
 
+def test_a_partition_at_its_end_is_not_idle_while_its_records_wait():
+    state = ConsumerState(LIMITS, 500)
+    key = KEYS[0]
+    state.assigned({key: "s"}, 1, {})
+    state.read(key, [Rec(key, 0)], 100, 1)
+    state.end_reached(key, 1)
+    state.requested("s", 10)
+    assert state.idle(100, 500) == []
+    assert len(list(state.deliveries())) == 1
+    assert [(p.key, ms) for p, ms in state.idle(200, 500)] == [(key, 0)]
+
+
 def test_a_partition_that_starts_over_is_silent_anew():
     state = ConsumerState(LIMITS, 500)
     key = KEYS[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,6 +152,29 @@ def test_a_batch_never_grows_beyond_its_limit(system: ActorSystem, max_batch: in
     whole, rest = divmod(10, max_batch)
     assert sizes == [max_batch] * whole + [rest] * bool(rest)
     assert sorted(number for _, _, offsets in tracker.offsets for number in offsets) == list(range(10))
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_no_more_batches_than_asked_for_are_committed_at_a_time(system: ActorSystem, parallelism: int) -> None:
+    begun: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    tracker = Acknowledged()
+    at = Origin(TopicPartition("t", 0), 1, tracker, begun.put)  # type: ignore[arg-type]
+    settings = CommitterSettings(max_batch=1, parallelism=parallelism, max_interval_ms=60_000)
+    source = Source.from_iterable([offset(at, number) for number in range(300)])
+    done = source.via(Committer.flow(settings)).run_with(Sink.ignore(), system)
+    pending: list[Any] = []
+    for _ in range(300):
+        pending.append(begun.get(timeout=30))
+        while not begun.empty():
+            pending.append(begun.get())
+        assert len(pending) <= parallelism
+        if len(tracker.offsets) == 300 or len(pending) == parallelism:
+            pending.pop(0).try_complete(None)
+        if len(tracker.offsets) == 300 and begun.empty():
+            break
+    for reply in pending:
+        reply.try_complete(None)
+    done.result(30)
 
 
 def test_a_full_batch_is_committed_though_its_interval_is_far(system: ActorSystem) -> None:

@@ -174,6 +174,21 @@ def test_the_windows_of_a_key_without_new_rows_leave_the_store_when_retention_is
     assert len(live) <= 60
 
 
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(10, 35)), max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_sliding_windows_of_later_rows_are_the_same_windows_later(rows: list[tuple[str, int]]) -> None:
+    """From the time difference on no window begins before zero, so only the distance between the rows counts."""
+
+    def given_out(later: int) -> list[tuple[Any, ...]]:
+        driver = WindowTestDriver(
+            lambda records: records.group_by_key().windowed_by(SlidingWindows.of_difference(10).with_grace(50)).count()
+        )
+        out = [each for key, time in rows for each in driver.pipe(key, 1, time + later)]
+        return [(each.key, each.start - later, each.end - later, each.value, each.timestamp - later) for each in out]
+
+    assert given_out(0) == given_out(1_000)
+
+
 def test_a_debounce_moves_an_entry_to_its_new_place_and_no_further() -> None:
     under_test = WindowTestDriver(
         lambda records: records.to_table().suppress(
