@@ -7,7 +7,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamactors.kafka.reading.offset_tracker import OffsetTracker
+from streamactors.kafka.reading.offset_tracker import OffsetTracker, PartitionProgress
 from streamactors.kafka.subscriptions import TopicPartition
 
 KEY = TopicPartition("t", 0)
@@ -137,3 +137,10 @@ def test_acknowledging_in_runs_commits_what_acknowledging_one_by_one_does(batche
             runs.done(KEY, 1, marks[i])
             single.done(KEY, 1, marks[i])
         assert runs.to_commit() == single.to_commit()
+
+
+def test_records_in_flight_are_those_delivered_and_not_done():
+    assert PartitionProgress(1).records_in_flight == 0
+    assert PartitionProgress(1, first=5, delivered=9).records_in_flight == 4
+    assert PartitionProgress(1, first=5, delivered=9, done=7).records_in_flight == 2
+    assert PartitionProgress(1, first=5, delivered=9, done=9).records_in_flight == 0

@@ -65,6 +65,19 @@ def test_the_connection_is_materialized_with_its_two_ends(echo):
     assert back.result(10) == [b"X"]
 
 
+def test_a_connection_ends_with_its_server_though_upstream_never_ends():
+    """Server says goodbye and closes -> all of it is emitted, upstream is cancelled, and the stream completes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener:
+        flow = Tcp.outgoing_connection(*listener.getsockname())
+        upstream, back = Source.never().watch_termination(Keep.right).via(flow).to_mat(Sink.to_list(), Keep.both).run()
+        accepted, _ = listener.accept()
+        with accepted:
+            accepted.sendall(b"goodbye")
+        assert back.result(20) == [b"goodbye"]
+        upstream.result(20)
+
+
 def test_a_server_listens_on_loopback_unless_told_otherwise(echo):
     assert echo[0] == "127.0.0.1"
 

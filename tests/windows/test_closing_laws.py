@@ -189,6 +189,25 @@ def test_sliding_windows_of_later_rows_are_the_same_windows_later(rows: list[tup
     assert given_out(0) == given_out(1_000)
 
 
+@given(st.lists(st.integers(0, 35), max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_the_windows_of_rows_within_the_grace_do_not_depend_on_their_order(times: list[int]) -> None:
+    """Each row has the window that ends with it, or [0, difference] near zero, and the window behind it if that has a row."""
+
+    def newest(of: list[int]) -> dict[tuple[int, int], int]:
+        driver = WindowTestDriver(
+            lambda records: records.group_by_key().windowed_by(SlidingWindows.of_difference(10).with_grace(100)).count()
+        )
+        return {(each.start, each.end): each.value for time in of for each in driver.pipe("a", 1, time)}
+
+    wanted = {}
+    for start in {max(0, time - 10) for time in times} | {time + 1 for time in times}:
+        inside = sum(start <= time <= start + 10 for time in times)
+        if inside:
+            wanted[start, start + 10] = inside
+    assert newest(times) == newest(sorted(times)) == wanted
+
+
 def test_a_debounce_moves_an_entry_to_its_new_place_and_no_further() -> None:
     under_test = WindowTestDriver(
         lambda records: records.to_table().suppress(

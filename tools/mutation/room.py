@@ -30,6 +30,10 @@ class Verdict:
     known: int
 
 
+class ServerEnded(RuntimeError):
+    """A server has ended, although it only forks. Tests of this batch count for nothing."""
+
+
 class Room:
     """One tree with its two servers. `verdict` is not for several threads at a time."""
 
@@ -56,10 +60,15 @@ class Room:
         run = 0
         kind = "cold" if not mutant.function or self._who.runs_at_import(mutant.file, mutant.function) else "hot"
         for batch in batches:
-            got = self._with(mutant, text, kind, batch)
-            if got["how"] == "swap":
-                kind = "cold"
+            try:
                 got = self._with(mutant, text, kind, batch)
+                if got["how"] == "swap":
+                    kind = "cold"
+                    got = self._with(mutant, text, kind, batch)
+            except ServerEnded as error:
+                print(f"     {error}", flush=True)
+                self._servers[kind] = self._start(kind)  # the mutant is not in place any more
+                continue
             run += len(batch)
             if got["how"] == "hung" and got["test"] and self._is_green(got["test"], kind, again=True):
                 return Verdict(got["test"], True, run, len(tests))
@@ -107,7 +116,10 @@ class Room:
         print(json.dumps(command), file=server.stdin, flush=True)
         line = server.stdout.readline()
         if not line:
-            raise RuntimeError(f"the {kind} server has ended; see {self.folder}/server.log")
+            code = server.wait()
+            raise ServerEnded(
+                f"the {kind} server has ended with {code}: {(self.folder / 'server.log').read_text()[-800:]}"
+            )
         answer: dict[str, Any] = json.loads(line)
         return answer
 

@@ -17,6 +17,7 @@ from streamactors.broker.controller.cluster_command import (
     UnregisterBroker,
 )
 from streamactors.broker.controller.command import AllocateProducerIds, Outcome, ProducerIdBlock
+from streamactors.broker.controller.rules import plan_partitions
 from streamactors.broker.controller.rules.plan import plan
 from streamactors.broker.controller.rules.plan_partitions import balance_leaders, register_controller
 from streamactors.broker.errors import ErrorCode
@@ -216,6 +217,15 @@ def test_leaders_are_balanced_and_unclean_elections_made_where_topics_allow_them
     allowed = after(lost, [ConfigRecord(2, TOPIC, "unclean.leader.election.enable", "true")])
     now = only(after(allowed, balance_leaders(facts(allowed)).records))
     assert (now.leader, now.isr, now.recovering) == (1, (1,), 1)
+
+
+def test_leaders_are_balanced_some_at_a_time_until_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_partitions, "MOST_ELECTIONS", 2)
+    image, counts = cluster(*(partition(number, leader=2) for number in range(5))), []
+    while made := balance_leaders(facts(image)).records:
+        counts.append(len(made))
+        image = after(image, made)
+    assert counts == [2, 2, 1]
 
 
 def test_a_controller_is_registered_where_the_metadata_have_controllers() -> None:

@@ -222,3 +222,10 @@ def test_a_follower_stops_its_node_rather_than_cut_off_what_is_committed() -> No
         state.high_watermark = committed
         effects = state.fetched(FetchAnswer(OK, 4, 2, asked, diverging=(3, 1)), 1.0)
         assert [type(each) for each in effects] == [effect]
+
+
+def test_a_fetch_that_no_replica_can_mean_is_refused() -> None:
+    state = elected()
+    for fetch in (Fetch(1, 2, -1, 0), Fetch(1, 2, 0, -1), Fetch(-1, 2, 0, 0), Fetch(1, 2, 0, 2)):
+        assert state.fetch(fetch, 0.0)[0].error is ErrorCode.INVALID_REQUEST
+    assert state.fetch(Fetch(1, 2, 0, 0), 0.0)[0].error is OK
