@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 _NO_TIERED = "there is no tiered storage; only the wording differs"
-_NONE_ABORTED = "no aborted transactions are null, as the protocol allows; Apache Kafka tells an empty list"
 _WORDS = "only the wording differs"
 _NEGATIVE = "a negative size is taken for none at all, so one batch comes; UNKNOWN_SERVER_ERROR there"
 _ISOLATION = "an isolation level that is none reads uncommitted records; UNKNOWN_SERVER_ERROR there"
@@ -28,8 +27,6 @@ DIFFERENCES: dict[str, str] = {
     "produce idempotent again": "a duplicate's log append time is -1 for a topic with create time; Kafka gives its timestamp",
     "produce idempotent with a gap": _SAYS_WHY,
     "produce idempotent, fenced": _SAYS_WHY,
-    "fetch an unknown topic": _NONE_ABORTED,
-    "fetch an unknown partition": _NONE_ABORTED,
     "alter an unknown operation": "INVALID_REQUEST with the number, instead of UNKNOWN_SERVER_ERROR",
     "grow to 20000": "POLICY_VIOLATION as in CreateTopics, instead of UNKNOWN_SERVER_ERROR",
     "metadata of neither name nor id": "INVALID_REQUEST for that topic, instead of UNKNOWN_SERVER_ERROR for everything",
@@ -49,8 +46,6 @@ DIFFERENCES: dict[str, str] = {
     "fetch at isolation 2": _ISOLATION,
     "fetch at isolation -1": _ISOLATION,
     "offsets at isolation 2": _ISOLATION,
-    "fetch partition -1": _NONE_ABORTED,
-    "fetch an unknown id": _NONE_ABORTED,
     "describe no kind": _SAYS_WHY,
     "describe an unknown kind": _SAYS_WHY,
     **dict.fromkeys(

@@ -23,15 +23,10 @@ NAMES: Final = {
     ResourceType.GROUP: "g",
     ResourceType.CLUSTER: "kafka-cluster",
     ResourceType.TRANSACTIONAL_ID: "x",
-    ResourceType.DELEGATION_TOKEN: "d",
+    ResourceType.DELEGATION_TOKEN: "*",  # ids of tokens are random
     ResourceType.USER: OTHER,
 }
-BY_PREFIX: Final = (
-    ResourceType.TOPIC,
-    ResourceType.GROUP,
-    ResourceType.TRANSACTIONAL_ID,
-    ResourceType.DELEGATION_TOKEN,
-)
+BY_PREFIX: Final = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 _O = Operation
 OPERATIONS: Final = {
     ResourceType.TOPIC: (
@@ -175,7 +170,7 @@ _TOPIC, _BROKER, _METRICS, _GROUP = 2, 4, 16, 32
 
 
 def _described(kind: int, name: str) -> dict[str, Any]:
-    return {"resource_type": kind, "resource_name": name, "configuration_keys": ("retention.ms", "log.dirs")}
+    return {"resource_type": kind, "resource_name": name, "configuration_keys": ("retention.ms", "message.max.bytes")}
 
 
 def _changes(**config: Any) -> list[dict[str, Any]]:
@@ -270,7 +265,7 @@ ASKED: Final = [
     Ask(
         *("delete topics", 20, 6),
         lambda user, topic_id: {
-            "topics": [{"name": name, "topic_id": None} for name in (f"t-gone-{user}", "tmissing", "none")],
+            "topics": [{"name": name, "topic_id": None} for name in (f"t-gone-{user}", "tmissing", f"gone-{user}")],
             "timeout_ms": 5_000,
         },
     ),
@@ -369,6 +364,12 @@ ASKED: Final = [
     _same("change users", 51, 0, deletions=[{"name": "other", "mechanism": 1}], upsertions=()),
     _same("the quorum", 55, 2, topics=[{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]),
     _same(
+        *("change features", 57, 2),
+        timeout_ms=5_000,
+        feature_updates=[{"feature": "none", "max_version_level": 1, "upgrade_type": 1}],
+        validate_only=True,
+    ),
+    _same(
         "the cluster", 60, 2, include_cluster_authorized_operations=True, endpoint_type=1, include_fenced_brokers=False
     ),
     _same("producers", 61, 0, topics=[{"name": name, "partition_indexes": (0,)} for name in ("t", "tmissing", "none")]),
@@ -382,4 +383,13 @@ ASKED: Final = [
         response_partition_limit=100,
         cursor=None,
     ),
+    _same(
+        *("add a voter", 80, 0),
+        cluster_id="another",
+        timeout_ms=5_000,
+        voter_id=9,
+        voter_directory_id=uuid.UUID(int=9),
+        listeners=[{"name": "CONTROLLER", "host": "localhost", "port": 9}],
+    ),
+    _same("remove a voter", 81, 0, cluster_id="another", voter_id=9, voter_directory_id=uuid.UUID(int=9)),
 ]

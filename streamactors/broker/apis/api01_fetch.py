@@ -42,6 +42,7 @@ _log = logging.getLogger("streamactors.broker.fetch")
 # clients send -1. Other epochs change a session, and this broker has no sessions.
 _WHOLE: Final = (0, -1)
 _FIRST_WITH_RACK: Final = 11
+_FIRST_WITH_LEADER: Final = 16
 
 
 def handle(request: Request) -> Any:
@@ -59,6 +60,7 @@ def handle(request: Request) -> Any:
         message.isolation_level,
         message.replica_id,
         at_followers=by_consumer,
+        names_leader=request.version >= _FIRST_WITH_LEADER,
         rack=message.rack_id if by_consumer and request.node.config.replica_selector_class == RACK_AWARE else "",
     )
     if message.replica_id >= 0:
@@ -138,7 +140,9 @@ def _refuse(request: Request, code: ErrorCode) -> Any:
     return FetchResponse(
         [
             TopicFetched(
-                topic.name, topic.topic_id, [PartitionFetched(each.partition, code) for each in topic.partitions]
+                topic.name,
+                topic.topic_id,
+                [PartitionFetched(each.partition, code, aborted=()) for each in topic.partitions],
             )
             for topic in message.topics
         ],

@@ -144,8 +144,10 @@ def _one(request: Request, image: MetadataImage, asked: AskedTopics) -> TopicMet
     name, topic_id = asked
     if topic_id is not None:
         topic = image.topics_by_id.get(topic_id)
-        if topic is None or not request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        if topic is None:
             return _refused(request, AskedTopics(None, topic_id), ErrorCode.UNKNOWN_TOPIC_ID)
+        if not request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            return _refused(request, AskedTopics(None, topic_id), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return _topic(request, image, topic)
     if name is None:
         return _refused(request, asked, ErrorCode.INVALID_REQUEST)

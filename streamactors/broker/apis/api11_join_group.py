@@ -66,7 +66,8 @@ def _body(version: int, answer: JoinAnswer) -> Body:
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:
-    return _body(request.version, JoinAnswer(code, request.message.member_id))
+    member_id = "" if code is ErrorCode.GROUP_AUTHORIZATION_FAILED else request.message.member_id
+    return _body(request.version, JoinAnswer(code, member_id))
 
 
 API: Final = Api(key=11, versions=(0, 9), authorise=with_group_id(read_group), handle=handle, refuse=refuse)

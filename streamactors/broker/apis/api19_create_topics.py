@@ -1,7 +1,8 @@
 """CreateTopics: creates topics, each independently of the others.
 
 Versions: 2-7 (4 partition and replica counts of -1 stand for the broker's defaults, 5 flexible, answers counts and settings,
-7 topic ids).   Authorised: CREATE CLUSTER, or CREATE of each TOPIC.
+7 topic ids).   Authorised: CREATE CLUSTER, or CREATE of each TOPIC;
+counts and settings are answered to a principal with DESCRIBE_CONFIGS of the TOPIC.
 Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
 INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, THROTTLING_QUOTA_EXCEEDED (from version 6 on), POLICY_VIOLATION (more than 10,000 partitions), INVALID_REQUEST.
 Differs from Apache Kafka: answered when the partitions accept records, regardless of the timeout."""
@@ -57,10 +58,19 @@ def _new_topic(topic: Any) -> NewTopic:
 def _result(request: Request, name: str, created: TopicCreated | None) -> dict[str, Any]:
     if created is None:
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return {"name": name, "error_code": code, "error_message": "Authorization failed."}
+        return {"name": name, "error_code": code, "error_message": "Authorization failed.", "configs": ()}
     code, message = created.outcome
     if code != ErrorCode.NONE:
         return {"name": name, "error_code": code, "error_message": message, "configs": ()}
+    if not request.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return {
+            "name": name,
+            "topic_id": created.topic_id,
+            "error_message": None,
+            "configs": (),
+            "topic_config_error_code": code,
+        }
     return {
         "name": name,
         "topic_id": created.topic_id,

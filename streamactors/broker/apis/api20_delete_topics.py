@@ -1,6 +1,7 @@
 """DeleteTopics: deletes topics by name or by id, each independently of the others.
 
-Versions: 1-6 (4 flexible, 5 error messages, 6 topic ids).   Authorised: DELETE of each TOPIC.
+Versions: 1-6 (4 flexible, 5 error messages, 6 topic ids).   Authorised: DELETE CLUSTER, or DELETE of each TOPIC;
+a missing topic is UNKNOWN_TOPIC_OR_PARTITION for a principal with DESCRIBE of it.
 Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, INVALID_REQUEST,
 THROTTLING_QUOTA_EXCEEDED (from version 5 on).
 Differs from Apache Kafka: answered when the partitions are deleted, regardless of the timeout."""
@@ -16,7 +17,7 @@ from streamactors.broker.controller.command import DeleteTopics, TopicDeleted
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
-from streamactors.broker.security.rights import Operation, ResourceType, each
+from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType, each
 
 Asked = tuple[str | None, uuid.UUID | None]
 
@@ -24,7 +25,8 @@ Asked = tuple[str | None, uuid.UUID | None]
 def handle(request: Request) -> Later:
     counts = Counter(_asked(request))
     asked = list(counts)
-    results = [_refused(request, *topic, count=count) for topic, count in counts.items()]
+    everywhere = request.allowed(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
+    results = [_refused(request, *topic, count=count, everywhere=everywhere) for topic, count in counts.items()]
     wanted = [topic for topic, refused in zip(asked, results, strict=True) if refused is None]
 
     @request.answer_with
@@ -51,8 +53,10 @@ def _asked(request: Request) -> list[Asked]:
     return [(topic.name, topic.topic_id) for topic in request.message.topics]
 
 
-def _refused(request: Request, name: str | None, topic_id: uuid.UUID | None, *, count: int) -> dict[str, Any] | None:
-    """Return the result of a topic that is refused here, or None."""
+def _refused(
+    request: Request, name: str | None, topic_id: uuid.UUID | None, *, count: int, everywhere: bool
+) -> dict[str, Any] | None:
+    """Return the result of a topic that is refused here, or None. `everywhere`: the principal may delete every topic."""
     code, message = ErrorCode.INVALID_REQUEST, None
     if name is not None and topic_id is not None:
         message = "You may not specify both topic name and topic id."
@@ -60,18 +64,20 @@ def _refused(request: Request, name: str | None, topic_id: uuid.UUID | None, *, 
         message = "Neither topic name nor id were specified."
     elif count > 1:
         message = f"Duplicate topic {'id' if name is None else 'name'}."
-    elif not request.allowed(Operation.DELETE, ResourceType.TOPIC, _name(request, name, topic_id)):
+    elif not everywhere and not _may_hear_of(request, name, topic_id):
         code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
     if message is None:
         return None
     return {"name": name, "topic_id": topic_id, "error_code": code, "error_message": message}
 
 
-def _name(request: Request, name: str | None, topic_id: uuid.UUID | None) -> str:
-    if name is not None:
-        return name
-    topic = None if topic_id is None else request.node.metadata.image.topics_by_id.get(topic_id)
-    return "" if topic is None else topic.name
+def _may_hear_of(request: Request, name: str | None, topic_id: uuid.UUID | None) -> bool:
+    """Whether the controller may answer: the principal may delete the topic, or may know that it is missing."""
+    image = request.node.metadata.image
+    topic = image.topics.get(name) if name is not None else image.topics_by_id.get(topic_id)
+    if topic is not None:
+        return request.allowed(Operation.DELETE, ResourceType.TOPIC, topic.name)
+    return name is None or request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
 
 def _result(deleted: TopicDeleted) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch: the end offset of a leader epoch, from which a client detects truncated records.
 
-Versions: 2-4 (3 replica id; 4 flexible).   Authorised: DESCRIBE TOPIC each. Errors: UNKNOWN_TOPIC_OR_PARTITION,
+Versions: 2-4 (3 replica id; 4 flexible).   Authorised: CLUSTER_ACTION, or DESCRIBE of each TOPIC. Errors: UNKNOWN_TOPIC_OR_PARTITION,
 NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, TOPIC_AUTHORIZATION_FAILED. Differs from Apache
 Kafka: nothing."""
 
@@ -13,11 +13,12 @@ from typing import Any, Final
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
-from streamactors.broker.security.rights import Operation, ResourceType, each
+from streamactors.broker.security.rights import Operation, ResourceType, cluster_action, each
 
 
 def handle(request: Request) -> Body:
-    return _answer(request, partial(_end_of, request))
+    by_broker = cluster_action(request) is ErrorCode.NONE
+    return _answer(request, partial(_end_of, request, by_broker))
 
 
 def _answer(request: Request, partition: Callable[[str, Any], Body]) -> Body:
@@ -29,8 +30,8 @@ def _answer(request: Request, partition: Callable[[str, Any], Body]) -> Body:
     }
 
 
-def _end_of(request: Request, topic: str, asked: Any) -> Body:
-    if not request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic):
+def _end_of(request: Request, by_broker: bool, topic: str, asked: Any) -> Body:
+    if not by_broker and not request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic):
         return _error(asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = request.node.partitions.get(topic, asked.partition)
     if partition is None:

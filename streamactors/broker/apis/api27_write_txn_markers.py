@@ -1,7 +1,7 @@
 """WriteTxnMarkers: a transaction coordinator commits or aborts on the partitions, or an administrator aborts a hanging
 transaction.
 
-Versions: 1-2 (2 the transaction's version).   Authorised: CLUSTER_ACTION.
+Versions: 1-2 (2 the transaction's version).   Authorised: CLUSTER_ACTION or ALTER CLUSTER.
 Errors: by partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH,
 TRANSACTION_COORDINATOR_FENCED, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR.   Differs from Apache Kafka: nothing."""
 
@@ -15,11 +15,16 @@ from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
-from streamactors.broker.security.rights import cluster_action
+from streamactors.broker.security.rights import Asking, alter_cluster, cluster_action
 from streamactors.broker.transaction.transaction import TopicPartition
 from streamactors.broker.transaction.transaction_events import SendMarkers
 
 Place = tuple[int, TopicPartition]  # index of the marker in the request, and its partition
+
+
+def authorise(request: Asking) -> ErrorCode:
+    """Brokers have CLUSTER_ACTION; an administrator who aborts a hanging transaction has ALTER."""
+    return alter_cluster(request) and cluster_action(request)
 
 
 def handle(request: Request) -> Later:
@@ -75,4 +80,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return _body(request, dict.fromkeys(_places(request), code))
 
 
-API: Final = Api(key=27, versions=(1, 2), authorise=cluster_action, handle=handle, refuse=refuse)
+API: Final = Api(key=27, versions=(1, 2), authorise=authorise, handle=handle, refuse=refuse)

@@ -6,13 +6,16 @@ Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any, Final
 
 from streamactors.broker.controller.cluster_command import Move, Reassign
 from streamactors.broker.controller.command import Outcome
+from streamactors.broker.errors import ErrorCode
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
-from streamactors.broker.security.rights import alter_cluster
+from streamactors.broker.security.rights import NOT_ALLOWED, alter_cluster
 
 
 def handle(request: Request) -> Later:
@@ -26,18 +29,36 @@ def handle(request: Request) -> Later:
 
     @request.answer_with
     def reply(outcomes: list[Outcome]) -> Body:
-        left = iter(outcomes)
-        responses = []
-        for topic in message.topics:
-            partitions = []
-            for each in topic.partitions:
-                code, text = next(left)
-                partitions.append({"partition_index": each.partition_index, "error_code": code, "error_message": text})
-            responses.append({"name": topic.name, "partitions": partitions})
-        return {"allow_replication_factor_change": may_change, "error_message": None, "responses": responses}
+        return {
+            "allow_replication_factor_change": may_change,
+            "error_message": None,
+            "responses": _responses(request, iter(outcomes)),
+        }
 
     request.node.controller.submit(Reassign(moves, may_change), reply)
     return LATER
 
 
-API: Final = Api(key=45, versions=(0, 1), authorise=alter_cluster, handle=handle)
+def refuse(request: Request, code: ErrorCode) -> Body:
+    text = NOT_ALLOWED.get(code)
+    return {
+        "error_code": code,
+        "error_message": text,
+        "responses": _responses(request, repeat(Outcome(code, text))),
+    }
+
+
+def _responses(request: Request, outcomes: Iterator[Outcome]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": topic.name,
+            "partitions": [
+                {"partition_index": each.partition_index, "error_code": outcome.code, "error_message": outcome.message}
+                for each, outcome in zip(topic.partitions, outcomes, strict=False)
+            ],
+        }
+        for topic in request.message.topics
+    ]
+
+
+API: Final = Api(key=45, versions=(0, 1), authorise=alter_cluster, handle=handle, refuse=refuse)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
-from streamactors.broker.security.rights import describe_cluster
+from streamactors.broker.security.rights import NOT_ALLOWED, describe_cluster
 
 
 def handle(request: Request) -> Body:
@@ -39,4 +39,10 @@ def _result(user: str, times: int, found: list[dict[str, int]] | None) -> dict[s
     return {"user": user, "error_code": code, "error_message": message, "credential_infos": infos}
 
 
-API: Final = Api(key=50, versions=(0, 0), authorise=describe_cluster, handle=handle)
+def refuse(request: Request, code: ErrorCode) -> Body:
+    text = NOT_ALLOWED.get(code)
+    result = {"user": "", "error_code": code, "error_message": text, "credential_infos": ()}
+    return {"error_code": code, "error_message": text, "results": [result]}
+
+
+API: Final = Api(key=50, versions=(0, 0), authorise=describe_cluster, handle=handle, refuse=refuse)

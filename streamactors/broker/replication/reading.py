@@ -61,6 +61,8 @@ class ReadLimits:
     replica_id: int = CONSUMER
     at_followers: bool = False
     """Whether this broker may answer where it follows: the client knows that a follower can answer (KIP-392)."""
+    names_leader: bool = True
+    """Whether an error of leadership names the leader (KIP-951)."""
     rack: str = ""
     """The client's rack, if a leader sends clients to replicas of their rack."""
 
@@ -154,9 +156,11 @@ def read_one(
     if partition is not None and not error:
         error = limits.error(wanted)
     if error or partition is None:
-        known = error in _SAYS_LEADER and partition is not None
+        if partition is None:  # refused, or missing: Kafka's answer has an empty list here, and null elsewhere
+            return PartitionFetched(asked.partition, error, aborted=())
+        told = limits.names_leader and error in _SAYS_LEADER
         return PartitionFetched(
-            asked.partition, error, leader=(partition.leader, partition.leader_epoch) if known and partition else None
+            asked.partition, error, leader=(partition.leader, partition.leader_epoch) if told else None
         )
     if asked.last_fetched_epoch >= 0:
         diverging = divergence(asked, partition)
