@@ -74,8 +74,8 @@ def _refused(
 def _may_hear_of(request: Request, name: str | None, topic_id: uuid.UUID | None) -> bool:
     """Whether the controller may answer: the principal may delete the topic, or may know that it is missing."""
     image = request.node.metadata.image
-    topic = image.topics.get(name) if name is not None else image.topics_by_id.get(topic_id)
-    if topic is not None:
+    topic = image.topics.get(name) if name is not None else topic_id and image.topics_by_id.get(topic_id)
+    if topic:
         return request.allowed(Operation.DELETE, ResourceType.TOPIC, topic.name)
     return name is None or request.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
