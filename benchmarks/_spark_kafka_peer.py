@@ -1,6 +1,6 @@
 """The peer's own program: run by the venv of _spark_kafka.py, which has PySpark and nothing of this project.
 
-Reads lines [kind, rows per batch, folder]; answers each with [[seconds at the end of a batch, its rows], …]."""
+Reads lines [kind (count, parquet, json), rows per batch, folder]; answers each with [[seconds at the end of a batch, its rows], …]."""
 
 from __future__ import annotations
 
@@ -54,15 +54,17 @@ def read(spark: Any, servers: str, topic: str, kind: str, batch: int, folder: st
         .option("maxOffsetsPerTrigger", batch)
         .option("kafka.fetch.max.wait.ms", 20)  # else every query waits for a second at its end
         .load()
-        .selectExpr("offset AS id", "CAST(key AS STRING) AS k", "CAST(value AS STRING) AS v")
     )
-    query = (
-        stream.writeStream.foreachBatch(write)
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .trigger(availableNow=True)
-        .start()
-    )
+    if kind == "json":
+        rows = stream.selectExpr("from_json(CAST(value AS STRING), 'k string, v long') AS r").where("r.v % 3 != 0")
+        writer = rows.selectExpr("r.k AS k", "r.v * 2 AS v").writeStream.format("noop")
+    else:
+        columns = ("offset AS id", "CAST(key AS STRING) AS k", "CAST(value AS STRING) AS v")
+        writer = stream.selectExpr(*columns).writeStream.foreachBatch(write)
+    query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
     query.awaitTermination()
+    if kind == "json":
+        return [(time.perf_counter(), sum(progress["numInputRows"] for progress in query.recentProgress))]
     if kind == "count":
         return ends
     rows = [progress["numInputRows"] for progress in query.recentProgress][: len(ends)]
