@@ -13,6 +13,7 @@ from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.spark.errors import SparkSetupError
 from streamactors.spark.frames.elements import Elements, elements_of
+from streamactors.spark.frames.expressions import as_expressions
 from streamactors.spark.rows import Rows
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session.session import check_pyspark
@@ -22,7 +23,12 @@ from streamactors.spark.shipping.parcel import by_value, made_with, pack
 
 
 def on_spark(
-    flow: Flow[Any, Any, Any], schema: Any, *, elements: Elements = "tuples", per_task: bool = False
+    flow: Flow[Any, Any, Any],
+    schema: Any,
+    *,
+    elements: Elements = "tuples",
+    per_task: bool = False,
+    expressions: bool = False,
 ) -> Callable[[Any], Any]:
     """Return a function from a DataFrame to the DataFrame of the flow's results: `on_spark(flow, "id long, k string")(df)`, or
     `df.transform(on_spark(…))`. Works for batch and streaming DataFrames.
@@ -31,6 +37,9 @@ def on_spark(
     `elements`: what the flow gets of the rows: "tuples", "dicts", or "batches" (pyarrow.RecordBatch).
     `per_task`: allow stages that remember earlier elements (grouped, scan, sliding …). They begin anew in each of Spark's tasks, and Spark
     chooses the rows of a task. Without it such a stage is a BuildError, as are junctions, throttle, and functions that cannot be pickled.
+    `expressions`: make Spark's own expressions of the flow, which run in its JVMs without a Python worker. The flow must have maps and filters
+    only, whose functions are one expression of operators over a tuple, as `lambda row: (row[0], row[1] * 2)`; any other is a BuildError
+    that names the step. A null makes the result of an operator null, where Python would raise.
 
     Maps and filters run in one generated loop, other stages on the engine in the worker. A task that Spark repeats calls the functions again.
     Raises SparkSetupError for a DataFrame of Spark Connect."""
@@ -40,6 +49,8 @@ def on_spark(
             f"on_spark expects a Flow (Flow.map(…).filter(…)), got {type(flow).__name__} {shortened(flow, 60)}"
         )
     convert = elements_of("on_spark", elements)
+    if expressions and (elements != "tuples" or per_task):
+        raise BuildError("on_spark: expressions are made of a flow of tuples; leave elements and per_task out")
     flat = flat_of(flow.module)
     nodes = [flat.nodes[i] for i in line_of(flat, flat.inlets[0][0], "on_spark")]
     links = tuple(links_of(nodes, "on_spark", may_remember=per_task))
@@ -47,6 +58,8 @@ def on_spark(
     def transform(frame: Any) -> Any:
         check_frame("on_spark", frame)
         rows = row_schema(schema)
+        if expressions:
+            return as_expressions("on_spark", links, frame, rows.spark)
         parcel = pack(_Transformation(ChainSegment(links, remembers=per_task), convert, rows.arrow), "on_spark", links)
         with by_value(entry):
             return frame.mapInArrow(entry.over_batches(parcel, made_with()), rows.spark)
