@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamactors.dsl.dynamic.kill_switches import KillSwitches
@@ -51,7 +51,7 @@ def repartitioned(
 
     `bounded`: the input has an end. Then the topic is read to its end, which is known when every instance has written all of its
     rows. Otherwise, and when the stream is stopped before its end, reading stops at once and goes on there after a restart."""
-    settings, subscription = input_.plan.settings, input_.plan.subscription
+    settings = input_.plan.settings
     topic = f"{settings.group_id}-{node}-repartition"
     reading = ConsumerSettings(
         settings.bootstrap_servers,
@@ -70,13 +70,9 @@ def repartitioned(
         "key_by", producer.with_transactional_id(topic), envelopes=False, results=False, fallback=True
     )
     storing: Sink[ProducerRecord, Any] = Sink(Joined(StageModule(stage), StageModule(Ignore()), keep_right))
+    watching: Flow[Any, Any, Any] = Flow(StageModule(WatchEnd()))
     sink: Sink[Any, Any] = (
-        Flow.identity()
-        .via_mat(Flow(StageModule(WatchEnd())), Keep.right)
-        .via_mat(KillSwitches.single(), Keep.both)
-        .map(write)
-        .named(f"write {topic}")
-        .to_mat(storing, Keep.both)
+        watching.via_mat(KillSwitches.single(), Keep.both).map(write).named(f"write {topic}").to_mat(storing, Keep.both)
     )
     source_stage = input_.reading_between("key_by", reading, Subscriptions.topics(topic))
     source: Source[Any, Any] = (
@@ -87,28 +83,48 @@ def repartitioned(
         .watch_termination(Keep.both)
     )
 
-    def begin(values: list[Any]) -> Any:
-        ((input_end, writing), written), ((control, reading_switch), read) = values
-        keys = input_partitions(settings, subscription)
+    begin = RepartitionRun(input_, reading, topic, bounded)
+    return Flow(Wired((sink.module, source.module), (), ((0, 0),), ((1, 0),), begin))
+
+
+@dataclass(frozen=True)
+class RepartitionRun:
+    """A run's part around a repartition topic. The run calls it with the values that the two halves materialize.
+
+    `reading`: how the topic is read."""
+
+    input_: ConsumerSourceStage
+    reading: ConsumerSettings
+    topic: str
+    bounded: bool
+
+    def prepare_topic(self) -> TopicUpkeep:
+        """Create the topic if it is missing; return what deletes its processed records, not started. Raises TopicNotFound, KafkaError."""
+        plan = self.input_.plan
+        keys = input_partitions(plan.settings, plan.subscription)
         partitions = max(Counter(key.topic for key in keys).values())
-        ensure_topic(reading, topic, partitions)
-        upkeep = TopicUpkeep(reading, topic, purged=partitions)
-        ends = {settings.group_id or "": input_ends(settings, subscription)} if bounded else {}
+        ensure_topic(self.reading, self.topic, partitions)
+        return TopicUpkeep(self.reading, self.topic, purged=partitions)
+
+    def __call__(self, values: list[Any]) -> Any:
+        """Couple the halves, and return the control of the reading half."""
+        ((input_end, writing), written), ((control, reading_switch), read) = values
+        upkeep = self.prepare_topic()
+        settings, subscription = self.input_.plan.settings, self.input_.plan.subscription
+        ends = {settings.group_id or "": input_ends(settings, subscription)} if self.bounded else {}
         upkeep.start()
         read.add_done_callback(lambda _: upkeep.stop())
 
         def on_written() -> None:
-            if not (bounded and input_end.reached):
+            if not (self.bounded and input_end.reached):
                 control.stop()
-            elif input_.reads_marks:
+            elif self.input_.reads_marks:
                 upkeep.when_written(ends, control.stop_at_end)
             else:
                 control.stop_at_end()  # this run commits no positions of the input
 
         couple(writing, written, on_written, reading_switch, read)
         return control
-
-    return Flow(Wired((sink.module, source.module), (), ((0, 0),), ((1, 0),), begin))
 
 
 def input_partitions(settings: ConsumerSettings, subscription: Subscription) -> list[TopicPartition]:

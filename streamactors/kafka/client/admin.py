@@ -294,9 +294,9 @@ class Admin:
             _key(p): (p.offset, p.metadata or "") for p in found.topic_partitions if p.offset >= 0 and p.error is None
         }
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the committed offsets of a group that has no members. Raises GroupInUse."""
-        wanted = [ck.TopicPartition(*key, offset) for key, offset in offsets.items()]
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int], note: str = "") -> None:
+        """Set the committed offsets of a group that has no members, each with a note. Raises GroupInUse."""
+        wanted = [ck.TopicPartition(*key, offset, metadata=note) for key, offset in offsets.items()]
         request = ck.ConsumerGroupTopicPartitions(group, wanted)
         (future,) = self._client.alter_consumer_group_offsets([request], **_WAIT).values()
         for p in self._group_result(group, future, "READ").topic_partitions:

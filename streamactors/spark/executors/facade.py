@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from streamactors.dsl.runnable import RunnableGraph
+from streamactors.engine.blueprint.graph import Flat
 from streamactors.engine.blueprint.modules import Module
-from streamactors.engine.blueprint.plan import evaluate
+from streamactors.engine.blueprint.plan import evaluate, flat_of
 from streamactors.engine.stage import NOT_USED
 from streamactors.errors import BuildError
+from streamactors.kafka.between.repartition import RepartitionRun
 from streamactors.kafka.writing.producer_stage import ProducerStage
 from streamactors.spark.executors.runner import GraphRun, Late
 from streamactors.spark.executors.topic_end import SCHEMA, TopicEnd
-from streamactors.spark.executors.translate import WHO, Translated, explained, translate
+from streamactors.spark.executors.translate import Translated, explained, translated
+from streamactors.spark.executors.two_queries import TwoQueries
+from streamactors.spark.executors.way import WHO, Halves, halves_of, way_of
 from streamactors.spark.files import absolute
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session.session import check_session
 from streamactors.spark.sink.sink_logic import SinkSettings
 from streamactors.spark.sink.spark_sink import MAX_ROWS, TARGET_BATCH_S, SparkSinkStage, Trigger, trigger_of
 from streamactors.stages.checks import at_least
+
+KEY_BY: Final = "streamactors-key_by"
+"""The checkpoint of the query that writes the topic of key_by, within that of the query that reads it."""
+
+TRANSACTION_MS: Final = 60_000
 
 
 class SparkExecutors:
@@ -34,8 +44,8 @@ class SparkExecutors:
     bounded read (until="end") ends the query when all of it is written, and takes no interval as trigger.
 
     A graph has one Kafka source (Consumer.source, Consumer.records or Consumer.plain_source), steps that remember nothing and keep the
-    order, at most one window stage, and ends in SparkSink.foreach_batch, SparkSink.parquet,
-    or a topic (Transactional.sink, Producer.plain_sink); `late=` takes such a sink, too. A topic is written exactly once: each task in one
+    order, at most one key_by, at most one window stage, and ends in SparkSink.foreach_batch, SparkSink.parquet,
+    SparkSink.delta, or a topic (Transactional.sink, Producer.plain_sink); `late=` takes such a sink, too. A topic is written exactly once: each task in one
     transaction with the position behind its range, committed for the group "<group_id>.spark"; `run` then returns the SparkStreamQuery,
     and `checkpoint` is needed.
     `explain(graph)` says where each stage runs, or why it cannot."""
@@ -56,10 +66,53 @@ class SparkExecutors:
 
     def materialize(self, module: Module) -> Any:
         """Start a closed graph on the executors; return its materialized value. `RunnableGraph.run` calls this."""
-        graph = translate(module)
+        flat = flat_of(module)
+        halves = halves_of(flat)
+        if halves is not None:
+            return self._in_two_queries(flat, halves)
+        graph = translated(way_of(flat))
+        run = self._run_of(graph)
+        value = _value_of(graph, flat.mat, graph.way.source, run)
+        run.start()
+        return value
+
+    def _in_two_queries(self, flat: Flat, halves: Halves) -> Any:
+        """Start the two queries of a graph with key_by."""
+        between = halves.between
+        first, second = translated(way_of(flat, halves.first)), translated(way_of(flat, halves.second))
+        if between.bounded:
+            second = replace(second, plan=replace(second.plan, until_end=True))
+        reading = self._run_of(second)
+        settings = reading.settings
+        assert first.topic is not None
+        first.topic.settings = first.topic.settings.with_property("transaction.timeout.ms", TRANSACTION_MS)
+        writing = GraphRun(
+            first,
+            self._for_topic(f"{settings.checkpoint}/{KEY_BY}", settings.trigger, settings.max_rows),
+            None,
+            _topic_end(first, first.topic),
+        )
+        run = TwoQueries(between, writing, reading, in_turn=between.bounded or "availableNow" in settings.trigger)
+        mat: list[tuple[str, Any]] = [
+            ("wired", (argument[0], lambda _: run.control))
+            if op == "wired" and isinstance(argument[1], RepartitionRun)
+            else (op, argument)
+            for op, argument in flat.mat
+        ]
+        value = _value_of(second, mat, first.way.source, run)
+        run.start()
+        return value
+
+    def _run_of(self, graph: Translated) -> GraphRun:
+        """Return the run of a chain, not started. Raises BuildError for settings that do not fit."""
         topic = None
         if graph.topic is not None:
-            settings, topic = self._for_topic(graph), _topic_end(graph, graph.topic)
+            if self._checkpoint is None:
+                raise BuildError(
+                    f"{WHO}: a graph that ends in a topic needs SparkExecutors(spark, checkpoint=…): a folder that no other query uses"
+                )
+            settings = self._for_topic(self._checkpoint, self._trigger, self._max_rows or MAX_ROWS)
+            topic = _topic_end(graph, graph.topic)
         else:
             stage = graph.sink.stage
             assert isinstance(stage, SparkSinkStage)
@@ -72,20 +125,33 @@ class SparkExecutors:
         if graph.late_sink is not None and topic is None:
             late_stage = graph.late_sink.stage
             assert isinstance(late_stage, SparkSinkStage)
+            if late_stage.settings.table is not None and late_stage.settings.table == settings.table:
+                raise BuildError(
+                    f"{WHO}: results and late rows of a batch have the same number, so one would replace the other in {settings.table}; "
+                    "write late rows to a table of their own"
+                )
             late = Late(late_stage.settings.schema, late_stage.settings.write)
-        run = GraphRun(graph, settings, late, topic)
-        if topic is not None:
-            run.start()
-            return run.query
-        nodes = graph.way.flat.nodes
-        values: list[Any] = [NOT_USED] * len(nodes)
-        values[graph.way.source] = run.control
-        values[graph.way.sink] = run.query
-        if graph.way.late:
-            values[graph.way.late[-1]] = run.query
-        value = evaluate(graph.way.flat.mat, values)
-        run.start()
-        return value
+        return GraphRun(graph, settings, late, topic)
+
+    def carry_back(self, graph: RunnableGraph[Any]) -> dict[str, int]:
+        """Carry the state of a graph's windows, and its positions, back to where `graph.run()` in one process continues; return the positions.
+
+        The state goes to the changelog topics and the positions to the source's group, in one transaction for each partition. The query
+        must have ended, and its last batch must be written. To continue on executors later, give the next run a new checkpoint.
+        Raises BuildError for a graph without changelogs, or one that does not end in a topic; CheckpointError, RestoreError, KafkaError."""
+        translated_ = translated(way_of(flat_of(graph.module)))
+        windows, plan, topic = translated_.program.windows, translated_.plan, translated_.topic
+        if (
+            windows is None
+            or topic is None
+            or not (windows.factory.blueprint.intake.changelog and plan.keeps_changelog)
+        ):
+            raise BuildError(
+                f"{WHO}: only windows with changelogs whose results end in a topic can be carried back; this graph "
+                "would not continue in one process"
+            )
+        run = self._run_of(translated_)
+        return {str(key): position for key, position in run.carry_back(topic.settings).items()}
 
     def explain(self, graph: RunnableGraph[Any]) -> str:
         """Return a table of the graph's stages: where each runs on a cluster, or why it cannot, with the way out."""
@@ -93,20 +159,16 @@ class SparkExecutors:
             raise BuildError(f"explain expects a graph (source.to(sink)), got {type(graph).__name__}")
         return explained(graph.module)
 
-    def _for_topic(self, graph: Translated) -> SinkSettings:
+    def _for_topic(self, checkpoint: str, trigger: Mapping[str, Any], max_rows: int) -> SinkSettings:
         """Return the settings of a query whose tasks write a topic: Spark's part is to run them."""
-        if self._checkpoint is None:
-            raise BuildError(
-                f"{WHO}: a graph that ends in a topic needs SparkExecutors(spark, checkpoint=…): a folder that no other query uses"
-            )
         return SinkSettings(
             spark=self._spark,
             write=lambda frame, epoch, query_id: frame.collect(),
             schema=row_schema(SCHEMA),
-            checkpoint=self._checkpoint,
-            max_rows=self._max_rows or MAX_ROWS,
+            checkpoint=checkpoint,
+            max_rows=max_rows,
             target_ms=TARGET_BATCH_S * 1_000,
-            trigger=self._trigger,
+            trigger=trigger,
             query_name=None,
             bad_rows=None,
             host="127.0.0.1",
@@ -128,6 +190,19 @@ class SparkExecutors:
         if self._max_rows is not None and sink.max_rows not in (MAX_ROWS, self._max_rows):
             raise BuildError(f"{WHO}: max_rows {self._max_rows} differs from the sink's {sink.max_rows}; give it once")
         return replace(sink, trigger=sink.trigger or self._trigger, max_rows=self._max_rows or sink.max_rows)
+
+
+def _value_of(graph: Translated, mat: list[tuple[str, Any]], source: int, run: GraphRun | TwoQueries) -> Any:
+    """Return the materialized value of a graph whose last chain is `graph`; for a graph that ends in a topic the query."""
+    if graph.topic is not None:
+        return run.query
+    way = graph.way
+    values: list[Any] = [NOT_USED] * len(way.flat.nodes)
+    values[source] = run.control
+    values[way.sink] = run.query
+    if way.late:
+        values[way.late[-1]] = run.query
+    return evaluate(mat, values)
 
 
 def _topic_end(graph: Translated, producer: ProducerStage) -> TopicEnd:

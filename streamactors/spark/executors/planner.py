@@ -50,6 +50,8 @@ class Plans:
     target_ms: float
     skip_lost: bool
     topics: tuple[str, ...] = field(default=())
+    note: str = ""
+    """What is committed with the group's positions."""
     source: SourceIdentity | None = None
     """What is read, where Spark's offsets must say it because the query has no checkpoint of ours."""
 
@@ -132,7 +134,7 @@ class Planner:
         if plans.commits and plans.settings.group_id:
             wanted = {places.key_of(name): place for name, place in places.positions(start).items()}
             try:
-                self._admin.commit(plans.settings.group_id, wanted)
+                self._admin.commit(plans.settings.group_id, wanted, plans.note)
             except KafkaError as error:  # the checkpoint is the truth; the next batch commits again
                 _log.warning("the offsets of group %s were not committed: %s", plans.settings.group_id, error)
         if self._states is not None and before is not None:

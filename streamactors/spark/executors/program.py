@@ -89,6 +89,8 @@ class Program:
     behind: ChainSegment = field(default_factory=lambda: ChainSegment(()))
     late: ChainSegment | None = None
     sides: tuple[Side, ...] = ()
+    whole: Callable[[list[Any]], Any] | None = None
+    """Makes one element of a chunk of messages (`Consumer.arrow_batches`); None: an element per record."""
 
     def run(self, what: Range, read: Read, states: States | None, kept: KeptTasks) -> Iterator[Output]:
         """Yield the results of a range. `states` is needed where there are windows.
@@ -138,6 +140,9 @@ class Program:
 
     def _stepped(self, chunks: Iterable[list[Any]]) -> Iterator[list[Any]]:
         """Return the elements that the steps before the windows make of messages."""
+        whole = self.whole
+        if whole is not None:
+            return self.before.chunks([whole(messages)] for messages in chunks)
         if self.before.fused:
             return self.before.chunks(chunks, refilled=PASSING)
         return self.before.chunks(wrapped(messages) for messages in chunks)
@@ -190,7 +195,9 @@ class Program:
     def _restored(self, windows: Windows, what: Range, read: Read, states: States) -> tuple[WindowTask, State]:
         """Return the task at the start of a range: from its state, or from an older one and the topic."""
         partition = str(what.key)
-        state = fresh() if what.start == what.begin else states.load(partition, what.start)
+        state = states.load(partition, what.start)
+        if state is None and what.start == what.begin:
+            state = self._begun(partition, what, states)
         if state is not None:
             return windows.task(what.key.partition, _changes(state)), state
         place, state = self._older(partition, what, states)
@@ -246,7 +253,18 @@ class Program:
                 f"the state of {partition} at {what.start} is missing, and it cannot be computed from the topic alone: {why}; "
                 "restore the folder of states from a copy, or begin with a new checkpoint"
             )
-        return first, fresh()
+        state = states.load(partition, first)
+        return first, self._begun(partition, what, states) if state is None else state
+
+    @staticmethod
+    def _begun(partition: str, what: Range, states: States) -> State:
+        """Return the empty state with which a task begins. Raises CheckpointError if it began with another one."""
+        if states.begins_empty(partition):
+            return fresh()
+        raise CheckpointError(
+            f"the state of {partition} at {what.begin}, which was carried from its changelogs, is missing; restore the folder of states from "
+            "a copy, or begin with a new checkpoint and the group where it was"
+        )
 
 
 def _changes(state: State) -> Iterator[Change]:

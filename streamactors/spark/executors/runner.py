@@ -9,23 +9,29 @@ import importlib
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from streamactors.errors import StreamActorsError
+from streamactors.kafka.between.changelogs.changelog_topics import ON_EXECUTORS
 from streamactors.kafka.control import Control
 from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.kafka.reading.messages import Commits, TakeSnapshot
+from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.sources.read_plan import ReadPlan
-from streamactors.kafka.subscriptions import ManualSubscription
+from streamactors.kafka.subscriptions import ManualSubscription, TopicPartition
 from streamactors.spark.errors import SparkError, SparkQueryFailed
 from streamactors.spark.executors import entry, offsets
+from streamactors.spark.executors.carried import carry_back, carry_in
+from streamactors.spark.executors.folders import folder_at
 from streamactors.spark.executors.planner import Plans
 from streamactors.spark.executors.program import Windows
 from streamactors.spark.executors.query import ShippedQuery
+from streamactors.spark.executors.states import States
 from streamactors.spark.executors.topic_end import TopicEnd
-from streamactors.spark.executors.translate import WHO, Translated
+from streamactors.spark.executors.translate import Translated
+from streamactors.spark.executors.way import WHO
 from streamactors.spark.files import Files
 from streamactors.spark.query.checkpoint import Checkpoint
 from streamactors.spark.query.query import SparkStreamQuery
@@ -97,11 +103,13 @@ class GraphRun:
         self, graph: Translated, settings: SinkSettings, late: Late | None, topic: TopicEnd | None = None
     ) -> None:
         self._graph = graph
-        self._settings = settings
+        self.settings = settings
         self._late = late
         self._topic = topic
         self.query = SparkStreamQuery()
         self.control = Control()
+        self.on_started: Callable[[Any], None] = lambda query: None
+        """Called with Spark's query when it has started, on the runner's thread."""
         plan = graph.plan
         self._start_positions = StartPositions(plan.settings, plan.subscription, plan.until_end, lambda _: None)
         self._checkpoint: Checkpoint | None = None
@@ -119,32 +127,41 @@ class GraphRun:
             trigger,
             settings.query_name,
             prepare=self._prepare,
-            on_started=self.query.started,
+            on_started=self._told_started,
             on_ended=self._ended,
         )
-        self.query.attach(self._runner.stop, self._counts, self._ends)
-        self.control.attach(self._asked, self._runner.stop)
+        self.query.attach(self.stop, self.counts, self.ends)
+        self.control.attach(self.asked, self.stop)
 
     def start(self) -> None:
         """Start the query; returns at once."""
         self._runner.start()
 
+    def stop(self) -> None:
+        """Stop the query; any thread, returns at once."""
+        self._runner.stop()
+
+    def carry_back(self, producer: ProducerSettings) -> dict[TopicPartition, int]:
+        """Carry the state of the windows back to their changelogs, in place of a run; return the positions."""
+        checkpoint, windows = self._open_checkpoint(), self._graph.program.windows
+        assert windows is not None
+        try:
+            states = States(folder_at(f"{self.settings.checkpoint}/{STATES}"))
+            files = Files(self.settings.spark, self.settings.checkpoint)
+            return carry_back(windows, self._graph.plan.settings, files, states, producer)
+        finally:
+            checkpoint.close()
+
     # ── on the runner's thread ────────────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self) -> dict[str, str]:
-        settings, graph = self._settings, self._graph
+        settings, graph = self.settings, self._graph
         plan = graph.plan
         positions = self._start_positions
         windows = graph.program.windows
-        stores = None
-        if windows is not None:
-            stores = {"stores": list(windows.factory.blueprint.stores), "application": windows.application}
-        checkpoint = Checkpoint(Files(settings.spark, settings.checkpoint))
-        identity = SourceIdentity(positions.label, positions.identity())
-        checkpoint.open([identity], settings.schema.spark.simpleString(), stores)
-        self._checkpoint = checkpoint
+        self._checkpoint = checkpoint = self._open_checkpoint()
         positions.check_group()
-        first = checkpoint.initial(lambda: named(positions.initial()))
+        first = checkpoint.initial(self._begin)
         partitions = {offsets.key_of(name).partition for name in first}
         if windows is not None:
             windows.partitions = len(partitions)
@@ -157,15 +174,47 @@ class GraphRun:
             max_rows=settings.max_rows,
             target_ms=settings.target_ms,
             skip_lost=not settings.strict,
+            note=f"{ON_EXECUTORS}{settings.checkpoint}" if self._carries else "",
         )
         parcel = pack(ShippedQuery(plans, graph.program, self._schema.arrow, self._topic), WHO, graph.links)
         return {"format": registered(settings.spark, parcel)}
+
+    def _open_checkpoint(self) -> Checkpoint:
+        """Return the checkpoint, locked and checked. Raises CheckpointError."""
+        settings, positions, windows = self.settings, self._start_positions, self._graph.program.windows
+        stores = None
+        if windows is not None:
+            stores = {"stores": list(windows.factory.blueprint.stores), "application": windows.application}
+        checkpoint = Checkpoint(Files(settings.spark, settings.checkpoint))
+        identity = SourceIdentity(positions.label, positions.identity())
+        checkpoint.open([identity], settings.schema.spark.simpleString(), stores)
+        return checkpoint
+
+    def _begin(self) -> dict[str, int]:
+        """Return where a query with a new checkpoint begins, and carry in the state that changelogs have of its windows."""
+        first = named(self._start_positions.initial())
+        windows = self._graph.program.windows
+        if windows is not None and self._carries:
+            group = None if self._topic is None else self._topic.group
+            states = States(folder_at(f"{self.settings.checkpoint}/{STATES}"))
+            carry_in(windows, self._graph.plan.settings, first, states, group)
+        return first
+
+    @property
+    def _carries(self) -> bool:
+        """True for windows that keep changelogs in one process."""
+        windows = self._graph.program.windows
+        return windows is not None and windows.factory.blueprint.intake.changelog and self._graph.plan.keeps_changelog
+
+    def _told_started(self, query: Any) -> None:
+        self.query.started(query)
+        self.on_started(query)
 
     def _ended(self, error: BaseException | None) -> None:
         if self._checkpoint is not None:
             self._checkpoint.close()
         self.query.end(error)
-        self.control.closed(self._snapshot())
+        self.control.closed(self.snapshot())
         if error is None:
             self.control.is_shutdown.try_complete(None)
         else:
@@ -175,18 +224,19 @@ class GraphRun:
 
     def _write(self, frame: Any, epoch: int, query_id: str) -> None:
         if self._late is None:
-            self._settings.write(frame, epoch, query_id)
+            self.settings.write(frame, epoch, query_id)
             return
         frame = frame.persist()  # two writers, one run of the tasks
         try:
-            self._settings.write(frame.where("row IS NOT NULL").select("row.*"), epoch, query_id)
+            self.settings.write(frame.where("row IS NOT NULL").select("row.*"), epoch, query_id)
             self._late.write(frame.where("late IS NOT NULL").select("late.*"), epoch, query_id)
         finally:
             frame.unpersist()
 
     # ── for the handles; any thread ───────────────────────────────────────────────────────────────────────────────
 
-    def _counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, Any]:
+        """Return the counts of `SparkStreamQuery.progress`."""
         progress = self._last_progress()
         source = (progress or {}).get("sources", [{}])[0]
         end = source.get("endOffset") or {}
@@ -207,15 +257,18 @@ class GraphRun:
             return None
         return None if last is None else json.loads(last.json) if hasattr(last, "json") else dict(last)
 
-    def _ends(self) -> dict[str, int]:
+    def ends(self) -> dict[str, int]:
+        """Return the ends of the partitions."""
         return named(self._start_positions.ends())
 
-    def _snapshot(self) -> dict[str, Any]:
-        return {**self._counts(), "partitions": {}}
+    def snapshot(self) -> dict[str, Any]:
+        """Return the answer to `Control.snapshot`."""
+        return {**self.counts(), "partitions": {}}
 
-    def _asked(self, message: Any) -> None:
+    def asked(self, message: Any) -> None:
+        """Take a message of a control."""
         if isinstance(message, TakeSnapshot):
-            message.reply.try_complete(self._snapshot())
+            message.reply.try_complete(self.snapshot())
         else:
             raise SparkError(
                 f"{type(message).__name__}: executors read ranges that Spark's batches name; stop the query, or give it a smaller max_rows"
@@ -232,6 +285,7 @@ def plans_of(
     max_rows: int,
     target_ms: float,
     skip_lost: bool,
+    note: str = "",
     source: SourceIdentity | None = None,
 ) -> Plans:
     """Return what the planner of a query needs to know. Asks the broker for the ends of a bounded read."""
@@ -248,6 +302,7 @@ def plans_of(
         max_rows=max_rows,
         target_ms=target_ms,
         skip_lost=skip_lost,
+        note=note,
         source=source,
         topics=() if is_assigned else tuple(sorted({offsets.key_of(name).topic for name in first})),
     )

@@ -16,6 +16,8 @@ from streamactors.spark.executors.ranges import At, at_of
 from streamactors.windows.state.store_log import Change
 
 FORMAT: Final = 1
+BEGIN: Final = "begin"
+"""The file that is there when the state of a task was carried to where its query begins."""
 MOST_DELTAS: Final = 10
 """A restore reads at most so many files."""
 
@@ -68,6 +70,14 @@ class States:
             return State(entries, 0, 0, len(whole))
         self._folder.put(f"{partition}/{at}.d", data)
         return State(entries, state.deltas + 1, state.delta_bytes + len(data), state.snapshot_bytes)
+
+    def begin_with(self, partition: str, at: At) -> None:
+        """Note that the task begins with the state at `at`, which the topic does not tell."""
+        self._folder.put(f"{partition}/{BEGIN}", str(at).encode())
+
+    def begins_empty(self, partition: str) -> bool:
+        """Return whether the task begins without a state."""
+        return self._folder.get(f"{partition}/{BEGIN}") is None
 
     def load(self, partition: str, at: At) -> State | None:
         """Return the state at a place; None if a file of it is missing. Raises CheckpointError for a file that is not ours."""

@@ -5,43 +5,24 @@ Spark or its tasks can write to. Everything else is refused by the stage's name,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
 
-from streamactors.engine.blueprint.graph import Flat, Node
+from streamactors.engine.blueprint.graph import Node
 from streamactors.engine.blueprint.modules import AsyncBoundary, Module
 from streamactors.engine.blueprint.plan import flat_of
 from streamactors.errors import BuildError
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.sources.read_plan import ReadPlan
 from streamactors.kafka.sources.source_stage import ConsumerSourceStage
+from streamactors.kafka.transactions.transactional_stage import TransactionalStage
 from streamactors.kafka.writing.producer_stage import ProducerStage
 from streamactors.spark.executors.program import Program, Side, Windows
+from streamactors.spark.executors.way import WHO, Way, halves_of, way_of
 from streamactors.spark.shipping.chain import ChainSegment, Diverted, Link, links_of
 from streamactors.spark.sink.spark_sink import SparkSinkStage
 from streamactors.stages.bases.passing import Identity
-from streamactors.stages.junctions.fan_out import DivertTo
-from streamactors.stages.transform.mapping import Filter
 from streamactors.windows.definitions.blueprint import AggregateStep
 from streamactors.windows.stage.stage import WindowStage
-
-WHO: Final = "SparkExecutors"
-
-
-@dataclass
-class Way:
-    """The nodes of a graph in the order of the stream. `late`: those that late rows take, the last one a sink."""
-
-    flat: Flat
-    source: int
-    before: list[int]
-    windows: int | None
-    behind: list[int]
-    sink: int
-    late: list[int]
-    sides: list[tuple[Diverted, list[int]]]
-    """What leaves the chain (dead letters), and the nodes that it takes, the last one a sink."""
 
 
 @dataclass
@@ -60,7 +41,7 @@ class Translated:
 
 def translate_source(module: Module, who: str) -> tuple[ReadPlan, Program, list[Link]]:
     """Return the program of a source without a sink, whose results Spark's own operators take. Raises BuildError as `translate`."""
-    way = way_of(module)
+    way = way_of(flat_of(module))
     nodes = way.flat.nodes
     if way.sides:
         raise BuildError(
@@ -73,12 +54,17 @@ def translate_source(module: Module, who: str) -> tuple[ReadPlan, Program, list[
             "graph.run(SparkExecutors(spark, checkpoint=…)), and read that here"
         )
     links = links_of([nodes[i] for i in way.before], who, keeps_order=True)
-    return checked_source(nodes[way.source]), Program(ChainSegment(tuple(links))), links
+    plan = checked_source(nodes[way.source])
+    return plan, Program(ChainSegment(tuple(links)), whole=plan.whole), links
 
 
 def translate(module: Module) -> Translated:
-    """Return the program of a closed graph. Raises BuildError naming the stage that cannot run on executors."""
-    way = way_of(module)
+    """Return the program of a closed graph of one chain. Raises BuildError naming the stage that cannot run on executors."""
+    return translated(way_of(flat_of(module)))
+
+
+def translated(way: Way) -> Translated:
+    """Return the program of a chain. Raises BuildError naming the stage that cannot run on executors."""
     nodes = way.flat.nodes
     plan = checked_source(nodes[way.source])
     topic = _producer_of(way, way.behind if way.windows is not None else way.before)
@@ -89,7 +75,7 @@ def translate(module: Module) -> Translated:
     windows = None if way.windows is None else _windows(nodes[way.windows], plan)
     if topic is None:
         checked_sink(nodes[way.sink])
-    program = Program(ChainSegment(tuple(before)), windows, ChainSegment(tuple(behind)))
+    program = Program(ChainSegment(tuple(before)), windows, ChainSegment(tuple(behind)), whole=plan.whole)
     program.sides = tuple(_side(way, leaving, steps, topic) for leaving, steps in way.sides)
     late_sink = nodes[way.late[-1]] if way.late else None
     if late_sink is not None:
@@ -143,70 +129,6 @@ def _producer_of(way: Way, steps: list[int], *, ends_in_sink: bool = False) -> P
         )
     steps.remove(last[0])
     return stage
-
-
-def way_of(module: Module) -> Way:
-    """Return the nodes of a graph in the order of its stream. Raises BuildError for a graph that is no chain."""
-    flat = flat_of(module)
-    sources = [i for i, node in enumerate(flat.nodes) if not node.stage.shape.inlets]
-    if len(sources) != 1:
-        named = " and ".join(f"'{flat.nodes[i].label}'" for i in sources) or "none"
-        raise BuildError(
-            f"{WHO} runs graphs of one source, and this one has {named}; behind key_by, through_topic or a merge use two graphs: "
-            "one that writes a topic, and one that reads it"
-        )
-    following: dict[tuple[int, int], int] = {source: target for source, (target, _) in flat.edges}
-    way = Way(flat, sources[0], [], None, [], -1, [], [])
-    here: int | None = following.get((sources[0], 0))
-    while here is not None:
-        stage = flat.nodes[here].stage
-        if isinstance(stage, WindowStage):
-            if way.windows is not None:
-                raise BuildError(
-                    f"{WHO}: '{flat.nodes[here].label}' follows other windows; write the results of the first to a topic, "
-                    "and read it in a graph of its own"
-                )
-            way.windows = here
-            if len(stage.shape.outlets) > 1:
-                way.late = list(_to_the_end(flat, following, following[here, 1]))
-        elif isinstance(stage, DivertTo):
-            way.sides.append((_diverting(flat, here), list(_to_the_end(flat, following, following[here, 1]))))
-            (way.before if way.windows is None else way.behind).append(here)
-        elif len(stage.shape.outlets) > 1 or len(stage.shape.inlets) > 1:
-            raise _forks(flat.nodes[here])
-        elif not stage.shape.outlets:
-            way.sink = here
-        else:
-            (way.before if way.windows is None else way.behind).append(here)
-        here = following.get((here, 0))
-    return way
-
-
-def _diverting(flat: Flat, here: int) -> Diverted:
-    """Replace the stage that diverts by a filter that keeps what leaves; return its predicate."""
-    node = flat.nodes[here]
-    assert isinstance(node.stage, DivertTo)
-    leaving = Diverted(node.stage.fn)
-    filter_: Filter[Any] = Filter(leaving)
-    filter_.name = node.label
-    flat.nodes[here] = Node(filter_, node.attributes)
-    return leaving
-
-
-def _to_the_end(flat: Flat, following: dict[tuple[int, int], int], here: int | None) -> Iterator[int]:
-    while here is not None:
-        shape = flat.nodes[here].stage.shape
-        if len(shape.inlets) > 1 or len(shape.outlets) > 1:
-            raise _forks(flat.nodes[here])
-        yield here
-        here = following.get((here, 0))
-
-
-def _forks(node: Node) -> BuildError:
-    return BuildError(
-        f"{WHO}: stage '{node.label}' joins or splits streams, and a task runs a chain; use one graph for each branch, or write a topic in "
-        "one graph and read it in another"
-    )
 
 
 def checked_source(node: Node) -> ReadPlan:
@@ -269,26 +191,31 @@ def _windows(node: Node, plan: ReadPlan) -> Windows:
 
 def explained(module: Module) -> str:
     """Return a table: each stage of a graph, and where it runs on a cluster or why it cannot."""
+    flat = flat_of(module)
+    halves = halves_of(flat)
     try:
-        way = way_of(module)
+        ways = [way_of(flat, part) for part in ((None,) if halves is None else (halves.first, halves.second))]
+        lines = [line for way in ways for line in _explained(way)]
     except BuildError as error:
         return f"cannot run: {error}"
+    width = max(len(label) for label, _ in lines)
+    return "\n".join(f"{label:<{width}}  {where}" for label, where in lines)
+
+
+def _explained(way: Way) -> list[tuple[str, str]]:
     nodes = way.flat.nodes
     topics: dict[int, ProducerStage] = {}
-    try:
-        for steps_of, sink in (
-            (way.behind if way.windows is not None else way.before, way.sink),
-            (way.late, (way.late or [-1])[-1]),
-        ):
-            producer = _producer_of(way, steps_of, ends_in_sink=steps_of is way.late) if steps_of else None
-            if producer is not None:
-                topics[sink] = producer
-    except BuildError as error:
-        return f"cannot run: {error}"
+    for steps_of, sink in (
+        (way.behind if way.windows is not None else way.before, way.sink),
+        (way.late, (way.late or [-1])[-1]),
+    ):
+        producer = _producer_of(way, steps_of, ends_in_sink=steps_of is way.late) if steps_of else None
+        if producer is not None:
+            topics[sink] = producer
     steps = {*way.before, *way.behind, *way.late[:-1]}
     order = [way.source, *way.before, *([] if way.windows is None else [way.windows]), *way.behind, way.sink, *way.late]
     plan: ReadPlan | None = None
-    lines = []
+    lines: list[tuple[str, str]] = []
     for i in order:
         node = nodes[i]
         try:
@@ -306,9 +233,7 @@ def explained(module: Module) -> str:
             elif i in steps:
                 where = _where(node)
             elif i in topics:
-                lines.append(
-                    (topics[i].label, "executors: one transaction per task, with the position behind its range")
-                )
+                lines.append((topics[i].label, _where_written(topics[i])))
                 continue
             else:
                 checked_sink(node)
@@ -316,8 +241,13 @@ def explained(module: Module) -> str:
         except BuildError as error:
             where = f"cannot run: {str(error).removeprefix(f'{WHO}: ')}"
         lines.append((node.label, where))
-    width = max(len(label) for label, _ in lines)
-    return "\n".join(f"{label:<{width}}  {where}" for label, where in lines)
+    return lines
+
+
+def _where_written(producer: ProducerStage) -> str:
+    if isinstance(producer, TransactionalStage) and producer.fallback:
+        return f"executors: the first query writes {producer.settings.transactional_id}, and the second query reads it"
+    return "executors: one transaction per task, with the position behind its range"
 
 
 def _where(node: Node) -> str:

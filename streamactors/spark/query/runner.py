@@ -26,6 +26,9 @@ NO_WORKER: Final = "Python worker failed to connect back"
 
 RETRIES: Final = 10
 
+_STARTING: Final = threading.Lock()
+"""PySpark starts its callback server with the first query: two queries at once would start two, and one of them would never be called."""
+
 BatchFunction = Callable[[Any, int, str], object]
 
 
@@ -108,7 +111,8 @@ class QueryRunner:
     def _await_end(self, options: Mapping[str, str], attempt: int) -> bool:
         """Run the query to its end. Return False if it must be started again; the batch that it was given is still here. Raises its error."""
         self._started.clear()
-        query = self._start(options)
+        with _STARTING:
+            query = self._start(options)
         with self._lock:
             self._query = query
             stop = self._stopping

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ from streamactors.spark.shipping.chain import Link
 
 MOST_OPEN: Final = 16
 """Parcels that a worker keeps open; a query has one."""
+
+_REGISTRY: Final = threading.RLock()
+"""The registry is one for the process: a thread must not take out what another one is pickling."""
 
 _open: OrderedDict[bytes, Any] = OrderedDict()
 
@@ -80,16 +84,17 @@ def _refused(cloudpickle: Any, link: Link) -> str | None:
 
 @contextmanager
 def _registered(cloudpickle: Any, modules: Iterable[ModuleType]) -> Iterator[None]:
-    registered = []
-    for module in modules:
-        if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
-            cloudpickle.register_pickle_by_value(module)
-            registered.append(module)
-    try:
-        yield
-    finally:
-        for module in registered:
-            cloudpickle.unregister_pickle_by_value(module)
+    with _REGISTRY:
+        registered = []
+        for module in modules:
+            if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
+                cloudpickle.register_pickle_by_value(module)
+                registered.append(module)
+        try:
+            yield
+        finally:
+            for module in registered:
+                cloudpickle.unregister_pickle_by_value(module)
 
 
 @contextmanager

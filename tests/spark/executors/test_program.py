@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from streamactors import Directive
+from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 from streamactors.spark import CheckpointError, SparkSetupError
 from streamactors.spark.executors.folders import folder_at
 from streamactors.spark.executors.program import KeptTasks
@@ -264,3 +265,22 @@ def test_states_lie_in_an_object_store_as_well(cluster: Any, tmp_path: Path) -> 
     assert found[0]
     with pytest.raises(SparkSetupError, match="nowhere://x: files there need fsspec and its package for nowhere"):
         folder_at("nowhere://x")
+
+
+def test_record_batches_of_a_topic_go_through_the_steps_of_a_task(cluster: Any, tmp_path: Path) -> None:
+    topic = new_topic()
+    rows = [(i % 2, f"k{i}", i, i) for i in range(500)]
+    write_rows(cluster, topic, rows)
+    reading = ConsumerSettings(cluster.bootstrap_servers, "g", "earliest")
+    source = Consumer.arrow_batches(reading, Subscriptions.topics(topic), until="end")
+    tasks = tasks_of(
+        cluster, topic, source.map(lambda batch: batch.select(["offset", "key"])).to(spark_end()), tmp_path
+    )
+    for partition in (0, 1):
+        wanted = [(n, key.encode()) for n, (_, key, _, _) in enumerate(row for row in rows if row[0] == partition)]
+        for start, end in ((0, 10), (10, 250)):
+            batches = [batch for output in tasks.run(partition, At(start), At(end)) for batch in output.rows]
+            found = [
+                row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            ]
+            assert found == wanted[start:end]

@@ -99,8 +99,8 @@ REFUSED = {
         r"has a max_task_idle, and a batch waits for no topic: .* leave max_task_idle out",
     ),
     "keys": (
-        lambda: records().key_by(str).count().to_stream(),
-        r"graphs of one source, and this one has .* behind key_by, through_topic or a merge use two graphs",
+        lambda: records().key_by(str).count(name="a").to_stream().key_by(str).count(name="b").to_stream(),
+        r"graphs of one source, and this one has .* behind a second key_by, through_topic or a merge use two graphs",
     ),
 }
 

@@ -37,6 +37,9 @@ READER: Final[Mapping[str, object]] = {
 ROWS: Final[Mapping[str, str]] = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """A topic of rows on their way: they carry event time, and the broker's retention goes by it: of rows that happened longer ago than
 log.retention.hours it would delete what nobody has read yet. Kafka Streams creates its repartition topics so, too."""
+ON_EXECUTORS: Final = "windows on executors: "
+"""Begins the note at a position that a query on Spark's executors has committed: the state of its windows is in the checkpoint that the
+note names, and the changelogs do not have it."""
 NO_PROGRESS_S: Final = 90.0
 """Longer than librdkafka's transaction timeout: an abandoned transaction holds back what stands behind it for so long."""
 _CREATED_S: Final = 10.0

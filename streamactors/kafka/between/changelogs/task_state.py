@@ -9,12 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from streamactors.kafka.between.changelogs.changelog_topics import ChangelogTopics
+from streamactors.kafka.between.changelogs.changelog_topics import ON_EXECUTORS, ChangelogTopics
 from streamactors.kafka.between.changelogs.standby import Standby
+from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.windows.errors import RestoreError
 from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.state.changelogs import Tasks
 from streamactors.windows.state.disk.disk_stores import DiskStores
@@ -66,6 +68,7 @@ class TaskState:
 
     def restore(self, partitions: Sequence[TopicPartition]) -> dict[int, WindowTask]:
         """Read the entries of these partitions and return their tasks. Raises RestoreError, StateError, KafkaError."""
+        self._check_owner(partitions)
         folder = self._folder
         if folder is None:
             count, found = self._reader.read(partitions)
@@ -92,6 +95,19 @@ class TaskState:
             )
             for number in sorted(numbers)
         }
+
+    def _check_owner(self, partitions: Sequence[TopicPartition]) -> None:
+        """Raise RestoreError if a query on Spark's executors has brought the group to where it is: the changelogs are older than that."""
+        settings = self._settings
+        with Admin(settings) as admin:
+            committed = admin.committed_with_metadata(settings.group_id or "", partitions)
+        for key, (position, note) in committed.items():
+            if note.startswith(ON_EXECUTORS):
+                raise RestoreError(
+                    f"{self._application} has come to {position} of {key} on Spark's executors, and the state of its windows is in checkpoint "
+                    f"{note.removeprefix(ON_EXECUTORS)}, not in the changelogs; carry it back first, by SparkExecutors(…).carry_back(graph), or "
+                    "run the graph there"
+                )
 
     def _share(self) -> int:
         assert self._folder is not None

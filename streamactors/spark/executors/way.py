@@ -1,0 +1,138 @@
+"""Ways: the nodes of a graph in the order of its stream.
+
+A task runs a chain. A graph of one source is one chain, with branches for late rows and for what divert_to takes out. A graph with
+`key_by` is two chains: the first one writes a topic, and the second one reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streamactors.engine.blueprint.graph import Flat, Node
+from streamactors.errors import BuildError
+from streamactors.kafka.between.input_end import WatchEnd
+from streamactors.kafka.between.repartition import RepartitionRun
+from streamactors.kafka.sources.source_stage import ConsumerSourceStage
+from streamactors.spark.shipping.chain import Diverted
+from streamactors.stages.control.kill_switch import KillSwitchStage
+from streamactors.stages.junctions.fan_out import DivertTo
+from streamactors.stages.transform.mapping import Filter
+from streamactors.stages.watching.watching import WatchTermination
+from streamactors.windows.stage.stage import WindowStage
+
+WHO: Final = "SparkExecutors"
+
+
+@dataclass
+class Way:
+    """The nodes of a graph in the order of the stream. `late`: those that late rows take, the last one a sink."""
+
+    flat: Flat
+    source: int
+    before: list[int]
+    windows: int | None
+    behind: list[int]
+    sink: int
+    late: list[int]
+    sides: list[tuple[Diverted, list[int]]]
+    """What leaves the chain (dead letters), and the nodes that it takes, the last one a sink."""
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A graph with key_by: the nodes of its two chains, and what the run does between them."""
+
+    first: frozenset[int]
+    second: frozenset[int]
+    between: RepartitionRun
+
+
+def halves_of(flat: Flat) -> Halves | None:
+    """Return the two chains of a graph with one key_by, without the stages that couple them in one process; None for every other graph."""
+    runs = [argument[1] for op, argument in flat.mat if op == "wired" and isinstance(argument[1], RepartitionRun)]
+    if len(runs) != 1:
+        return None
+    (between,) = runs
+    (reading,) = (
+        i
+        for i, node in enumerate(flat.nodes)
+        if isinstance(node.stage, ConsumerSourceStage) and node.stage.plan.settings is between.reading
+    )
+    second = {reading}
+    for _ in flat.nodes:  # edges are in no order
+        second |= {target for (source, _), (target, _) in flat.edges if source in second}
+    following = {source: target for (source, _), (target, _) in flat.edges}
+    watching = next(i for i, node in enumerate(flat.nodes) if isinstance(node.stage, WatchEnd) and i not in second)
+    decoding = following[reading]
+    own = {watching, following[watching], following[decoding], following[following[decoding]]}
+    assert all(isinstance(flat.nodes[i].stage, (WatchEnd, KillSwitchStage, WatchTermination)) for i in own)
+    return Halves(frozenset(range(len(flat.nodes))) - second - own, frozenset(second - own), between)
+
+
+def way_of(flat: Flat, members: frozenset[int] | None = None) -> Way:
+    """Return the nodes of a graph, or of those of one of its halves, in the order of the stream. Raises BuildError for a graph that is no
+    chain."""
+    sources = [
+        i for i, node in enumerate(flat.nodes) if not node.stage.shape.inlets and (members is None or i in members)
+    ]
+    if len(sources) != 1:
+        named = " and ".join(f"'{flat.nodes[i].label}'" for i in sources) or "none"
+        raise BuildError(
+            f"{WHO} runs graphs of one source, and this one has {named}; behind a second key_by, through_topic or a merge use two graphs: "
+            "one that writes a topic, and one that reads it"
+        )
+    following: dict[tuple[int, int], int] = {source: target for source, (target, _) in flat.edges}
+    way = Way(flat, sources[0], [], None, [], -1, [], [])
+    here: int | None = following.get((sources[0], 0))
+    while here is not None:
+        stage = flat.nodes[here].stage
+        if members is not None and here not in members:
+            pass
+        elif isinstance(stage, WindowStage):
+            if way.windows is not None:
+                raise BuildError(
+                    f"{WHO}: '{flat.nodes[here].label}' follows other windows; write the results of the first to a topic, "
+                    "and read it in a graph of its own"
+                )
+            way.windows = here
+            if len(stage.shape.outlets) > 1:
+                way.late = list(_to_the_end(flat, following, following[here, 1]))
+        elif isinstance(stage, DivertTo):
+            way.sides.append((_diverting(flat, here), list(_to_the_end(flat, following, following[here, 1]))))
+            (way.before if way.windows is None else way.behind).append(here)
+        elif len(stage.shape.outlets) > 1 or len(stage.shape.inlets) > 1:
+            raise _forks(flat.nodes[here])
+        elif not stage.shape.outlets:
+            way.sink = here
+        else:
+            (way.before if way.windows is None else way.behind).append(here)
+        here = following.get((here, 0))
+    return way
+
+
+def _diverting(flat: Flat, here: int) -> Diverted:
+    """Replace the stage that diverts by a filter that keeps what leaves; return its predicate."""
+    node = flat.nodes[here]
+    assert isinstance(node.stage, DivertTo)
+    leaving = Diverted(node.stage.fn)
+    filter_: Filter[Any] = Filter(leaving)
+    filter_.name = node.label
+    flat.nodes[here] = Node(filter_, node.attributes)
+    return leaving
+
+
+def _to_the_end(flat: Flat, following: dict[tuple[int, int], int], here: int | None) -> Iterator[int]:
+    while here is not None:
+        shape = flat.nodes[here].stage.shape
+        if len(shape.inlets) > 1 or len(shape.outlets) > 1:
+            raise _forks(flat.nodes[here])
+        yield here
+        here = following.get((here, 0))
+
+
+def _forks(node: Node) -> BuildError:
+    return BuildError(
+        f"{WHO}: stage '{node.label}' joins or splits streams, and a task runs a chain; use one graph for each branch, or write a topic in "
+        "one graph and read it in another"
+    )
