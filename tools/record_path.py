@@ -2,8 +2,9 @@
 
     python tools/record_path.py
 
-A stream from a topic into `SparkSink.foreach_batch` runs and comes to rest. The script then produces one record after the other and lists the
-functions of the product that run for each of them until Spark has the record, less the functions that also run while the stream rests
+A stream from a topic into `SparkSink.foreach_batch` runs until its demand windows have grown, and comes to rest. The script then produces
+one record after the other and lists the functions of the product that run for each of them until Spark has the record, less the functions
+that also run while the stream rests
 (polls, ticks, the profiler's own). What runs for some records only is a timer that came in between. A file counts when at least one
 such function is defined in it. The broker runs in a process of its own and is not counted."""
 
@@ -17,6 +18,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+WARM_UP = 12
+"""Records that go before: the demand window doubles with each of the first chunks, and each time the source asks for more."""
 RECORDS = 5
 PRODUCT = str(Path(__file__).resolve().parent.parent / "streamactors")
 
@@ -92,7 +95,8 @@ def main() -> None:
             .to_mat(SparkSink.foreach_batch(spark, arrive, "n long", f"{cluster.data_folder}-path"), Keep.both)
             .run()
         )
-        one_record()
+        for _ in range(WARM_UP):
+            one_record()
         time.sleep(3)
         resting = calls.during(lambda: time.sleep(5))
         record = set.intersection(*(calls.during(one_record) for _ in range(RECORDS)))

@@ -131,12 +131,12 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     @rule(keys=st.sets(st.sampled_from(KEYS)))
     def others_are_far_behind(self, keys):
-        self.state.pausing.held_back = frozenset(keys)
+        self.state.pausing.hold_back(keys)
         self.deliver()
 
     @rule(keys=st.sets(st.sampled_from(KEYS)))
     def too_much_is_acknowledged_above_a_gap(self, keys):
-        self.state.pausing.full = keys
+        self.state.pausing.count_as_full(keys)
         self.deliver()
 
     @rule(key=st.sampled_from(KEYS), offset=st.integers(0, 50))
@@ -207,7 +207,8 @@ class ConsumerMachine(RuleBasedStateMachine):
     def every_partition_with_demand_and_data_is_eventually_delivered(self):
         """None stays paused: with demand, a partition delivers again whatever happened before."""
         self.state.pausing.by_user.clear()
-        self.state.pausing.held_back, self.state.pausing.full = frozenset(), set()
+        self.state.pausing.hold_back(())
+        self.state.pausing.count_as_full(())
         for stage in "ab":
             self.state.requested(stage, 20_000)
         self.deliver()
@@ -431,7 +432,7 @@ def test_a_partition_that_was_held_back_delivers_when_it_is_assigned_again():
     state = ConsumerState(LIMITS, 500)
     one = KEYS[0]
     state.assigned({one: "s"}, 1, {})
-    state.pausing.held_back = frozenset([one])
+    state.pausing.hold_back([one])
     state.requested("s", 5)
     state.read(one, [Rec(one, 0)], 100, 1)
     assert list(state.deliveries()) == []

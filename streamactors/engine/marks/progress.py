@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
+from typing import Final
 
 from streamactors.engine.marks.marks import NOWHERE, Key, Mark, PositionMark, is_behind, merge_newer
 
@@ -60,6 +61,8 @@ class SinkProgress:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sinks: dict[object, _Sink] = {}
+        self.sinks: Final = self._sinks.keys()
+        """The sinks that have not ended; read without the lock."""
         self._done: PositionMark = {}
         self._listeners: dict[object, Listener] = {}
 

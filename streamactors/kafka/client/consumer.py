@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
 from streamactors.kafka.client.diagnosis.rights import DENIED, Right
-from streamactors.kafka.client.runs import NOTHING, PollResult, run_of, runs_of, wrapped
+from streamactors.kafka.client.runs import NOTHING, PollResult, RecordRun, wrapped
 from streamactors.kafka.client.statistics import Received, received_of, sees_broker, unknown_partitions
 from streamactors.kafka.errors import CommitFailed, ConsumerFailed, NoBroker, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
@@ -42,6 +43,9 @@ _NOT_A_MEMBER = (ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_
 """The group has removed this member: the member is about to lose its partitions, and with them the offsets to commit."""
 
 STATISTICS_MS = 5_000
+
+RECORD_OVERHEAD = 64
+"""Bytes of a record beside its key and value, for the estimate of a run's size."""
 
 
 class StreamConsumer:
@@ -257,8 +261,8 @@ class StreamConsumer:
         if len(self._assigned) == 1 and self._assignments == before:
             (key,) = self._assigned  # every record belongs to the only assigned partition
             if all(key == (message.topic(), message.partition()) for message in (messages[0], messages[-1])):
-                return PollResult([run_of(key, messages)], ends)
-        return PollResult(runs_of(messages), ends)
+                return PollResult([_run(key, messages)], ends)
+        return PollResult(_runs(messages), ends)
 
     def _without_events(self, messages: list[Any], ends: list[tuple[TopicPartition, int]]) -> list[Any]:
         records = []
@@ -344,3 +348,25 @@ class StreamConsumer:
 
 def _partitions(offsets: Mapping[TopicPartition, int] | Mapping[TopicPartition, int | None]) -> list[Any]:
     return [ck.TopicPartition(*key, ck.OFFSET_STORED if offset is None else offset) for key, offset in offsets.items()]
+
+
+def _runs(messages: list[Any]) -> list[RecordRun]:
+    """Split the messages of one poll into runs, in order."""
+    partitions = list(map(ck.Message.partition, messages))
+    topics = list(map(ck.Message.topic, messages))
+    if partitions.count(partitions[0]) == len(partitions) and topics.count(topics[0]) == len(topics):
+        return [_run(TopicPartition(topics[0], partitions[0]), messages)]
+    runs = []
+    position = 0
+    for (topic, partition), group in groupby(zip(topics, partitions, strict=True)):
+        n = sum(1 for _ in group)
+        runs.append(_run(TopicPartition(topic, partition), messages[position : position + n]))
+        position += n
+    return runs
+
+
+def _run(key: TopicPartition, messages: list[Any]) -> RecordRun:
+    """Return the run of messages of one partition."""
+    first, last = messages[0], messages[-1]
+    each = (len(first) + len(last)) // 2 + RECORD_OVERHEAD
+    return RecordRun(key, messages, each * len(messages), last.offset() + 1)

@@ -282,7 +282,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._deliver_and_poll()
 
     def _on_hold_back(self, message: HoldBack) -> None:
-        self._shared.state.pausing.held_back = message.keys
+        self._shared.state.pausing.hold_back(message.keys)
         self._deliver_and_poll()
 
     def _deliver_and_poll(self) -> None:

@@ -36,10 +36,8 @@ class ConsumerState:
 
     def __init__(self, limits: Limits, read_ahead: int, delays: Delays | None = None) -> None:
         self._read_ahead = read_ahead
-        self.pausing = Pausing(limits)
+        self.pausing = Pausing(limits, () if delays is None else delays.until)
         self._delays = delays
-        if delays is not None:
-            self.pausing.delayed = delays.until
         self.partitions: dict[TopicPartition, AssignedPartition] = {}
         self.demand: dict[Any, int] = {}
         self.counts = Counts()
@@ -101,7 +99,8 @@ class ConsumerState:
             del self._at_end[key]
         self._filled[key] = partition
         self._count(partition, n, size)
-        self.pausing.grown(partition)
+        if partition.size > self.pausing.high:
+            self.pausing.overfilled(partition)
         self.counts.records += n
 
     def _count(self, partition: AssignedPartition, n: int, size: int) -> None:
@@ -133,7 +132,7 @@ class ConsumerState:
 
     def deliveries(self) -> Iterator[Delivery]:
         """Yield what can be delivered now: a chunk of each partition in turn, while its feed has demand."""
-        filled, delays = self._filled, self._delays
+        filled, delays, pausing = self._filled, self._delays, self.pausing
         if delays is not None:
             delays.look()
         waiting = deque(filled) if filled and any(self.demand.values()) else _NONE
@@ -141,7 +140,7 @@ class ConsumerState:
             key = waiting.popleft()
             partition = filled[key]
             wanted = self.demand.get(partition.feed, 0)
-            if not wanted or self.pausing.waits(key):
+            if not wanted or (any(pausing.reasons) and pausing.waits(key)):
                 continue
             if delays is not None:
                 wanted = delays.ready(key, partition.chunks[0].records, wanted)

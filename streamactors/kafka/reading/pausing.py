@@ -19,8 +19,9 @@ client the differences (`polling.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from streamactors.kafka.reading.delivery import AssignedPartition
 from streamactors.kafka.subscriptions import TopicPartition
@@ -54,18 +55,20 @@ class Limits:
 class Pausing:
     """See the module. Its cost does not grow with the partitions, unless there is something to decide."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, delayed: Collection[TopicPartition] = ()) -> None:
         self._limits = limits
-        self._high, self.low = limits.per_partition(0)
+        self.high, self.low = limits.per_partition(0)
         self.by_user: set[TopicPartition] = set()
         self.withheld: set[TopicPartition] = set()
         """Assignments whose first offset is being looked up."""
+        self.delayed = delayed
+        """The next record has a due time that has not come. The collection belongs to `delays.py`, which changes it."""
         self.full: set[TopicPartition] = set()
-        """Too many offsets are acknowledged above one that is not; set anew before each delivery."""
-        self.delayed: Collection[TopicPartition] = frozenset()
-        """The next record has a due time that has not come (`delays.py`)."""
-        self.held_back: frozenset[TopicPartition] = frozenset()
+        """Too many offsets are acknowledged above one that is not; looked up before each delivery."""
+        self.held_back: set[TopicPartition] = set()
         """Far ahead of other partitions that are read together with them."""
+        self.reasons: Final = (self.by_user, self.withheld, self.delayed, self.full, self.held_back)
+        """The partitions that wait, one collection per rule. While all are empty, nobody needs to ask `waits`."""
         self._paused_in_client: set[TopicPartition] = set()  # also those that are assigned no more
         self._strained: dict[
             TopicPartition, AssignedPartition
@@ -85,19 +88,28 @@ class Pausing:
 
     def share(self, partitions: Partitions) -> None:
         """The assignment has changed: the limits of each partition depend on the number of partitions."""
-        self._high, self.low = self._limits.per_partition(len(partitions))
-        self._strained = {key: p for key, p in partitions.items() if p.size > self._high or p.paused}
+        self.high, self.low = self._limits.per_partition(len(partitions))
+        self._strained = {key: p for key, p in partitions.items() if p.size > self.high or p.paused}
 
     def forget(self, key: TopicPartition) -> None:
         """The assignment of a partition is over."""
         self._strained.pop(key, None)
         self.withheld.discard(key)
-        self.held_back -= {key}
+        self.held_back.discard(key)
 
-    def grown(self, partition: AssignedPartition) -> None:
-        """Records of a partition were buffered."""
-        if partition.size > self._high:
-            self._strained[partition.key] = partition
+    def overfilled(self, partition: AssignedPartition) -> None:
+        """A partition has more than `high` bytes buffered."""
+        self._strained[partition.key] = partition
+
+    def hold_back(self, keys: Iterable[TopicPartition]) -> None:
+        """Let these partitions wait for others, and no longer those held back before."""
+        self.held_back.clear()
+        self.held_back.update(keys)
+
+    def count_as_full(self, keys: Iterable[TopicPartition]) -> None:
+        """Let these partitions wait for acknowledgements, and no longer those that waited before."""
+        self.full.clear()
+        self.full.update(keys)
 
     def resumed(self, key: TopicPartition) -> None:
         """The client was told to resume a partition."""
@@ -122,10 +134,10 @@ class Pausing:
         relaxed = []
         for key, partition in self._strained.items():
             silenced_now = self.silences(key)
-            if partition.size > self._high or ((silenced_now or full) and partition.size):
+            if partition.size > self.high or ((silenced_now or full) and partition.size):
                 if partition.over_since is None:
                     partition.over_since = now_ms
-                dwelt = now_ms - partition.over_since >= self._limits.dwell_ms or partition.size > 2 * self._high
+                dwelt = now_ms - partition.over_since >= self._limits.dwell_ms or partition.size > 2 * self.high
                 if not partition.paused and dwelt and partition.fetched is not None:
                     partition.paused = True
                     to_pause.append(key)

@@ -178,7 +178,7 @@ class Polling:
         """Deliver what is buffered, as far as feeds have demand."""
         state, limit, tracker = self._shared.state, self._shared.settings.max_in_flight, self._shared.tracker
         if limit is not None and tracker is not None:
-            state.pausing.full = tracker.above_gap(limit)
+            state.pausing.count_as_full(tracker.above_gap(limit))
         for delivery in state.deliveries():
             delivery.feed.deliver(delivery)
 

@@ -206,8 +206,9 @@ class BatchState:
 
     def _take(self, count: int, end: Positions | None) -> MicroBatch:
         start = self.position
-        batch = MicroBatch(start, dict(start))
-        for _ in range(count):
+        first = self.segments.popleft()
+        batch = MicroBatch(start, start | first.positions, first.rows, first.chunks, first.mark)
+        for _ in range(count - 1):
             segment = self.segments.popleft()
             batch.rows += segment.rows
             batch.chunks += segment.chunks

@@ -93,12 +93,13 @@ class SparkSinkLogic(Logic):
         progress = self.interpreter.island.run.progress
         look = self.async_callback(self._look)
         other_failed = self.async_callback(self.fail_stage).invoke
+        alone = {self}  # most runs have no other sink, and nothing to ask
         self._batches = Batches(
             settings.max_rows,
             settings.target_ms,
             changed=lambda: look.invoke(None),
             acknowledged=lambda mark: progress.done(self, mark),
-            others_behind=lambda mark: progress.is_behind(mark, among=self._is_other),
+            others_behind=lambda mark: progress.sinks != alone and progress.is_behind(mark, among=self._is_other),
             when_others_done=lambda mark, then: progress.when_done(mark, then, self._is_other, other_failed),
         )
         ended = self.async_callback(self._on_query_ended)
