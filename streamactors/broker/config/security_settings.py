@@ -60,10 +60,17 @@ class SecuritySettings(Settings):
         "Mechanisms of SASL listeners: SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER. Apache Kafka's default is GSSAPI.",
     )
     sasl_mechanism_controller_protocol = text(
-        "", "Mechanism of the login at the controllers' listener: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+        "", "Mechanism of the login at the controllers' listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."
     )
     sasl_mechanism_inter_broker_protocol = text(
-        "", "Mechanism of the login at the listener of other brokers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+        "",
+        "Mechanism of the login at the listener of other brokers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
+    )
+    sasl_oauthbearer_client_credentials_client_id = optional_text(
+        "Logins to other nodes by OAUTHBEARER: this node's id at the provider of tokens. `clientId` of the JAAS options comes first."
+    )
+    sasl_oauthbearer_client_credentials_client_secret = secret(
+        "The secret of that id; `clientSecret` of the JAAS options comes first."
     )
     sasl_oauthbearer_clock_skew_seconds = integer(
         30, "Difference of clocks that a token's times may have.", at_least(0)
@@ -73,7 +80,13 @@ class SecuritySettings(Settings):
     sasl_oauthbearer_jwks_endpoint_url = optional_text(
         "The keys that sign tokens (JWKS): a file:// or http:// or https:// URL, read at the start and hourly."
     )
+    sasl_oauthbearer_scope = optional_text(
+        "Logins to other nodes by OAUTHBEARER: the scope that is asked for; `scope` of the JAAS options comes first."
+    )
     sasl_oauthbearer_sub_claim_name = text("sub", "The claim of a token that names the user.")
+    sasl_oauthbearer_token_endpoint_url = optional_text(
+        "Logins to other nodes by OAUTHBEARER: the provider of tokens, an http:// or https:// URL, or the file:// URL of a file that holds a token."
+    )
     sasl_scram_salt_secret = secret(
         "Makes the salts that SCRAM shows for unknown users, the same on every broker and after a restart. The controller sets it for the "
         "cluster with the first SCRAM credential. Apache Kafka has no such setting: it refuses an unknown user at the first step.",

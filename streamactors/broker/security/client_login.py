@@ -35,6 +35,8 @@ class Door(NamedTuple):
     certificate: str | None = None
     key: str | None = None
     token: Callable[[], BearerToken] | None = None
+    prepare: Callable[[], object] | None = None
+    """What must be done before each connection, such as to get the token. May block. Raises StreamActorsError if there can be no login."""
     trust: Trust | None = None
     """All settings of TLS; None: those of `authority`, `certificate` and `key`."""
 
@@ -55,7 +57,9 @@ class UnknownMechanism(Refusal):
 
 
 def log_in(door: Door, ask: Ask) -> None:
-    """Log in if the door has a mechanism. Raises Refusal with the broker's reason, AuthenticationFailed if the broker does not prove who it is."""
+    """Log in if the door has a mechanism. May wait for a token. Raises Refusal with the broker's reason, AuthenticationFailed if the broker does not prove who it is."""
+    if door.prepare is not None:
+        door.prepare()
     steps = login_steps(door)
     answer: Any = None
     while True:

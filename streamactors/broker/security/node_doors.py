@@ -5,6 +5,7 @@ own listeners show."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -13,10 +14,15 @@ from streamactors.broker.config.listeners import PeerListener
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.security.client_login import Door
 from streamactors.broker.security.client_tls import Trust
+from streamactors.broker.security.node_token import NodeToken
+from streamactors.broker.security.oauth_tokens import token_of_endpoint
 from streamactors.broker.security.protection import tls_settings
 from streamactors.broker.security.sasl.plain import options_of
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_PROVIDER: Final = "sasl.oauthbearer.token.endpoint.url"
+_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
+_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - a name
 
 
 def door_of_nodes(config: BrokerConfig, peer: PeerListener) -> Door | None:
@@ -34,6 +40,9 @@ def door_of_nodes(config: BrokerConfig, peer: PeerListener) -> Door | None:
         )
     jaas = f"{mechanism.lower()}.sasl.jaas.config"
     options = options_of(config.of_listener(peer.name, jaas) or "")
+    if mechanism == "OAUTHBEARER":
+        token = NodeToken(partial(token_of_endpoint, _provider(config, peer, options)))
+        return Door(mechanism=mechanism, token=token.current, prepare=token.renew, trust=trust)
     if not options.get("username") or not options.get("password"):
         module = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
         setting = f"listener.name.{peer.name.lower()}.{jaas}"
@@ -43,6 +52,34 @@ def door_of_nodes(config: BrokerConfig, peer: PeerListener) -> Door | None:
             name=setting,
         )
     return Door(mechanism=mechanism, user=options["username"], password=options["password"], trust=trust)
+
+
+def _provider(config: BrokerConfig, peer: PeerListener, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of the provider of tokens. The options of the login come before the settings."""
+    own = partial(config.of_listener, peer.name)
+    url = own(_PROVIDER) or ""
+    if not url.startswith(("http://", "https://", "file:")):
+        raise InvalidSetting(
+            f"{_PROVIDER}={url}: listener {peer.name} of the other nodes wants a login by OAUTHBEARER; give the http:// or https:// URL of the "
+            "provider of tokens, or the file:// URL of a file that holds a token",
+            name=_PROVIDER,
+            value=url,
+        )
+    found = {
+        _PROVIDER: url,
+        _ID: options.get("clientId") or own(_ID) or "",
+        _SECRET: options.get("clientSecret") or own(_SECRET) or "",
+        "sasl.oauthbearer.scope": options.get("scope") or own("sasl.oauthbearer.scope") or "",
+        "https.ca.location": own("ssl.truststore.location") or "",
+        "https.ca.pem": own("ssl.truststore.certificates") or "",
+    }
+    for name, option in ((_ID, "clientId"), (_SECRET, "clientSecret")):
+        if not url.startswith("file:") and not found[name]:
+            raise InvalidSetting(
+                f"{name} is not set, nor {option} of the JAAS options: this node needs both to get a token from {url}",
+                name=name,
+            )
+    return found
 
 
 def _trust(config: BrokerConfig, listener: str) -> Trust:

@@ -1,4 +1,4 @@
-"""Gets a client's OAUTHBEARER token: from a provider's endpoint (OIDC, client credentials), or makes one without a signature."""
+"""Gets a client's OAUTHBEARER token: from a provider's endpoint (OIDC, client credentials), from a file, or makes one without a signature."""
 
 from __future__ import annotations
 
@@ -32,13 +32,18 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def token_of_endpoint(properties: Mapping[str, Any]) -> str:
-    """Return a token of `sasl.oauthbearer.token.endpoint.url`. Raises NoToken, BuildError. Each wait for the provider takes at most 5 s."""
+    """Return a token of `sasl.oauthbearer.token.endpoint.url`, also of a file:// URL. Raises NoToken, BuildError. Each wait for the provider
+    takes at most 5 s."""
     grant = str(properties.get(f"{_PREFIX}grant.type") or "client_credentials")
     if grant != "client_credentials":
         raise BuildError(f"{_PREFIX}grant.type={grant}: this command can use client_credentials only")
     url = str(properties.get(f"{_PREFIX}token.endpoint.url") or "")
+    if url.startswith("file:"):
+        return _token_of_file(url)
     if not url.startswith(("http://", "https://")):
-        raise BuildError(f"{_PREFIX}token.endpoint.url={url}: give the http:// or https:// URL of the tokens")
+        raise BuildError(
+            f"{_PREFIX}token.endpoint.url={url}: give the http:// or https:// URL of the tokens, or the file:// URL of a token"
+        )
     user, secret = (
         str(
             properties.get(f"{_PREFIX}client.{name}")
@@ -63,6 +68,30 @@ def token_of_endpoint(properties: Mapping[str, Any]) -> str:
         raise NoToken(
             f"no token from {url} ({why}); check {_PREFIX}token.endpoint.url, {_PREFIX}client.id and {_PREFIX}client.secret"
         ) from None
+
+
+def _token_of_file(url: str) -> str:
+    """Return the token that a file holds: another program writes it, and writes a new one before it expires."""
+    path = urllib.request.url2pathname(urllib.parse.urlparse(url).path)
+    try:
+        with open(path, encoding="ascii") as file:
+            text = file.read(_MAX_ANSWER_BYTES).strip()
+    except (OSError, ValueError) as error:
+        raise NoToken(f"no token from {url} ({error}); check {_PREFIX}token.endpoint.url") from None
+    if not text:
+        raise NoToken(f"no token from {url} (the file is empty); check {_PREFIX}token.endpoint.url")
+    return text
+
+
+def life_of(token: str) -> tuple[float, float] | None:
+    """Return when a token was issued and when it expires, in seconds since 1970. None if it does not say when it expires."""
+    try:
+        body = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        expires = float(claims["exp"])
+        return float(claims.get("iat", expires)), expires
+    except (IndexError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _trusted(properties: Mapping[str, Any]) -> ssl.SSLContext:

@@ -17,14 +17,18 @@ QUICK = {"broker.heartbeat.interval.ms": 100, "broker.session.timeout.ms": 20_00
 class ThreeBrokers:
     """Started when entered; `brokers` by id."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, protocol: str = "PLAINTEXT", **settings: Any) -> None:
         self._folder = folder
-        self._settings = {**QUICK, **{name.replace("_", "."): value for name, value in settings.items()}}
+        self._protocol = protocol
+        self._settings = {
+            **QUICK,
+            **{name.replace("__", "/").replace("_", ".").replace("/", "_"): value for name, value in settings.items()},
+        }
         self.brokers: dict[int, LiveBroker] = {}
 
     def __enter__(self) -> ThreeBrokers:
         controller = {
-            "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+            "listeners": f"{self._protocol}://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
             "controller.listener.names": "CONTROLLER",
         }
         self._start(1, controller)
@@ -41,6 +45,7 @@ class ThreeBrokers:
             broker,
             {
                 "process.roles": "broker",
+                "listeners": f"{self._protocol}://127.0.0.1:0",
                 "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.controller_port}",
             },
         )

@@ -22,6 +22,7 @@ from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.network.outgoing.links import LINKS
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.security.client_login import Door
+from streamactors.broker.security.oauth_tokens import NoToken
 from streamactors.clock import Clock, VirtualClock
 from tests.broker.live_broker import LiveBroker, batch
 from tests.broker.wire import wait_until
@@ -154,6 +155,46 @@ def test_a_login_that_ends_is_renewed_between_two_requests(tmp_path: Path, certi
             seen.append(live.on_data_plane(lambda: max(live.node.processor.connections)))
         assert seen[0] == seen[1]
         assert seen[2] != seen[1]
+
+
+def test_without_a_token_no_connection_is_opened(tmp_path: Path, certificates: Path) -> None:
+    def fail() -> None:
+        raise NoToken("no token from here")
+
+    entrance = door(certificates, "SASL_PLAINTEXT")._replace(prepare=fail)
+    with LiveBroker(tmp_path, guarded(certificates, "SASL_PLAINTEXT")) as live, Sender(live, entrance) as sender:
+        for _ in range(2):
+            (answer,) = sender.ask(METADATA, {"topics": None})
+            assert str(answer.error).endswith("no token from here")
+        assert not live.on_data_plane(lambda: dict(live.node.processor.connections))
+
+
+def test_a_connection_that_is_never_idle_logs_in_again_too(tmp_path: Path, certificates: Path) -> None:
+    """Requests that come while others wait for their answers are held back when the login is old, and are sent after the next login."""
+    clock = VirtualClock()
+    settings = guarded(certificates, "SASL_PLAINTEXT", connections_max_reauth_ms=100_000)
+    with LiveBroker(tmp_path, settings) as live, Sender(live, door(certificates, "SASL_PLAINTEXT"), clock) as sender:
+        answers: queue.Queue[ChannelAnswer] = queue.Queue()
+        seen: list[int] = []
+
+        def again(answer: ChannelAnswer) -> None:
+            answers.put(answer)
+            if len(seen) < 30:
+                sender.channel.request(*METADATA, {"topics": None}, again)
+
+        def begin() -> None:
+            for _ in range(4):
+                sender.channel.request(*METADATA, {"topics": None}, again)
+
+        sender.dispatcher.execute(begin)
+        while len(seen) < 30:
+            answer = answers.get(timeout=WITHIN_S)
+            assert answer.error is None
+            seen.append(live.on_data_plane(lambda: max(live.node.processor.connections, default=0)))
+            if len(seen) == 10:
+                clock.advance(86_000)
+        wait_until(lambda: not sender.channel.in_flight)
+        assert seen[-1] > seen[0]
 
 
 def test_a_login_over_a_cut_link_is_held_back(tmp_path: Path, certificates: Path) -> None:

@@ -49,6 +49,18 @@ def test_controllers_have_a_mechanism_and_options_of_their_own() -> None:
     assert (found.mechanism, found.user, found.password) == ("SCRAM-SHA-512", "c1", "pw")
 
 
+def test_a_login_by_tokens_has_what_gets_them() -> None:
+    found = between_brokers(
+        "SASL_PLAINTEXT",
+        sasl_mechanism_inter_broker_protocol="OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url="file:///run/token",
+    )
+    assert found is not None
+    assert (found.mechanism, found.user) == ("OAUTHBEARER", "")
+    assert found.token is not None
+    assert found.prepare is not None
+
+
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
@@ -57,6 +69,18 @@ def test_controllers_have_a_mechanism_and_options_of_their_own() -> None:
         (
             {"sasl_mechanism_inter_broker_protocol": "SCRAM-SHA-256"},
             r"^listener\.name\.in\.scram-sha-256\.sasl\.jaas\.config has no username and password",
+        ),
+        (
+            {"sasl_mechanism_inter_broker_protocol": "OAUTHBEARER"},
+            r"^sasl\.oauthbearer\.token\.endpoint\.url=: listener IN .* give the http:// or https:// URL of the provider",
+        ),
+        (
+            {
+                "sasl_mechanism_inter_broker_protocol": "OAUTHBEARER",
+                "sasl_oauthbearer_token_endpoint_url": "https://provider/token",
+                "sasl_oauthbearer_client_credentials_client_id": "node",
+            },
+            r"^sasl\.oauthbearer\.client\.credentials\.client\.secret is not set, nor clientSecret of the JAAS options",
         ),
     ],
 )

@@ -82,6 +82,16 @@ class _Waiting(NamedTuple):
     timeout_ms: float
 
 
+class _Held(NamedTuple):
+    """An encoded request that waits for the login to be renewed."""
+
+    key: int
+    version: int
+    body: bytes
+    on_frame: OnFrame
+    timeout_ms: float
+
+
 class Channel:
     """One connection. `peer_versions` is empty until the other node has said which versions it serves."""
 
@@ -116,6 +126,7 @@ class Channel:
         self._registered = (False, False)
         self._correlation = 0
         self._pending: dict[int, _Pending] = {}
+        self._held: list[_Held] = []
         self._unsent: list[bytes] = []
         self._before_versions: list[_Waiting] = []
         self._opening: Opening | None = None
@@ -158,8 +169,11 @@ class Channel:
 
     def send(self, key: int, version: int, body: bytes, on_frame: OnFrame, timeout_ms: float = 0) -> None:
         """Send an encoded request; `on_frame` gets the frame of the answer, valid during the call, or the error."""
-        if self._renew_at_ms and not self._pending and self._dispatcher.clock.now_ms() >= self._renew_at_ms:
-            self._end(ChannelBroken(f"{self}: the login has to be renewed"))  # no request waits for an answer
+        if self._renew_at_ms and self._dispatcher.clock.now_ms() >= self._renew_at_ms:
+            if self._pending:  # else a connection that is never idle would never log in again
+                self._held.append(_Held(key, version, body, on_frame, timeout_ms))
+                return
+            self._renew()
         number = self._expect(key, on_frame, timeout_ms)
         if LINKS.is_cut(self.address):
             return  # a test has cut the link: the request times out
@@ -169,6 +183,13 @@ class Channel:
             self._dispatcher.call_later(delay_ms, partial(self._send_late, number, frame))
         else:
             self._send_frame(frame)
+
+    def _renew(self) -> None:
+        """End the connection, on which no request waits for an answer: the next one logs in again."""
+        held, self._held = self._held, []
+        self._end(ChannelBroken(f"{self}: the login has to be renewed"))
+        for each in held:
+            self.send(*each)
 
     def _expect(self, key: int, on_frame: OnFrame, timeout_ms: float = 0) -> int:
         """Wait for the answer to the next request. Return its number."""
@@ -197,7 +218,7 @@ class Channel:
     @property
     def in_flight(self) -> int:
         """Number of requests without an answer."""
-        return len(self._pending) + len(self._before_versions)
+        return len(self._pending) + len(self._held) + len(self._before_versions)
 
     def close(self, why: str = "the channel was closed") -> None:
         """Close the connection. Requests without an answer fail."""
@@ -235,9 +256,7 @@ class Channel:
     def _open(self) -> None:
         if self._socket is None and self._opening is None:
             self._life += 1
-            self._opening = Opening(
-                self._dispatcher, self.address, self._entrance.context, self._opened, self._not_opened
-            )
+            self._opening = Opening(self._dispatcher, self.address, self._entrance, self._opened, self._not_opened)
 
     def _not_opened(self, why: str, by_tls: bool) -> None:
         self._opening = None
@@ -355,6 +374,8 @@ class Channel:
             pending.on_frame(frame)
         except Exception:  # noqa: BLE001 - logged; the other answers must reach their callbacks
             _log.exception("%s: the answer to request %d could not be used; this is a bug", self, number)
+        if self._held and not self._pending:
+            self._renew()
 
     def _timed_out(self, number: int, key: int) -> None:
         if number in self._pending:
@@ -381,9 +402,12 @@ class Channel:
             sock.close()
         pending, self._pending = self._pending, {}
         waiting, self._before_versions = self._before_versions, []
+        held, self._held = self._held, []
         self._unsent = []
         for each in pending.values():
             each.timer.cancel()
             each.on_frame(error)
+        for kept in held:
+            kept.on_frame(error)
         for ask in waiting:
             ask.then(ChannelAnswer(error=error))

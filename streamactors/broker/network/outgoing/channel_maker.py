@@ -69,6 +69,7 @@ class ChannelMaker:
             None if trust is None else trust.context,
             (lambda: login_steps(door)) if door.mechanism else None,
             self._outcome,
+            door.prepare,
         )
 
     def _outcome(self, address: Address, why: str | None) -> None:

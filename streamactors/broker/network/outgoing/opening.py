@@ -1,7 +1,8 @@
-"""Opens a connection to another node: resolves the host name, connects, and completes the TLS handshake if the listener uses TLS.
+"""Opens a connection to another node: gets what the login needs, resolves the host name, connects, and completes the TLS handshake if the
+listener uses TLS.
 
-Owner: a channel, on the thread of its dispatcher. Nothing blocks that thread: the socket is non-blocking, and a separate thread resolves the
-host name."""
+Owner: a channel, on the thread of its dispatcher. Nothing blocks that thread: the socket is non-blocking, and a separate thread gets the token
+and resolves the host name."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
     import ssl
@@ -28,12 +30,13 @@ StreamActorsError or ValueError if the login fails."""
 
 
 class Entrance(NamedTuple):
-    """What a connection does before its first request: a TLS handshake with `context`, the requests of `login`. `outcome` gets the reason if one of
-    them fails, and None if both succeed."""
+    """What a connection does before its first request: `prepare`, which may block and raises StreamActorsError, a TLS handshake with `context`, the
+    requests of `login`. `outcome` gets the reason if the other node refuses one of the last two, and None if both succeed."""
 
     context: MakeContext | None = None
     login: Callable[[], Login] | None = None
     outcome: Callable[[Address, str | None], object] = lambda address, why: None
+    prepare: Callable[[], object] | None = None
 
 
 OPEN: Final = Entrance()
@@ -48,18 +51,22 @@ class Opening:
         self,
         dispatcher: Dispatcher,
         address: Address,
-        context: MakeContext | None,
+        entrance: Entrance,
         opened: Callable[[socket.socket], object],
         failed: Callable[[str, bool], object],
     ) -> None:
         self._dispatcher = dispatcher
         self._address = address
-        self._context = context
+        self._context = entrance.context
+        self._prepare = entrance.prepare
         self._opened = opened
         self._failed = failed
         self._socket: socket.socket | None = None
         self._over = False
         host, port = address
+        if self._prepare is not None:
+            threading.Thread(target=self._look_up, name=f"log in to {host}", daemon=True).start()
+            return
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except (socket.gaierror, UnicodeError):  # a name, or no name at all (Python encodes names as IDNA)
@@ -75,24 +82,28 @@ class Opening:
             sock.close()
 
     def _look_up(self) -> None:
-        """Resolve the host name; on a thread of its own."""
+        """Do what comes before the connection, and resolve the host name; on a thread of its own."""
         host, port = self._address
-        error: OSError | UnicodeError | None = None
+        error: str | None = None
         found: list[Any] = []
         try:
+            if self._prepare is not None:
+                self._prepare()
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except StreamActorsError as cause:
+            error = str(cause)
         except (OSError, UnicodeError) as cause:
-            error = cause
+            error = f"the host name cannot be resolved: {cause}"
         try:
             self._dispatcher.execute(partial(self._connect, found, error))
         except DispatcherStopped:
             pass  # the broker has stopped
 
-    def _connect(self, found: list[Any], error: OSError | UnicodeError | None) -> None:
+    def _connect(self, found: list[Any], error: str | None) -> None:
         if self._over:
             return
         if error is not None or not found:
-            self._fail(f"the host name cannot be resolved: {error}")
+            self._fail(error or "the host name cannot be resolved: it has no address")
             return
         family, kind, protocol, _, address = found[0]
         try:
