@@ -1,15 +1,18 @@
 """`-X NAME=VALUE` and `--config FILE`: librdkafka's properties for the clients of a command, as kcat and Kafka's tools take them.
 
 A file holds one property per line. Names of Apache Kafka's Java clients are understood: a JAAS line becomes user and password, a PEM trust
-store becomes `ssl.ca.location`. Later sources win: the file, then `-X`, then STREAMACTORS_KAFKA_… variables."""
+store becomes `ssl.ca.location`, a PKCS12 trust store `ssl.ca.pem`; librdkafka itself reads PKCS12 key stores. Later sources win: the file, then `-X`, then STREAMACTORS_KAFKA_… variables."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import click
+
+from streamactors.broker.security.java_stores import UnusableStore, is_java_store, store_of
 
 _META: Final = "streamactors.client_properties"
 _JAAS: Final = re.compile(r"""\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;]+))""")
@@ -18,6 +21,7 @@ _JAVA_ONLY: Final = [
     "value.serializer",
     "key.deserializer",
     "value.deserializer",
+    "ssl.truststore.password",
     "ssl.truststore.type",
     "ssl.keystore.type",
     "ssl.protocol",
@@ -25,8 +29,13 @@ _JAVA_ONLY: Final = [
     "ssl.trustmanager.algorithm",
     "sasl.client.callback.handler.class",
 ]
-_RENAMED: Final = {"ssl.truststore.location": "ssl.ca.location", "ssl.keystore.key": "ssl.key.pem"}
-_JAVA_STORES: Final = (b"\xfe\xed\xfe\xed", b"\x30\x82")
+_RENAMED: Final = {
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+}
+_TRUST_STORE: Final = "ssl.truststore.location"
+_KEY_STORE: Final = "ssl.keystore.location"
 
 
 def _from_option(ctx: click.Context, _: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -80,12 +89,15 @@ def properties_of(path: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise click.BadParameter(f"{path}: cannot read it ({why})") from None
-    found: dict[str, str] = {}
+    given: dict[str, str] = {}
     for number, line in enumerate(_logical_lines(text), 1):
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
             raise click.BadParameter(f"{path}, property {number}: its form is NAME=VALUE")  # a value may be a secret
-        found.update(_as_librdkafka(path, name.strip(), value.strip()))
+        given[name.strip()] = value.strip()
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        found.update(_as_librdkafka(path, given, name, value))
     return found
 
 
@@ -95,7 +107,7 @@ def _logical_lines(text: str) -> list[str]:
     return [line.strip() for line in joined.splitlines() if line.strip() and line.strip()[0] not in "#!"]
 
 
-def _as_librdkafka(path: Path, name: str, value: str) -> dict[str, str]:
+def _as_librdkafka(path: Path, given: Mapping[str, str], name: str, value: str) -> dict[str, str]:
     if name == "sasl.jaas.config":
         fields = {
             field: re.sub(r"\\(.)", r"\1", quoted) if quoted else single or bare
@@ -104,18 +116,25 @@ def _as_librdkafka(path: Path, name: str, value: str) -> dict[str, str]:
         if fields.keys() != {"username", "password"}:
             raise click.BadParameter(f"{path}: sasl.jaas.config has no username and password")
         return {"sasl.username": fields["username"], "sasl.password": fields["password"]}
-    if name in ("ssl.truststore.location", "ssl.keystore.location"):
-        try:
-            with open(value, "rb") as store:
-                head = store.read(4)
-        except OSError as error:
-            raise click.BadParameter(f"{path}: {name}={value}: cannot read it ({error.strerror})") from None
-        if head.startswith(_JAVA_STORES) and name == "ssl.truststore.location":
-            raise click.BadParameter(
-                f"{path}: {name}={value} is a Java or PKCS12 store; export it as PEM (keytool -exportcert -rfc)"
-            )
-        if name == "ssl.keystore.location" and not head.startswith(_JAVA_STORES):
-            return {"ssl.certificate.location": value, "ssl.key.location": value}
+    if name in (_TRUST_STORE, _KEY_STORE):
+        return _of_store(path, name, value, given.get(name.replace("location", "password"), ""))
     if name in _JAVA_ONLY:
         return {}
     return {_RENAMED.get(name, name): value}
+
+
+def _of_store(path: Path, name: str, store: str, password: str) -> dict[str, str]:
+    """Return the properties of a trust store or key store: a PEM file, or a PKCS12 file of Java."""
+    try:
+        with open(store, "rb"):
+            pass
+        if not is_java_store(store):
+            if name == _KEY_STORE:
+                return {"ssl.certificate.location": store, "ssl.key.location": store}
+            return {"ssl.ca.location": store}
+        content = store_of(store, password)
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {name}={store}: cannot read it ({error.strerror})") from None
+    except UnusableStore as error:
+        raise click.BadParameter(f"{path}: {name}: {error}") from None
+    return {name: store} if name == _KEY_STORE else {"ssl.ca.pem": content.authorities}

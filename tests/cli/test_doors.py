@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be(streamactors: Run, tmp_path: Path, text: str, sai
 def test_a_java_store_is_named(streamactors: Run, tmp_path: Path) -> None:
     (tmp_path / "store.jks").write_bytes(b"\xfe\xed\xfe\xed")
     (tmp_path / "bad").write_text(f"ssl.truststore.location={tmp_path / 'store.jks'}")
-    assert "export it as PEM" in streamactors("topics", "list", "--config", str(tmp_path / "bad")).err
+    assert "keytool -importkeystore" in streamactors("topics", "list", "--config", str(tmp_path / "bad")).err
 
 
 def test_librdkafkas_names_stay_and_a_password_keeps_its_signs(tmp_path: Path) -> None:

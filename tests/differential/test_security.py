@@ -299,7 +299,7 @@ def test_the_right_protocol_is_told_of_both(doors: tuple[str, str]) -> None:
         ] * 2
 
 
-def test_the_file_of_a_java_key_store_is_exported_as_the_error_says(tmp_path: Path) -> None:
+def test_a_key_store_of_keytool_is_used_as_it_is_or_exported_as_the_error_says(tmp_path: Path) -> None:
     store = tmp_path / "store.p12"
     subprocess.run(
         [
@@ -332,11 +332,13 @@ def test_the_file_of_a_java_key_store_is_exported_as_the_error_says(tmp_path: Pa
         timeout=60,
     )
     pem.write_bytes(done.stdout)
-    with Cluster(listen="SSL://127.0.0.1:0", config={"ssl.keystore.location": str(pem)}) as running:
-        client = AdminClient(
-            {"bootstrap.servers": running.bootstrap_servers, "security.protocol": "SSL", "ssl.ca.location": str(pem)}
-        )
-        assert client.list_topics(timeout=30).cluster_id == running.cluster_id
+    exported = {"ssl.keystore.location": str(pem)}
+    itself = {"ssl.keystore.location": str(store), "ssl.keystore.password": "secret1", "ssl.keystore.type": "PKCS12"}
+    for config in (exported, itself):
+        with Cluster(listen="SSL://127.0.0.1:0", config=config) as running:
+            trust = {"security.protocol": "SSL", "ssl.ca.location": str(pem)}
+            client = AdminClient({"bootstrap.servers": running.bootstrap_servers, **trust})
+            assert client.list_topics(timeout=30).cluster_id == running.cluster_id
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])

@@ -1,6 +1,6 @@
 """Settings of TLS, logins and the authoriser. Names and defaults: Apache Kafka's broker configs.
 
-Each of `ssl.*` and `sasl.*` may be given for one listener alone, as `listener.name.NAME.ssl.…`. PEM replaces Java's key stores."""
+Each of `ssl.*` and `sasl.*` may be given for one listener alone, as `listener.name.NAME.ssl.…`. PEM or PKCS12 replaces Java's old key stores (JKS)."""
 
 from __future__ import annotations
 
@@ -104,14 +104,22 @@ class SecuritySettings(Settings):
     ssl_key_password = secret("Password of the private key.")
     ssl_keystore_certificate_chain = secret("The certificate chain itself, as PEM; instead of ssl.keystore.location.")
     ssl_keystore_key = secret("The private key itself, as PEM; with ssl.keystore.certificate.chain.")
-    ssl_keystore_location = optional_text("File with the private key and the certificate chain, as PEM.")
-    ssl_keystore_type = text("PEM", "Form of the key store: PEM. Apache Kafka's default is JKS.")
+    ssl_keystore_location = optional_text(
+        "File with the private key and the certificate chain: PEM, or a PKCS12 store."
+    )
+    ssl_keystore_password = secret("Password of a PKCS12 key store.")
+    ssl_keystore_type = text(
+        "PEM",
+        "Form of the key store: PEM or PKCS12, as the file itself says. JKS is taken for a file that is PKCS12, as Java does; it is Apache "
+        "Kafka's default.",
+    )
     ssl_principal_mapping_rules = text(
         "DEFAULT", "Rules that turn a certificate's subject into a user's name (KIP-371)."
     )
     ssl_truststore_certificates = secret("Certificates that sign those of clients, as PEM; instead of a file.")
     ssl_truststore_location = optional_text(
-        "PEM file with the authorities that sign the certificates of clients and of other nodes."
+        "File with the authorities that sign the certificates of clients and of other nodes: PEM, or a PKCS12 store."
     )
-    ssl_truststore_type = text("PEM", "Form of the trust store: PEM.")
+    ssl_truststore_password = secret("Password of a PKCS12 trust store.")
+    ssl_truststore_type = text("PEM", "Form of the trust store, as `ssl.keystore.type`.")
     super_users = text("", "Principals who may do everything, as `User:admin;User:other`.")

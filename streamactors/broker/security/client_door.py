@@ -12,7 +12,6 @@ from streamactors.broker.security.oauth_tokens import token_of_endpoint, unsigne
 from streamactors.errors import BuildError
 
 _ONLY_LIBRDKAFKA: Final = {
-    "ssl.keystore.location": "give ssl.certificate.location and ssl.key.location (openssl pkcs12 -in FILE -out both.pem)",
     "ssl.engine.location": "give ssl.certificate.location and ssl.key.location",
 }
 _FALSE: Final = ("false", "f", "0")
@@ -44,7 +43,7 @@ def _trust(properties: Mapping[str, Any]) -> Trust:
     return Trust(
         "" if authority == "probe" else authority,
         text("ssl.ca.pem"),
-        text("ssl.certificate.location") or None,
+        text("ssl.certificate.location") or text("ssl.keystore.location") or None,
         text("ssl.certificate.pem"),
         text("ssl.key.location") or None,
         text("ssl.key.pem"),
@@ -53,6 +52,7 @@ def _trust(properties: Mapping[str, Any]) -> Trust:
         text("ssl.cipher.suites"),
         text("enable.ssl.certificate.verification").lower() not in _FALSE,
         text("ssl.endpoint.identification.algorithm").lower() != "none",
+        certificate_password=text("ssl.keystore.password"),
     )
 
 

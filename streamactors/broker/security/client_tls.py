@@ -8,6 +8,8 @@ import ssl
 import tempfile
 from typing import NamedTuple
 
+from streamactors.broker.security.java_stores import is_java_store, store_of
+
 
 class Trust(NamedTuple):
     """Settings of TLS. An empty authority stands for those of the machine; a certificate as PEM text is used instead of one in a file."""
@@ -23,12 +25,17 @@ class Trust(NamedTuple):
     ciphers: str = ""
     checks_certificate: bool = True
     checks_host: bool = True
+    authority_password: str = ""  # of a PKCS12 store
+    certificate_password: str = ""  # of a PKCS12 store
 
     def context(self) -> ssl.SSLContext:
-        """Return OpenSSL's context. Raises OSError for a file that cannot be used, also ssl.SSLError."""
+        """Return OpenSSL's context. Raises OSError for a file that cannot be used, also ssl.SSLError, and UnusableStore."""
         file = None if os.path.isdir(self.authority) else self.authority or None
         folder = self.authority if file is None else None
-        context = ssl.create_default_context(cafile=file, capath=folder or None, cadata=self.authority_pem or None)
+        authorities = self.authority_pem
+        if file is not None and is_java_store(file):
+            authorities, file = store_of(file, self.authority_password).authorities, None
+        context = ssl.create_default_context(cafile=file, capath=folder or None, cadata=authorities or None)
         if self.ciphers:
             context.set_ciphers(self.ciphers)
         if self.revoked:
@@ -44,11 +51,15 @@ class Trust(NamedTuple):
     def _show(self, context: ssl.SSLContext) -> None:
         # always give a password, even an empty one: without it OpenSSL asks for the key's password at the terminal
         password = self.key_password
-        if self.certificate_pem:
+        chain, key = self.certificate_pem, self.key_pem
+        if self.certificate and not chain and is_java_store(self.certificate):
+            store = store_of(self.certificate, self.certificate_password)
+            chain, key = store.chain, store.key
+        if chain:
             with tempfile.NamedTemporaryFile(
                 "w"
             ) as both:  # OpenSSL takes files only; the file is readable by its owner alone
-                both.write(f"{self.certificate_pem}\n{self.key_pem}\n")
+                both.write(f"{chain}\n{key}\n")
                 both.flush()
                 context.load_cert_chain(both.name, password=password)
         elif self.certificate:

@@ -92,6 +92,8 @@ def _trust(config: BrokerConfig, listener: str) -> Trust:
         certificate_pem=settings.keystore_certificate_chain or "",
         key_pem=settings.keystore_key or "",
         key_password=settings.key_password or "",
+        authority_password=settings.truststore_password or "",
+        certificate_password=settings.keystore_password or "",
         checks_host=own("ssl.endpoint.identification.algorithm") != "",
     )
     try:

@@ -108,14 +108,14 @@ _Own = Callable[[str], str | None]
 
 
 def tls_settings(own: _Own) -> TlsSettings:
-    """Return the `ssl.*` settings of a listener. Raises InvalidSetting for a store in Java's own form."""
+    """Return the `ssl.*` settings of a listener. Raises InvalidSetting for a form of store that Java alone has."""
     from streamactors.broker.security.tls import TlsSettings
 
     for store in ("keystore", "truststore"):
         kind = own(f"ssl.{store}.type")
-        if kind and kind.upper() != "PEM" and own(f"ssl.{store}.location"):
+        if kind and kind.upper() not in ("PEM", "PKCS12", "JKS") and own(f"ssl.{store}.location"):
             raise InvalidSetting(
-                f"ssl.{store}.type={kind}: this broker reads PEM only; export the store, and set ssl.{store}.type=PEM",
+                f"ssl.{store}.type={kind}: this broker reads PEM and PKCS12; export the store, and set ssl.{store}.type=PEM",
                 name=f"ssl.{store}.type",
                 value=kind,
             )
@@ -129,6 +129,8 @@ def tls_settings(own: _Own) -> TlsSettings:
         own("ssl.truststore.certificates"),
         own("ssl.client.auth") or "none",
         tuple(each.strip() for each in protocols.split(",")) if protocols else ("TLSv1.2", "TLSv1.3"),
+        own("ssl.keystore.password"),
+        own("ssl.truststore.password"),
     )
 
 

@@ -1,6 +1,6 @@
 """TLS of a listener: the context made from Kafka's `ssl.*` settings, made again when a file has changed.
 
-Certificates and keys are PEM, in files or in the settings themselves. A new connection looks at the files' times, at most once a second, so
+Certificates and keys are PEM, in files or in the settings themselves, or in PKCS12 stores. A new connection looks at the files' times, at most once a second, so
 that renewed certificates are used without a restart; open connections keep theirs. If new files are unusable, the old context stays."""
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import ssl
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.config.setting import InvalidSetting
+from streamactors.broker.security.java_stores import Store, UnusableStore, is_java_store, store_of
 
 _log = logging.getLogger("streamactors.broker.security")
 
@@ -46,6 +46,8 @@ class TlsSettings(NamedTuple):
     truststore_certificates: str | None = None
     client_auth: str = "none"
     enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    keystore_password: str | None = None
+    truststore_password: str | None = None
 
     @property
     def files(self) -> list[str]:
@@ -116,21 +118,28 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
     password = settings.key_password
     if settings.keystore_location:
         path = settings.keystore_location
-        _check_pem("ssl.keystore.location", path)
-        _load_chain(context, path, path, password, "ssl.keystore.location")
+        if is_java_store(path):
+            store = _store("ssl.keystore.location", path, settings.keystore_password)
+            _load_text(context, store.key, store.chain, None, "ssl.keystore.location")
+        else:
+            _load_chain(context, path, path, password, "ssl.keystore.location")
     elif settings.keystore_certificate_chain and settings.keystore_key:
-        # the standard library loads a key from files only
-        with tempfile.TemporaryDirectory(prefix="streamactors-tls-") as folder:
-            path = os.path.join(folder, "key.pem")
-            with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "w") as file:
-                file.write(f"{settings.keystore_key.strip()}\n{settings.keystore_certificate_chain.strip()}\n")
-            _load_chain(context, path, path, password, "ssl.keystore.key")
+        _load_text(context, settings.keystore_key, settings.keystore_certificate_chain, password, "ssl.keystore.key")
     else:
         raise InvalidSetting(
             "a TLS listener needs a certificate and its key: ssl.keystore.location=FILE.pem, or "
             "ssl.keystore.certificate.chain and ssl.keystore.key; make some with: streamactors certificates",
             name="ssl.keystore.location",
         )
+
+
+def _load_text(context: ssl.SSLContext, key: str, chain: str, password: str | None, setting: str) -> None:
+    """The standard library loads a key from files only."""
+    with tempfile.TemporaryDirectory(prefix="streamactors-tls-") as folder:
+        path = os.path.join(folder, "key.pem")
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "w") as file:
+            file.write(f"{key.strip()}\n{chain.strip()}\n")
+        _load_chain(context, path, path, password, setting)
 
 
 def _load_chain(context: ssl.SSLContext, chain: str, key: str, password: str | None, setting: str) -> None:
@@ -150,8 +159,9 @@ def _load_chain(context: ssl.SSLContext, chain: str, key: str, password: str | N
 def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if settings.truststore_certificates:
         text = settings.truststore_certificates
+    elif settings.truststore_location and is_java_store(settings.truststore_location):
+        text = _store("ssl.truststore.location", settings.truststore_location, settings.truststore_password).authorities
     elif settings.truststore_location:
-        _check_pem("ssl.truststore.location", settings.truststore_location)
         try:
             text = Path(settings.truststore_location).read_text()
         except (OSError, UnicodeDecodeError) as error:
@@ -172,15 +182,11 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
         ) from None
 
 
-def _check_pem(setting: str, path: str) -> None:
-    with suppress(OSError), open(path, "rb") as file:
-        head = file.read(4)
-        if head in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"):
-            raise _refuse(
-                setting, path, "a Java key store; this broker reads PEM: set ssl.keystore.type=PEM and export it"
-            )
-        if head[:1] == b"\x30":
-            raise _refuse(setting, path, "a PKCS12 or DER file; this broker reads PEM: openssl pkcs12 -in FILE -nodes")
+def _store(setting: str, path: str, password: str | None) -> Store:
+    try:
+        return store_of(path, password or "")
+    except UnusableStore as error:
+        raise InvalidSetting(f"{setting}: {error}", name=setting, value=path) from None
 
 
 def _refuse(setting: str, value: str, way_out: str) -> InvalidSetting:

@@ -59,7 +59,7 @@ def test_the_certificate_of_the_broker_is_checked_unless_the_user_says_otherwise
     ("given", "said"),
     [
         ({"security.protocol": "SASL_SSL"}, "security.protocol=SASL_SSL needs a login; set sasl.mechanism"),
-        ({"security.protocol": "SSL", "ssl.keystore.location": "a.p12"}, "ssl.keystore.location=a.p12: this command"),
+        ({"security.protocol": "SSL", "ssl.engine.location": "a.so"}, "ssl.engine.location=a.so: this command"),
         (OAUTH, "has no token; set sasl.oauthbearer.method=oidc"),
     ],
 )

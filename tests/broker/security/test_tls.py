@@ -56,7 +56,7 @@ def test_the_certificate_in_the_settings_themselves(certificates: Path) -> None:
         (TlsSettings(), "ssl.keystore.location=FILE.pem"),
         (TlsSettings(keystore_location="/no/such/file"), "ssl.keystore.location: cannot read it"),
         (TlsSettings(keystore_location="{ca}"), "the file holds the private key and the chain"),
-        (TlsSettings(keystore_location="{jks}"), "a Java key store"),
+        (TlsSettings(keystore_location="{jks}"), "a Java key store of the old form"),
         (TlsSettings(keystore_location="{good}", enabled_protocols=("TLSv1",)), "this broker has TLSv1.2 and TLSv1.3"),
         (TlsSettings(keystore_location="{good}", client_auth="required"), "ssl.truststore.location=FILE.pem"),
         (
