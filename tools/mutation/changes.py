@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -48,6 +49,8 @@ class Mutant:
     before: str
     function: str
     """Qualified name of the innermost function around the change, without `<locals>`; empty at module level and in class bodies."""
+    nth: int = 1
+    """1 for the first change of this kind and text in the function, 2 for the second, and so on."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.change}: {self.before}"
@@ -55,7 +58,8 @@ class Mutant:
     @property
     def key(self) -> str:
         """The mutant's name in the list of equivalent mutants. It has no line number, so other changes of the file do not change it."""
-        return f"{self.file} | {self.change} | {self.before}"
+        which = "" if self.nth == 1 else f" | {self.nth}"
+        return f"{self.file} | {self.function} | {self.change} | {self.before}{which}"
 
 
 def changes(node: ast.AST) -> Iterator[str]:
@@ -160,12 +164,16 @@ def mutants_of(file: str, text: str) -> list[Mutant]:
     inside: dict[int, str] = {}
     _functions(tree, "", "", inside)
     found = []
+    alike: Counter[tuple[str, str, str]] = Counter()
     for site, node in enumerate(ast.walk(tree)):
         if id(node) in skipped:
             continue
         for change in changes(node):
             before = re.sub(r"\s+", " ", ast.unparse(node).split("\n")[0])[:120]
-            found.append(Mutant(file, site, change, getattr(node, "lineno", 0), before, inside.get(id(node), "")))
+            function = inside.get(id(node), "")
+            alike[function, change, before] += 1
+            nth = alike[function, change, before]
+            found.append(Mutant(file, site, change, getattr(node, "lineno", 0), before, function, nth))
     return found
 
 
