@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 from weakref import WeakSet
 
 from streamactors.actors.futures import StreamFuture
@@ -139,6 +139,13 @@ class Control:
             tell(message)
 
 
+class Completing(Protocol[T]):
+    """The handle of a run with a future of its end."""
+
+    @property
+    def completion(self) -> StreamFuture[T]: ...
+
+
 class DrainingControl(Control, Generic[T]):
     """A control together with the stream's completion: `to_mat(sink, DrainingControl.create)`."""
 
@@ -148,15 +155,18 @@ class DrainingControl(Control, Generic[T]):
         self.is_shutdown = control.is_shutdown
 
     @classmethod
-    def create(cls, control: Control, completion: StreamFuture[T]) -> DrainingControl[T]:
-        """Combine what a consumer source and a sink materialize. Raises BuildError where they are something else."""
-        if not isinstance(control, Control) or not isinstance(completion, Future):
+    def create(cls, control: Control, completion: StreamFuture[T] | Completing[T]) -> DrainingControl[T]:
+        """Combine what a consumer source and a sink materialize: a future, or a handle with a future `completion`, as SparkSink's query.
+
+        Raises BuildError where they are something else."""
+        done: Any = getattr(completion, "completion", completion)
+        if not isinstance(control, Control) or not isinstance(done, Future):
             raise BuildError(
                 "DrainingControl.create combines the control of a Consumer source with the future of a sink, got "
                 f"{type(control).__name__} and {type(completion).__name__}; source.to_mat(sink, DrainingControl.create) keeps "
                 "the source's on the left"
             )
-        return cls(control, completion)
+        return cls(control, cast("StreamFuture[T]", done))
 
     def stop(self) -> None:
         self._control.stop()

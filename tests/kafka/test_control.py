@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -167,6 +168,13 @@ def test_a_draining_control_of_what_is_none_says_what_it_combines(system):
         Source.single(1).to_mat(Sink.ignore(), DrainingControl.create).run(system)
     with pytest.raises(BuildError, match="got Control and int"):
         DrainingControl.create(Control(), 5)
+
+
+def test_a_draining_control_takes_a_handle_with_a_future_of_its_end():
+    handle = SimpleNamespace(completion=StreamFuture("query"))
+    control = DrainingControl.create(Control(), handle)
+    handle.completion.try_complete(5)
+    assert control.stream_completion.result(0) == 5
 
 
 def test_a_control_of_nothing_does_nothing():

@@ -6,6 +6,7 @@ tools read, and deletes the states that no batch needs any more. Owner: the one 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,6 +51,8 @@ class Plans:
     target_ms: float
     skip_lost: bool
     topics: tuple[str, ...] = field(default=())
+    drain_file: str = ""
+    """While this file of the driver's host exists, no further batch begins."""
     note: str = ""
     """What is committed with the group's positions."""
     source: SourceIdentity | None = None
@@ -92,6 +95,8 @@ class Planner:
             self._check(start)
         deadline = time.monotonic() + WAIT_S
         while True:
+            if self._plans.drain_file and os.path.exists(self._plans.drain_file):
+                return start
             found = self._next(start)
             if found is not start or self._stop_at is not None or time.monotonic() > deadline:
                 return found

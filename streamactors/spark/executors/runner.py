@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import tempfile
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from streamactors.errors import StreamActorsError
@@ -110,6 +112,7 @@ class GraphRun:
         self.control = Control()
         self.on_started: Callable[[Any], None] = lambda query: None
         """Called with Spark's query when it has started, on the runner's thread."""
+        self._drain_file = Path(tempfile.gettempdir()) / f"streamactors-drain-{uuid.uuid4().hex}"
         plan = graph.plan
         self._start_positions = StartPositions(plan.settings, plan.subscription, plan.until_end, lambda _: None)
         self._checkpoint: Checkpoint | None = None
@@ -131,7 +134,7 @@ class GraphRun:
             on_ended=self._ended,
         )
         self.query.attach(self.stop, self.counts, self.ends)
-        self.control.attach(self.asked, self.stop)
+        self.control.attach(self.asked, self.drain)
 
     def start(self) -> None:
         """Start the query; returns at once."""
@@ -140,6 +143,11 @@ class GraphRun:
     def stop(self) -> None:
         """Stop the query; any thread, returns at once."""
         self._runner.stop()
+
+    def drain(self) -> None:
+        """Stop the query when the batch that is being written is in the checkpoint; any thread, returns at once."""
+        self._drain_file.touch()
+        self._runner.stop_between_batches()
 
     def carry_back(self, producer: ProducerSettings) -> dict[TopicPartition, int]:
         """Carry the state of the windows back to their changelogs, in place of a run; return the positions."""
@@ -174,6 +182,7 @@ class GraphRun:
             max_rows=settings.max_rows,
             target_ms=settings.target_ms,
             skip_lost=not settings.strict,
+            drain_file=str(self._drain_file),
             note=f"{ON_EXECUTORS}{settings.checkpoint}" if self._carries else "",
         )
         parcel = pack(ShippedQuery(plans, graph.program, self._schema.arrow, self._topic), WHO, graph.links)
@@ -213,6 +222,7 @@ class GraphRun:
     def _ended(self, error: BaseException | None) -> None:
         if self._checkpoint is not None:
             self._checkpoint.close()
+        self._drain_file.unlink(missing_ok=True)
         self.query.end(error)
         self.control.closed(self.snapshot())
         if error is None:
@@ -285,6 +295,7 @@ def plans_of(
     max_rows: int,
     target_ms: float,
     skip_lost: bool,
+    drain_file: str = "",
     note: str = "",
     source: SourceIdentity | None = None,
 ) -> Plans:
@@ -302,6 +313,7 @@ def plans_of(
         max_rows=max_rows,
         target_ms=target_ms,
         skip_lost=skip_lost,
+        drain_file=drain_file,
         note=note,
         source=source,
         topics=() if is_assigned else tuple(sorted({offsets.key_of(name).topic for name in first})),

@@ -37,7 +37,7 @@ class TwoQueries:
         first.query.completion.add_done_callback(lambda future: self._ended(first, future))
         second.query.completion.add_done_callback(lambda future: self._ended(second, future))
         self.query.attach(self.stop, self._counts, self._ends)
-        self.control.attach(self._asked, self.stop)
+        self.control.attach(self._asked, self._drain)
 
     def start(self) -> None:
         """Create the topic, and start. Raises TopicNotFound, KafkaError."""
@@ -55,6 +55,13 @@ class TwoQueries:
             running = list(self._running)
         for run in running:
             run.stop()
+
+    def _drain(self) -> None:
+        with self._lock:
+            self._stopping = True
+            running = list(self._running)
+        for run in running:
+            run.drain()
 
     def _ended(self, run: GraphRun, future: Future[None]) -> None:
         error = future.exception()

@@ -26,6 +26,9 @@ NO_WORKER: Final = "Python worker failed to connect back"
 
 RETRIES: Final = 10
 
+LOOK_S: Final = 0.005
+"""Between two triggers without records Spark rests for 10 ms."""
+
 _STARTING: Final = threading.Lock()
 """PySpark starts its callback server with the first query: two queries at once would start two, and one of them would never be called."""
 
@@ -87,6 +90,20 @@ class QueryRunner:
             query = self._query
         if query is not None:
             threading.Thread(target=self._stop, args=(query,), name="stop spark query", daemon=True).start()
+
+    def stop_between_batches(self) -> None:
+        """Stop the query at a moment at which no batch runs; any thread, returns at once. The source must give no further batch."""
+        threading.Thread(target=self._stop_between_batches, name="drain spark query", daemon=True).start()
+
+    def _stop_between_batches(self) -> None:
+        query = self._query
+        if query is not None and self._started.is_set():
+            try:
+                while query.isActive and query.status["isTriggerActive"]:
+                    threading.Event().wait(LOOK_S)
+            except Exception as error:  # noqa: BLE001  # its JVM is gone; `_run` reports that
+                _log.debug("waiting for a query: %s", error)
+        self.stop()
 
     @staticmethod
     def _stop(query: Any) -> None:

@@ -16,6 +16,7 @@ from streamactors import BuildError, Flow, Keep
 from streamactors.kafka import (
     Consumer,
     ConsumerSettings,
+    DrainingControl,
     MetadataClient,
     Producer,
     ProducerRecord,
@@ -221,6 +222,40 @@ def test_an_unbounded_graph_is_stopped_and_goes_on_behind_its_checkpoint(
     assert arrived.wait(END_S)
     query.stop()
     assert sorted(seen) == list(range(50))
+
+
+def test_a_query_that_is_drained_ends_behind_the_batch_that_is_being_written(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    write_rows(cluster, topic, rows_of(12, 60))
+    seen: list[int] = []
+    writing, release = threading.Event(), threading.Event()
+
+    def write(df: Any, epoch: int) -> None:
+        writing.set()
+        assert release.wait(END_S)
+        seen.extend(row.n for row in df.collect())
+
+    def start() -> Any:
+        writing.clear()
+        sink = SparkSink.foreach_batch(spark, write, "n long", tmp_path / "ck", max_rows=20)
+        rows = records_of(cluster, topic, until=None).map(lambda record: (record.value,))
+        return rows.to_mat(sink, DrainingControl.create).run(SparkExecutors(spark))
+
+    control = start()
+    assert writing.wait(END_S)
+    control.stop()
+    release.set()
+    control.drain_and_shutdown(timeout=END_S)
+    assert 0 < len(seen) <= 20
+    assert sum(control.snapshot()["checkpoint"].values()) == len(seen)
+    control = start()
+    while len(seen) < 60:
+        assert not control.stream_completion.done(), control.stream_completion.exception(0)
+        threading.Event().wait(0.05)
+    control.drain_and_shutdown(timeout=END_S)
+    assert sorted(seen) == list(range(60))
 
 
 def test_a_topic_and_its_late_rows_are_written_by_the_tasks(
