@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from streamactors.dsl.sink import Sink
@@ -35,6 +36,56 @@ ON_EXECUTORS: Final = (
 
 Trigger = float | str | None
 """When Spark begins a batch. None: when the batch before is done. "available_now": until the input ends. A number: seconds between batches."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The settings that all sinks of Spark have, as a user gives them. SparkSink.foreach_batch explains them."""
+
+    spark: Any
+    schema: Any
+    checkpoint: str | os.PathLike[str]
+    max_rows: int
+    trigger: Trigger
+    target_batch_s: float
+    dead_letters: BadRow | None
+    fail_on_data_loss: bool
+    query_name: str | None
+    bind: str
+    advertise: str | None
+    encrypt: bool
+
+    def sink(
+        self, name: str, make_write: Callable[[], BatchFunction], table: str | None = None
+    ) -> Sink[Any, SparkStreamQuery]:
+        """Check the settings and return the sink; `make_write` is called when the session has been checked. Raises BuildError, SparkSetupError."""
+        check_session(self.spark)
+        at_least(name, "max_rows", self.max_rows, 1)
+        if not isinstance(self.target_batch_s, (int, float)) or self.target_batch_s <= 0:
+            raise BuildError(
+                f"{name}: target_batch_s must be a positive number of seconds, got {self.target_batch_s!r}"
+            )
+        if self.dead_letters is not None:
+            plain_function(f"{name}: dead_letters", self.dead_letters)
+        rows = row_schema(self.schema)
+        register(self.spark)
+        settings = SinkSettings(
+            spark=self.spark,
+            write=make_write(),
+            schema=rows,
+            checkpoint=_folder(name, self.spark, "checkpoint", self.checkpoint),
+            max_rows=self.max_rows,
+            target_ms=self.target_batch_s * 1_000,
+            trigger=trigger_of(name, self.trigger),
+            query_name=self.query_name,
+            bad_rows=self.dead_letters,
+            host=self.bind,
+            advertised_host=self.advertise,
+            strict=bool(self.fail_on_data_loss),
+            encrypt=bool(self.encrypt),
+            table=table,
+        )
+        return Sink(StageModule(SparkSinkStage(name, settings)))
 
 
 class SparkSinkStage(GraphStage):
@@ -97,10 +148,8 @@ class SparkSink:
         Materializes: a SparkStreamQuery.
         """
         plain_function("SparkSink.foreach_batch", fn)
-        return _sink(
-            "SparkSink.foreach_batch",
+        given = Given(
             spark,
-            lambda: batch_function(fn),
             schema,
             checkpoint,
             max_rows,
@@ -113,6 +162,7 @@ class SparkSink:
             advertise,
             encrypt,
         )
+        return given.sink("SparkSink.foreach_batch", lambda: batch_function(fn))
 
     @staticmethod
     def parquet(
@@ -145,10 +195,8 @@ class SparkSink:
         if {QUERY, EPOCH} & set(columns):
             raise BuildError(f"{name}: {QUERY} and {EPOCH} are the table's own columns; partition by others")
         table = _folder(name, spark, "path", path)
-        return _sink(
-            name,
+        given = Given(
             spark,
-            lambda: ParquetWriter(spark, table, transform, columns),
             schema,
             checkpoint,
             max_rows,
@@ -160,8 +208,8 @@ class SparkSink:
             bind,
             advertise,
             encrypt,
-            table,
         )
+        return given.sink(name, lambda: ParquetWriter(spark, table, transform, columns), table)
 
     @staticmethod
     def delta(
@@ -195,10 +243,8 @@ class SparkSink:
         check_session(spark)
         check_delta(name, spark)
         table = _folder(name, spark, "path", path)
-        return _sink(
-            name,
+        given = Given(
             spark,
-            lambda: DeltaWriter(table, transform, columns),
             schema,
             checkpoint,
             max_rows,
@@ -210,58 +256,13 @@ class SparkSink:
             bind,
             advertise,
             encrypt,
-            table,
         )
+        return given.sink(name, lambda: DeltaWriter(table, transform, columns), table)
 
     @staticmethod
     def iceberg(*args: Any, **settings: Any) -> NoReturn:
         """Raise SparkSetupError: this sink has not been tested. The error names the versions of Iceberg and PySpark, and other sinks."""
         refuse("SparkSink.iceberg", ICEBERG, ICEBERG_WAY)
-
-
-def _sink(
-    name: str,
-    spark: Any,
-    make_write: Callable[[], BatchFunction],
-    schema: Any,
-    checkpoint: str | os.PathLike[str],
-    max_rows: int,
-    trigger: Trigger,
-    target_batch_s: float,
-    dead_letters: BadRow | None,
-    fail_on_data_loss: bool,
-    query_name: str | None,
-    bind: str,
-    advertise: str | None,
-    encrypt: bool,
-    table: str | None = None,
-) -> Sink[Any, SparkStreamQuery]:
-    """Check the common settings and return the sink; `make_write` is called when the session has been checked."""
-    check_session(spark)
-    at_least(name, "max_rows", max_rows, 1)
-    if not isinstance(target_batch_s, (int, float)) or target_batch_s <= 0:
-        raise BuildError(f"{name}: target_batch_s must be a positive number of seconds, got {target_batch_s!r}")
-    if dead_letters is not None:
-        plain_function(f"{name}: dead_letters", dead_letters)
-    rows = row_schema(schema)
-    register(spark)
-    settings = SinkSettings(
-        spark=spark,
-        write=make_write(),
-        schema=rows,
-        checkpoint=_folder(name, spark, "checkpoint", checkpoint),
-        max_rows=max_rows,
-        target_ms=target_batch_s * 1_000,
-        trigger=trigger_of(name, trigger),
-        query_name=query_name,
-        bad_rows=dead_letters,
-        host=bind,
-        advertised_host=advertise,
-        strict=bool(fail_on_data_loss),
-        encrypt=bool(encrypt),
-        table=table,
-    )
-    return Sink(StageModule(SparkSinkStage(name, settings)))
 
 
 def _columns(name: str, transform: Transform | None, partition_by: Sequence[str]) -> tuple[str, ...]:
