@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -23,12 +24,12 @@ DOWN_SECONDS: Final = 20.0
 
 
 class Standalone:
-    """Start a master and `workers` workers with one core each; `url` is what spark_session takes as master."""
+    """Start a master, and a worker with one core for each of `hosts`; `url` is what spark_session takes as master."""
 
-    def __init__(self, folder: Path, workers: int = 2, memory: str = "700m") -> None:
+    def __init__(self, folder: Path, hosts: Sequence[str] = (HOST, HOST), memory: str = "700m") -> None:
         self._folder = folder
         self._memory = memory
-        self._wanted = workers
+        self._hosts = hosts
         self._processes: list[subprocess.Popen[bytes]] = []
         self.url = ""
 
@@ -39,8 +40,8 @@ class Standalone:
             self.url = f"spark://{HOST}:{port}"
             self._start("master.Master", "--host", HOST, "--port", str(port), "--webui-port", "0")
             _wait_for_port(port, self._log("master.Master"))
-            for n in range(self._wanted):
-                place = ("--host", HOST, "--webui-port", "0", "--work-dir", str(self._folder / f"worker-{n}"))
+            for n, host in enumerate(self._hosts):
+                place = ("--host", host, "--webui-port", "0", "--work-dir", str(self._folder / f"worker-{n}"))
                 self._start("worker.Worker", self.url, *place, "--cores", "1", "--memory", self._memory)
         except BaseException:
             self._end()

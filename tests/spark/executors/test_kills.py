@@ -1,5 +1,5 @@
-"""kill -9 at seeded moments: of processes that run tasks, of executors, of the driver with its JVM. What was written equals the
-single-process run."""
+"""kill -9 at seeded moments: a hundred of processes that run tasks, and twenty of what a query in Spark needs: driver, JVM, executors, workers,
+broker. What was written equals the single-process run."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from streamactors.broker.wire_request import create_topic
+from streamactors.demo.killing.standalone import Standalone
+from tests.faults.broker_process import BrokerProcess
 from tests.spark.executors._killed_task import counted
 from tests.spark.executors._plain import in_process, read_rows, write_rows
 from tests.spark.executors.test_topic_end import read_topic, rows_of, wanted_of
@@ -29,6 +32,16 @@ HERE = Path(__file__).parent
 KILLS = 100
 RUN_S = 300.0
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+class Address:
+    """A broker elsewhere, with what these tests ask of a cluster."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        create_topic(self.bootstrap_servers, name, partitions, {})
 
 
 def new_topics(cluster: Any, seed: int, n: int) -> tuple[str, str]:
@@ -74,23 +87,41 @@ def test_a_hundred_kills_of_tasks_in_plain_processes(cluster: Any, system: Any, 
 
 
 class Query:
-    """A process that runs the query; `kill` kills it with its JVM, `kill_executor` one of its executors."""
+    """A process that runs the query; `kill` kills it, its JVM or both, `kill_executor` one of its executors."""
 
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, str(HERE / "_killed_query.py"), *arguments]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT
-        )
+    def __init__(
+        self, cluster: Any, topic: str, out: str, folder: Path, master: str, how: str = "", *more: str
+    ) -> None:
+        arguments = (cluster.bootstrap_servers, topic, out, str(folder), master, how, *more)
+        self.folder = folder
+        self._log = folder / "stderr.log"
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(HERE / "_killed_query.py"), *arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=ENVIRONMENT,
+            )
         assert self.process.stdout is not None
-        self.jvm = int(self.process.stdout.readline())
+        self.jvm = int(self.process.stdout.readline() or 0)
+        assert self.jvm, self.told()
 
-    def finished(self) -> bool:
+    def finish(self) -> None:
+        """Wait for the query's end. Fails with what the process said if it ended otherwise."""
         assert self.process.stdout is not None
-        return "finished" in self.process.stdout.read()
+        assert "finished" in self.process.stdout.read(), self.told()
+        self.process.wait()
 
-    def kill(self) -> None:
-        for pid in (self.jvm, self.process.pid):
-            os.kill(pid, signal.SIGKILL)
+    def told(self) -> str:
+        return self._log.read_text(errors="replace")[-5_000:]
+
+    def kill(self, victim: str = "both") -> None:
+        """Kill with -9. A driver whose JVM is gone ends by itself, and a JVM whose driver is gone, too."""
+        if victim in ("jvm", "both"):
+            os.kill(self.jvm, signal.SIGKILL)
+        if victim in ("driver", "both"):
+            self.process.kill()
         self.process.wait()
 
     def kill_executor(self) -> bool:
@@ -98,6 +129,14 @@ class Query:
         if executors:
             os.kill(executors[0], signal.SIGKILL)
         return bool(executors)
+
+    def until_batches(self, n: int) -> None:
+        """Wait until so many batches are in the checkpoint, or the query has ended."""
+        deadline = time.monotonic() + RUN_S
+        while self.process.poll() is None and time.monotonic() < deadline:
+            if len(list((self.folder / "ck" / "commits").glob("[0-9]*"))) >= n:
+                return
+            threading.Event().wait(0.02)
 
 
 def cmdline(pid: int) -> bytes:
@@ -121,42 +160,61 @@ def descendants(pid: int) -> Iterator[int]:
         yield from descendants(child)
 
 
-def until_batches(folder: Path, n: int, query: Query) -> None:
-    """Wait until so many batches are in the checkpoint, or the query has ended."""
-    deadline = time.monotonic() + RUN_S
-    while query.process.poll() is None and time.monotonic() < deadline:
-        if len(list((folder / "ck" / "commits").glob("[0-9]*"))) >= n:
-            return
-        threading.Event().wait(0.02)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("end", ["topic", "parquet"])
+@pytest.mark.parametrize(
+    ("victim", "end", "seed"),
+    [(victim, end, seed) for seed, victim in enumerate(("both", "driver", "jvm")) for end in ("topic", "parquet")],
+)
 def test_a_killed_driver_goes_on_with_the_same_batch(
-    cluster: Any, system: Any, tmp_path: Path, end: str, seed: int
+    cluster: Any, system: Any, tmp_path: Path, victim: str, end: str, seed: int
 ) -> None:
+    """Twelve kills. Each run of a query has another master than the run before."""
     dice = random.Random(seed)
     topic, out = new_topics(cluster, seed, 300)
-    arguments = (cluster.bootstrap_servers, topic, out if end == "topic" else "", str(tmp_path), "local[2,4]")
-    for n in sorted(dice.sample(range(1, 5), 2)):
-        query = Query(*arguments)
-        until_batches(tmp_path, n, query)
+    out = out if end == "topic" else ""
+    masters = ["local[2,4]", "local-cluster[2,1,512]", "local[1,4]"]
+    for n, master in zip(sorted(dice.sample(range(1, 5), 2)), masters, strict=False):
+        query = Query(cluster, topic, out, tmp_path, master)
+        query.until_batches(n)
         threading.Event().wait(dice.random() * 0.4)
-        query.kill()
-    assert Query(*arguments).finished()
-    check(cluster, system, tmp_path, topic, out if end == "topic" else "")
+        query.kill(victim)
+    Query(cluster, topic, out, tmp_path, masters[2]).finish()
+    check(cluster, system, tmp_path, topic, out)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_killed_executor_costs_nothing(cluster: Any, system: Any, tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     topic, out = new_topics(cluster, 7 + seed, 300)
-    query = Query(cluster.bootstrap_servers, topic, out, str(tmp_path), "local-cluster[2,1,512]")
-    until_batches(tmp_path, dice.randint(1, 3), query)
+    query = Query(cluster, topic, out, tmp_path, "local-cluster[2,1,512]")
+    query.until_batches(dice.randint(1, 3))
     threading.Event().wait(dice.random() * 0.4)
     assert query.kill_executor()
-    assert query.finished()
+    query.finish()
     check(cluster, system, tmp_path, topic, out)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_killed_worker_costs_nothing(cluster: Any, system: Any, tmp_path: Path, seed: int) -> None:
+    topic, out = new_topics(cluster, 17 + seed, 300)
+    with Standalone(tmp_path / "spark") as spark:
+        query = Query(cluster, topic, out, tmp_path, spark.url)
+        query.until_batches(1 + seed)
+        spark.kill_worker()
+        query.finish()
+    check(cluster, system, tmp_path, topic, out)
+
+
+def test_a_broker_that_is_killed_three_times_costs_nothing(system: Any, tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "broker") as broker:
+        cluster = Address(broker.bootstrap_servers)
+        topic, out = new_topics(cluster, 23, 300)
+        query = Query(cluster, topic, out, tmp_path, "local[2,4]")
+        for n in (1, 2, 3):
+            query.until_batches(n)
+            broker.kill()
+            broker.start()
+        query.finish()
+        check(cluster, system, tmp_path, topic, out)
 
 
 def check(cluster: Any, system: Any, folder: Path, topic: str, out: str) -> None:
