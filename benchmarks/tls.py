@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 from benchmarks import _apache_kafka
 from benchmarks._apache_kafka import ApacheKafka
-from benchmarks._broker_clients import consume, delete_topic, fresh_topic, in_turns, median_and_spread, produce
+from benchmarks._broker_clients import (
+    consume,
+    cpu_seconds,
+    delete_topic,
+    fresh_topic,
+    in_turns,
+    median_and_spread,
+    produce,
+)
 from streamactors.broker.cluster.cluster import Cluster
 from streamactors.broker.cluster.doors import make_certificates
 
@@ -32,6 +40,7 @@ class Peer(NamedTuple):
     plain: str
     servers: str
     client: dict[str, Any]
+    pid: int = 0
 
 
 def run() -> list[Row]:
@@ -41,7 +50,7 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         certificates = make_certificates(Path(folder))
         peers = list(_peers(stack, certificates))
-        return [*_throughput(peers), _handshakes(peers, certificates)]
+        return [*_throughput(peers), _handshakes(peers, certificates), _cost(peers[0])]
 
 
 def _peers(stack: contextlib.ExitStack, certificates: Path) -> Iterator[Peer]:
@@ -54,7 +63,8 @@ def _peers(stack: contextlib.ExitStack, certificates: Path) -> Iterator[Peer]:
         )
     )
     plain, encrypted = ours.bootstrap_servers.split(",")
-    yield Peer(plain, encrypted, client)
+    assert ours.pid is not None
+    yield Peer(plain, encrypted, client, ours.pid)
     store = {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL",
         "ssl.keystore.type": "PEM",
@@ -111,6 +121,31 @@ def _handshakes(peers: list[Peer], certificates: Path) -> Row:
     for peer in peers:
         measure(peer)
     return _row("TLS handshakes, two clients", "a second", list(in_turns(peers, measure, ROUNDS)), ">= 0.8")
+
+
+def _cost(ours: Peer) -> Row:
+    """What encryption costs the broker: without TLS the kernel sends records from the file (sendfile), with TLS they are read and encrypted."""
+    size, count = 65_536, 8_000
+    topic = fresh_topic(ours.plain)
+    produce(ours.plain, topic, size, count)
+
+    def measure(door: tuple[str, dict[str, Any]]) -> float:
+        began = cpu_seconds(ours.pid)
+        consume(door[0], topic, count, **door[1])
+        return (cpu_seconds(ours.pid) - began) / (size * count / 1e9)
+
+    doors = [(ours.servers, ours.client), (ours.plain, {})]
+    value, plain, ratio, spread = median_and_spread(list(in_turns(doors, measure, ROUNDS)))
+    delete_topic(ours.plain, topic)
+    return {
+        "name": "the broker's CPU for 1 GB consumed over TLS",
+        "value": round(value, 2),
+        "unit": "s of CPU",
+        "peer": f"over PLAINTEXT, with sendfile {plain:.2f}",
+        "ratio": round(ratio, 2),
+        "spread": spread,
+        "target": "",
+    }
 
 
 def _row(name: str, unit: str, rounds: list[list[float]], target: str) -> Row:
