@@ -75,7 +75,7 @@ class Consumer:
         JSON), or a function from bytes. `timestamp`: a function from the Record to ms
         since 1970; default: the record's own timestamp. `dead_letters`: a topic for records that cannot be read. Their offsets are committed
         when they are stored there. Without it the first such record fails the stream, or, with `errors="emit"`, becomes an `Err` element."""
-        from streamactors.kafka.records import records
+        from streamactors.kafka.record_source import records
 
         source = Consumer.source(settings, subscription, until=until)
         return records(

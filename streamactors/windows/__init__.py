@@ -24,8 +24,8 @@ from streamactors.windows.errors import (
     TaskDead,
 )
 from streamactors.windows.fluent import Grouped, Table, Windowed, WindowedTable, WindowOps
-from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.operators.task_factory import TaskFactory, compile
+from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.processors.context import NoStore, ProcessorContext
 from streamactors.windows.processors.definitions import Processor
 from streamactors.windows.processors.store_definitions import (

@@ -27,8 +27,8 @@ from streamactors.spark.executors.ranges import At, Range
 from streamactors.spark.executors.states import State, States, fresh
 from streamactors.spark.shipping.chain import ChainSegment, Diverted
 from streamactors.windows.errors import OperatorFailed
-from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.operators.windowed import late_rows
 from streamactors.windows.record import LateRecord
 from streamactors.windows.stage.partition_tasks import PartitionTasks

@@ -12,10 +12,11 @@ from typing import Any
 
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.island.connection import COMPLETED, Connection
-from streamactors.engine.logic import Logic, SourceLogic, logic_of
+from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.stage import SINK, SOURCE, GraphStage
 from streamactors.errors import AbruptTermination
 from streamactors.stages.checks import at_least, positive
+from streamactors.stages.hubs.consumer import HubConsumerLogic
 
 log = logging.getLogger("streamactors.stages.hubs")
 
@@ -230,26 +231,16 @@ class BroadcastHubConsumer(GraphStage):
 
 
 @logic_of(BroadcastHubConsumer)
-class _ConsumerLogic(SourceLogic):
+class _ConsumerLogic(HubConsumerLogic[Exchange]):
     link: _Link
     offset: int  # elements of the link's chunk that were taken
     position: int  # elements of the hub before the next one to take
 
     def __init__(self, stage: BroadcastHubConsumer) -> None:
-        super().__init__(stage)
-        self._exchange = stage.exchange
-        self.waits = False
-        self.wake = self.async_callback(self._look)
-
-    def on_start(self) -> None:
-        self._exchange.join(self)
-        self.on_pull(self.out)
-
-    def _look(self, _: None) -> None:
-        self.on_pull(self.out)
+        super().__init__(stage, stage.exchange, waits=False)
 
     def on_pull(self, out: Connection) -> None:
-        exchange = self._exchange
+        exchange = self.hub
         if exchange.failure is not None:
             self.fail_stage(exchange.failure)
             return
@@ -276,6 +267,3 @@ class _ConsumerLogic(SourceLogic):
             self.complete_stage()
         elif over is not None:
             self.fail_stage(exchange.failure)  # type: ignore[arg-type]
-
-    def on_stop(self) -> None:
-        self._exchange.leave(self)

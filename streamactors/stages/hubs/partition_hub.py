@@ -14,11 +14,12 @@ from typing import Any
 
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.island.connection import COMPLETED, Connection
-from streamactors.engine.logic import Logic, SourceLogic, logic_of
+from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.stage import SINK, SOURCE, GraphStage
 from streamactors.engine.supervision import failure_of
 from streamactors.errors import AbruptTermination, StreamError
 from streamactors.stages.checks import at_least, plain_function, positive
+from streamactors.stages.hubs.consumer import HubConsumerLogic
 
 log = logging.getLogger("streamactors.stages.hubs")
 
@@ -314,24 +315,14 @@ class PartitionHubConsumer(GraphStage):
 
 
 @logic_of(PartitionHubConsumer)
-class _ConsumerLogic(SourceLogic):
+class _ConsumerLogic(HubConsumerLogic[Counter]):
     id = -1
 
     def __init__(self, stage: PartitionHubConsumer) -> None:
-        super().__init__(stage)
-        self._counter = stage.counter
-        self.waits = True
-        self.wake = self.async_callback(self._look)
-
-    def on_start(self) -> None:
-        self._counter.join(self)
-        self.on_pull(self.out)
-
-    def _look(self, _: None) -> None:
-        self.on_pull(self.out)
+        super().__init__(stage, stage.counter, waits=True)
 
     def on_pull(self, out: Connection) -> None:
-        counter = self._counter
+        counter = self.hub
         if counter.failure is not None:
             self.fail_stage(counter.failure)
             return
@@ -341,6 +332,3 @@ class _ConsumerLogic(SourceLogic):
                 out.push(chunk)
         if counter.over_for(self):
             self.complete_stage()
-
-    def on_stop(self) -> None:
-        self._counter.leave(self)

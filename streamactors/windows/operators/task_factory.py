@@ -16,7 +16,7 @@ from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.operators.chain import Chain
 from streamactors.windows.operators.operator import TaskEnvironment
-from streamactors.windows.operators.task import WindowTask
+from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.record import LateRecord
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.serdes import Serdes

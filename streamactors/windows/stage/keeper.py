@@ -21,8 +21,8 @@ from streamactors.engine.island.connection import Connection, RunningStage
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import NOWHERE, Assigned, Mark, PositionMark
 from streamactors.engine.marks.part_state import PartState, Stand
-from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.stage.partition_tasks import PartitionTasks, number_of
 from streamactors.windows.stage.turns import Turns
 from streamactors.windows.state.changelogs import Changelog, Provider, changelogs_of

@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from streamactors.windows.errors import InvalidRecord
-from streamactors.windows.operators.task import WindowTask
 from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.record import LateRecord
 from streamactors.windows.state.store_log import Change, TaskIdentity
 

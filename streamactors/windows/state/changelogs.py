@@ -14,7 +14,7 @@ from streamactors.engine.island.connection import RunningStage
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.cut_state import CutPart
 from streamactors.engine.marks.marks import Key, Position, PositionMark
-from streamactors.windows.operators.task import WindowTask
+from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.store_log import Change, TaskIdentity
 

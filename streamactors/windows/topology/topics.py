@@ -23,7 +23,7 @@ from streamactors.windows.topology.nodes.table_nodes import table_source
 from streamactors.windows.topology.queues import InternalQueues
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import GlobalTable, TopologyTable
-from streamactors.windows.topology.task import TopologyTask
+from streamactors.windows.topology.topology_task import TopologyTask
 
 ROWS_FOR_A_CALL: Final = 4
 """Rows that are taken together for each call that a lookup may have under way; many of their keys have an answer already."""

@@ -16,7 +16,7 @@ from streamactors import ActorSystem, Keep, Sink
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 from streamactors.kafka.client.ranges import RangeReader
-from streamactors.kafka.records import records
+from streamactors.kafka.record_source import records
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark.executors.folders import LocalFolder
 from streamactors.spark.executors.program import KeptTasks, Output, Program

@@ -17,7 +17,7 @@ from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.errors import RestoreError
-from streamactors.windows.operators.task import WindowTask
+from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.state.changelogs import Tasks
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.folder import StateFolder

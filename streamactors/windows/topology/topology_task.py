@@ -12,7 +12,7 @@ from typing import Any
 from streamactors.windows.errors import InvalidRecord, RestoreError
 from streamactors.windows.joins.lookup import LookupJoin
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
-from streamactors.windows.operators.task import WindowTask
+from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.processors.state_store import StateStore
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
