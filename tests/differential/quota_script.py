@@ -58,6 +58,13 @@ def describe(client: WireClient, *parts: tuple[str, int, str | None], strict: bo
     return answer.error_code, answer.error_message, found
 
 
+def remove_all(client: WireClient) -> None:
+    """Remove every quota."""
+    for entry in client.call(DESCRIBE, 1, {"components": [], "strict": False}).entries or ():
+        entity = {part.entity_type: part.entity_name for part in entry.entity}
+        assert alter(client, entity, {value.key: None for value in entry.values}) == [(0, None)]
+
+
 def steps(client: WireClient) -> Steps:
     """Run the script; yield what each step did and the answer."""
     for version in (0, 1):

@@ -27,12 +27,24 @@ def client_of(address: str, client_id: str = "test") -> WireClient:
     return WireClient(host, int(port), client_id)
 
 
-@pytest.fixture(scope="module", name="kafka")
+@pytest.fixture(scope="module")
 def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     running = apache.ApacheKafka(tmp_path_factory.mktemp("apache") / "data")
     running.start()
     yield running.address
     running.stop()
+
+
+@pytest.fixture
+def kafka(apache_kafka: str) -> Iterator[str]:
+    """Apache Kafka without quotas.
+
+    The script of all answers left a quota of mutations for all users, which comes before that of a client id. A test of the client id's quota that ran
+    later found a throttle of 3 s instead of 30 s."""
+    yield apache_kafka
+    with client_of(apache_kafka) as admin:
+        quota_script.remove_all(admin)
+        wait_until(lambda: not quota_script.describe(admin)[2])
 
 
 def test_every_answer_is_the_same(kafka: str) -> None:
@@ -120,8 +132,6 @@ def mutated(address: str) -> list[Any]:
         answer = client.call(20, 4, {"topic_names": ["m2"], "timeout_ms": 30_000})
         seen.append([each.error_code for each in answer.responses])
         seen.append(round(answer.throttle_time_ms / 3_000))
-    with client_of(address, "admin") as admin:  # the other tests of this module find no quota
-        quota_script.alter(admin, {"client-id": "busy"}, {"controller_mutation_rate": None})
     return seen
 
 
