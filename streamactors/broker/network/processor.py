@@ -99,6 +99,10 @@ class Processor:
             _log.debug("a connection ended before it began: %s", error)
             sock.close()
             return
+        if self._stopped:  # the other nodes and the clients ask until the last moment; that is no fault of theirs
+            _log.debug("connection of %s closed: the broker is stopping", host)
+            sock.close()
+            return
         refusal = self._refusal(host)
         if refusal is not None:
             _log.warning("connection of %s refused: %s", host, refusal)
@@ -158,8 +162,6 @@ class Processor:
 
     def _refusal(self, host: str) -> str | None:
         limits = self.limits
-        if self._stopped:
-            return "the broker is stopping"
         connections = len(self.connections) + len(self.handshakes)
         if connections >= limits.max_connections:
             return f"there are already {connections} connections; raise max.connections"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import socket
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.network.connection import Mute
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.other_protocols import SILENT_MS
+from tests.broker.live_broker import LiveBroker
 from tests.broker.network.network_under_test import Network, echo, framed
 from tests.broker.wire import wait_until
 
@@ -188,3 +191,17 @@ def test_an_idle_time_of_zero_does_not_make_the_broker_spin(start: Callable[...,
     sweep = network.processor._sweep
     assert sweep is not None
     assert sweep.deadline_ms - network.clock.now_ms() >= 100
+
+
+def test_a_connection_to_a_broker_that_stops_is_closed_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The nodes of a cluster ask each other until the last one has stopped; each printed a warning."""
+    with LiveBroker(tmp_path) as live:
+        processor, listener = live.node.processor, live.node.listeners[0]
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        with caplog.at_level(logging.INFO, "streamactors.broker"):
+            processor.adopt(accepted, listener)
+        assert client.recv(1) == b""
+    assert [each for each in caplog.messages if "stopping" in each] == []
