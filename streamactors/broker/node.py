@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
@@ -18,6 +19,8 @@ from streamactors.broker.network.processor import Processor
 from streamactors.broker.producer_ids import ProducerIds
 from streamactors.broker.quotas.charging import Charging
 from streamactors.broker.replication.partition_table import PartitionTable
+from streamactors.broker.replication.sessions.fetch_session import Cached, FetchSession
+from streamactors.broker.replication.sessions.session_cache import SessionCache
 from streamactors.broker.runtime import Runtime
 from streamactors.broker.security.acl_authoriser import AclAuthoriser, super_users_of
 from streamactors.broker.security.rights import AllowAll, Authoriser
@@ -87,6 +90,9 @@ class Node(Runtime):
             self.acls = self.authoriser = AclAuthoriser(
                 super_users_of(config.super_users), everyone_without_entries=config.allow_everyone_if_no_acl_found
             )
+        self.fetch_sessions: Final = SessionCache(
+            config.max_incremental_fetch_session_cache_slots, _leave_session, Random()
+        )
         self.listeners: list[Listener] = []
         self.charging: Charging | None = None  # None: no client has a quota
         self.controller_listener: Listener | None = None  # set if other brokers may join
@@ -115,3 +121,9 @@ class Node(Runtime):
             if listener.name == listener_name:
                 return listener.advertised_host, listener.advertised_port
         raise KeyError(listener_name)
+
+
+def _leave_session(cached: Cached, session: FetchSession) -> None:
+    """A session has given up a partition."""
+    if cached.wanted is not None and cached.wanted.partition is not None:
+        cached.wanted.partition.sessions.pop(session, None)

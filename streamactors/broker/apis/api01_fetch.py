@@ -6,8 +6,8 @@ waits. The first non-empty partition returns its first batch even if the batch i
 inside a batch returns the whole batch. From version 11 on a follower answers consumers, too, up to its own high watermark, and with
 replica.selector.class a leader sends them to a replica of their rack (KIP-392). Errors: UNKNOWN_TOPIC_OR_PARTITION,
 UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
-TOPIC_AUTHORIZATION_FAILED, FETCH_SESSION_ID_NOT_FOUND. Differs from Apache Kafka: no sessions (session id 0 in every
-answer, which is legal for every client and follower); a helper thread reads records that are not
+TOPIC_AUTHORIZATION_FAILED, FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR. Differs
+from Apache Kafka: a fetch of a session reads only the partitions that have changed; a helper thread reads records that are not
 in the page cache, so that other clients do not wait for the disk."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
+from streamactors.broker.apis.fetch_context import SessionFetch, WholeFetch, context_of
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.helpers import Outcome
 from streamactors.broker.log.partition.log_read import LogSlice
@@ -30,26 +31,26 @@ from streamactors.broker.protocol.fetch import (
 from streamactors.broker.replication.delayed_fetch import DelayedFetch
 from streamactors.broker.replication.follower_reads import note_follower
 from streamactors.broker.replication.read_replica import RACK_AWARE
-from streamactors.broker.replication.reading import Reading, ReadLimits, Wanted, WantedTopic, read_all
+from streamactors.broker.replication.reading import Reading, ReadLimits, WantedTopic, read_all
 from streamactors.broker.replication.warming import is_cold, warm
 from streamactors.broker.requests.api import LATER, Api, Later
 from streamactors.broker.requests.request import Request
-from streamactors.broker.security.rights import Operation, ResourceType, cluster_action, each
+from streamactors.broker.security.rights import each
 
 _log = logging.getLogger("streamactors.broker.fetch")
 
-# Session epochs of a fetch that names all its partitions: 0 opens a session, -1 has none. The session id does not matter: some
-# clients send -1. Other epochs change a session, and this broker has no sessions.
-_WHOLE: Final = (0, -1)
 _FIRST_WITH_RACK: Final = 11
 _FIRST_WITH_LEADER: Final = 16
+
+Context = WholeFetch | SessionFetch
 
 
 def handle(request: Request) -> Any:
     message: FetchRequest = request.message
-    if message.session_epoch not in _WHOLE:
-        return FetchResponse([], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    topics = _wanted(request, message)
+    context = context_of(request)
+    if isinstance(context, ErrorCode):
+        return FetchResponse([], context)
+    topics = context.wanted()
     max_bytes = min(message.max_bytes, request.node.config.fetch_max_bytes)
     if request.node.charging is not None and message.replica_id < 0:
         max_bytes = request.node.charging.most_bytes(request, max_bytes)
@@ -65,17 +66,16 @@ def handle(request: Request) -> Any:
     )
     if message.replica_id >= 0:
         note_follower(request.node, topics, message.replica_id, message.replica_epoch)
-        if request.node.replication is not None:
-            request.node.replication.throttles.hold_back(topics, message.replica_id)
+        _hold_back(request, topics)
     reading = read_all(topics, limits)
-    if reading.size >= limits.min_bytes or reading.ends_wait or message.max_wait_ms <= 0 or not topics:
-        return _answer(request, _counted(request, topics, reading))
+    if reading.size >= limits.min_bytes or reading.ends_wait or message.max_wait_ms <= 0 or context.is_empty:
+        return _answer(request, context, topics, reading, limits)
     reading.release()
-    _wait(request, topics, limits, message.max_wait_ms)
+    _wait(request, context, topics, limits, message.max_wait_ms)
     return LATER
 
 
-def _wait(request: Request, topics: list[WantedTopic], limits: ReadLimits, max_wait_ms: int) -> None:
+def _wait(request: Request, context: Context, topics: list[WantedTopic], limits: ReadLimits, max_wait_ms: int) -> None:
     unfinished = request.connection.unfinished
 
     @request.answer_with
@@ -83,49 +83,46 @@ def _wait(request: Request, topics: list[WantedTopic], limits: ReadLimits, max_w
         unfinished.discard(delayed)
         if request.connection.closed:
             return None
-        answer = _answer(request, _counted(request, topics, read_all(topics, limits)))
+        now = topics
+        if context.session is not None:
+            if not context.is_current:  # the session has gone on, or has ended, without this request
+                return context.answer(FetchResponse([]))
+            now = context.wanted()  # more partitions may have been touched
+            _hold_back(request, now)
+        answer = _answer(request, context, now, read_all(now, limits), limits)
         return answer if isinstance(answer, FetchResponse) else None
 
-    delayed = DelayedFetch(topics, limits, max_wait_ms, done)
+    delayed = DelayedFetch(topics, limits, max_wait_ms, done, context.session)
     unfinished.add(delayed)
     delayed.wait(request.node)
 
 
-def _counted(request: Request, topics: list[WantedTopic], reading: Reading) -> Reading:
+def _hold_back(request: Request, topics: list[WantedTopic]) -> None:
+    if request.message.replica_id >= 0 and request.node.replication is not None:
+        request.node.replication.throttles.hold_back(topics, request.message.replica_id)
+
+
+def _counted(request: Request, topics: list[WantedTopic], reading: Reading) -> None:
     """Count what goes to throttled followers."""
     if request.message.replica_id >= 0 and request.node.replication is not None:
         request.node.replication.throttles.count(topics, reading)
-    return reading
 
 
-def _wanted(request: Request, message: FetchRequest) -> list[WantedTopic]:
-    topics = []
-    is_broker = message.replica_id >= 0 and cluster_action(request) is ErrorCode.NONE
-    for topic in message.topics:
-        name, hosted, error = request.node.partitions.find(topic.name, topic.topic_id)
-        # the offsets that a follower fetches advance the high watermark, so READ is not enough to fetch as a replica
-        reads = message.replica_id < 0 and name and request.allowed(Operation.READ, ResourceType.TOPIC, name)
-        if name and not is_broker and not reads:
-            hosted, error = {}, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        wanted = WantedTopic(topic.name, topic.topic_id)
-        for asked in topic.partitions:
-            partition = hosted.get(asked.partition)
-            wanted.partitions.append(Wanted(asked, partition, ErrorCode.NONE if partition is not None else error))
-        topics.append(wanted)
-    return topics
-
-
-def _answer(request: Request, reading: Reading) -> FetchResponse[LogSlice] | Later:
+def _answer(
+    request: Request, context: Context, topics: list[WantedTopic], reading: Reading, limits: ReadLimits
+) -> FetchResponse[LogSlice] | Later:
+    _counted(request, topics, reading)
+    context.settle(topics, reading, limits)
     cold = [piece for piece in reading.slices if is_cold(piece)]
     if not cold:
-        return reading.response
+        return context.answer(reading.response)
 
     @request.answer_with
     def warmed(outcome: Outcome[None]) -> FetchResponse[LogSlice]:
         if outcome.error is None:
-            return reading.response
+            return context.answer(reading.response)
         _log.error("%r: reading %d slices failed: %s", request, len(cold), outcome.error)
-        return reading.without(cold)
+        return context.answer(reading.without(cold))
 
     request.node.helpers.run(lambda: warm(cold), warmed)
     return LATER

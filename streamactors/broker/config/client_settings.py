@@ -31,6 +31,9 @@ class NetworkSettings(Settings):
     max_connections_per_ip_overrides = text(
         "", "Most connections from single addresses, as host:number, separated by commas.", HOSTS_WITH_NUMBERS
     )
+    max_incremental_fetch_session_cache_slots = integer(
+        1000, "Most fetch sessions; clients beyond it name all their partitions in each request.", at_least(0)
+    )
     max_in_flight_requests = integer(
         64,
         "Requests of one connection that are served at the same time before its socket is left unread. "

@@ -18,7 +18,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
             group.coordinator.append.linger.ms group.coordinator.threads log.cleaner.io.buffer.size
             log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
-            log.initial.task.delay.ms max.incremental.fetch.session.cache.slots num.io.threads num.network.threads
+            log.initial.task.delay.ms num.io.threads num.network.threads
             num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
             offsets.load.buffer.size offsets.topic.compression.codec queued.max.requests request.timeout.ms
             server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
@@ -31,7 +31,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             controller.quorum.retry.backoff.ms internal.metadata.delete.delay.millis
             internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes internal.metadata.max.fetch.size.in.bytes
             metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
-            metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
+            metadata.max.retention.bytes metadata.max.retention.ms
             replica.socket.receive.buffer.bytes replica.socket.timeout.ms
             replication.quota.window.num replication.quota.window.size.seconds unclean.leader.election.interval.ms""",
         "expired delegation tokens count for nothing, and go when the next one is made": """

@@ -62,6 +62,9 @@ class FetchRequest(NamedTuple):
     topics: list[FetchTopic]
     rack_id: str
     replica_epoch: int = NO_EPOCH  # the broker epoch of a follower, from version 15 on
+    forgotten: Sequence[
+        tuple[bytes | str, list[int]]
+    ] = ()  # what a session is to give up: topics by id or name, and partitions
 
 
 _HEAD_15: Final = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation, session id, session epoch
@@ -98,8 +101,9 @@ def _decode(view: memoryview, position: int, version: int) -> FetchRequest:
         replica_id, max_wait_ms, min_bytes, max_bytes, isolation = _HEAD_4.unpack_from(view, position)
         position += _HEAD_4.size
     topics, position = _decode_topics(view, position, version)
+    forgotten: list[tuple[bytes | str, list[int]]] = []
     if version >= 7:
-        position = _skip_forgotten(view, position, version)
+        forgotten, position = _decode_forgotten(view, position, version)
     rack_id = ""
     replica_epoch = NO_EPOCH
     if version >= 11:
@@ -120,6 +124,7 @@ def _decode(view: memoryview, position: int, version: int) -> FetchRequest:
         topics,
         rack_id,
         replica_epoch,
+        forgotten,
     )
 
 
@@ -173,19 +178,23 @@ def _read_topic(view: memoryview, position: int, version: int) -> tuple[str, byt
     return name, None, position
 
 
-def _skip_forgotten(view: memoryview, position: int, version: int) -> int:
+def _decode_forgotten(view: memoryview, position: int, version: int) -> tuple[list[tuple[bytes | str, list[int]]], int]:
     compact = version >= FIRST_FLEXIBLE
     count, position = read_array_length(view, position, compact)
     left = MAX_ELEMENTS - count
+    forgotten: list[tuple[bytes | str, list[int]]] = []
     for _ in range(count):
-        _, _, position = _read_topic(view, position, version)
+        name, topic_id, position = _read_topic(view, position, version)
         partition_count, position = read_array_length(view, position, compact)
-        position += 4 * max(partition_count, 0)
-        if position > len(view):  # no later read may notice
+        size = 4 * max(partition_count, 0)
+        if position + size > len(view):  # no later read may notice
             raise MalformedMessage("the message ends inside the forgotten topics")
+        indexes = [index for (index,) in INT32.iter_unpack(view[position : position + size])]
+        forgotten.append((name if topic_id is None else topic_id, indexes))
+        position += size
         if compact:
             position, left = skip_counted(view, position, left)
-    return position
+    return forgotten, position
 
 
 def _read_replica_state(view: memoryview, position: int) -> tuple[int, int]:

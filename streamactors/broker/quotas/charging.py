@@ -6,7 +6,7 @@ Owner: the data plane. A node without quotas has no `Charging`, so that requests
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from streamactors.broker.protocol.fetch import FetchResponse
@@ -53,8 +53,11 @@ class Charged(Protocol):
 class Charging:
     """See the module."""
 
-    def __init__(self, quotas: ClientQuotas, clock: Clock) -> None:
+    def __init__(
+        self, quotas: ClientQuotas, clock: Clock, unsent: Callable[[int, bool], object] = lambda number, opens: None
+    ) -> None:
         self.quotas = quotas
+        self._unsent = unsent  # called with the fetch session whose answer is not sent, and whether that answer would have opened it
         self._now_ms = clock.now_ms
 
     @property
@@ -93,7 +96,9 @@ class Charging:
             if round(throttle_ms):
                 quotas.take_back(FETCH, user, client_id, size, now_ms)
                 _release(answer)
-                answer = FetchResponse([], answer.error_code, answer.session_id)
+                opens = request.message.session_epoch == 0
+                self._unsent(answer.session_id, opens)
+                answer = FetchResponse([], answer.error_code, 0 if opens else answer.session_id)
         if request.mutations is not None:
             throttle_ms = max(throttle_ms, request.mutations.throttle_ms)
         whole_ms = round(throttle_ms)

@@ -4,17 +4,18 @@ Owner: the data plane. It completes when the records between its offsets and the
 reach min.bytes, or when a partition can only return an error. The partitions are read after it completes.
 
 Woken by `HostedPartition`: an append or flush that moves the high watermark, and a change of the leader or a deletion; also by its own
-deadline, and by the end of its connection."""
+deadline, and by the end of its connection. The fetch of a session waits under the session, and looks only at the partitions that were touched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.errors import BrokerError
 from streamactors.broker.purgatory import DelayedOperation
 from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.reading import ReadLimits, Wanted, WantedTopic
+from streamactors.broker.replication.sessions.fetch_session import FetchSession
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
@@ -25,25 +26,43 @@ _ALL: Final = 2**31 - 1
 class DelayedFetch(DelayedOperation):
     """Calls `done` once, when the partitions should be read."""
 
-    __slots__ = ("_by_partition", "_done", "_limits")
+    __slots__ = ("_by_partition", "_done", "_limits", "_session")
 
     def __init__(
-        self, topics: Sequence[WantedTopic], limits: ReadLimits, max_wait_ms: float, done: Callable[[], object]
+        self,
+        topics: Sequence[WantedTopic],
+        limits: ReadLimits,
+        max_wait_ms: float,
+        done: Callable[[], object],
+        session: FetchSession | None = None,
     ) -> None:
         super().__init__(max_wait_ms)
-        self._by_partition = {
-            wanted.partition: wanted for topic in topics for wanted in topic.partitions if wanted.partition is not None
-        }
+        self._by_partition: dict[HostedPartition, Wanted] = {}
+        if session is None:
+            self._by_partition = {
+                wanted.partition: wanted
+                for topic in topics
+                for wanted in topic.partitions
+                if wanted.partition is not None
+            }
+        self._session = session
         self._limits = limits
         self._done = done
 
     def wait(self, node: Runtime) -> None:
         """Enter the purgatory, or complete at once."""
-        node.fetch_purgatory.try_complete_else_watch(self, self._by_partition)
+        keys = self._by_partition if self._session is None else (self._session,)
+        node.fetch_purgatory.try_complete_else_watch(self, keys)
+
+    def _pieces(self) -> Iterable[tuple[HostedPartition, Wanted]]:
+        if self._session is None:
+            return self._by_partition.items()
+        touched = [cached.wanted for cached in self._session.changed.values()]
+        return [(each.partition, each) for each in touched if each is not None and each.partition is not None]
 
     def try_complete(self) -> bool:
         available = 0
-        for partition, wanted in self._by_partition.items():
+        for partition, wanted in self._pieces():
             size = self._available(partition, wanted)
             if size is None:
                 return self.force_complete()
@@ -53,7 +72,7 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def try_complete_for(self, key: Hashable) -> bool:
-        if self._limits.min_bytes > 1:
+        if self._limits.min_bytes > 1 or self._session is not None:
             return self.try_complete()
         # One byte is enough, so only the changed partition matters, not a thousand others.
         assert isinstance(key, HostedPartition)

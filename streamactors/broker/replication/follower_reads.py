@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
 
 
+def is_stale(node: Runtime, replica: int, broker_epoch: int) -> bool:
+    """Whether a fetch is from an earlier registration of a broker."""
+    registered = node.metadata.image.brokers.get(replica)
+    return registered is not None and 0 <= broker_epoch < registered.broker_epoch
+
+
 def note_follower(node: Runtime, topics: Iterable[WantedTopic], replica: int, broker_epoch: int) -> None:
     """Note how far a follower is in each partition that it asks for. A partition whose answer will be an error or a divergence is
     left out: its offset says nothing.
 
     A fetch of an earlier registration gets NOT_LEADER_OR_FOLLOWER: it would bring back into the ISR what the broker has lost."""
-    registered = node.metadata.image.brokers.get(replica)
-    stale = registered is not None and 0 <= broker_epoch < registered.broker_epoch
+    stale = is_stale(node, replica, broker_epoch)
     for topic in topics:
         for wanted in topic.partitions:
             partition, asked = wanted.partition, wanted.asked

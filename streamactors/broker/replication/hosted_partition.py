@@ -17,6 +17,7 @@ from streamactors.broker.metadata.image import NO_LEADER
 from streamactors.broker.records.validation import AppendOrigin
 from streamactors.broker.replication.leader_state import LeaderState
 from streamactors.broker.replication.read_replica import STAY, preferred_replica
+from streamactors.broker.replication.sessions.fetch_session import Cached, FetchSession
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
@@ -61,7 +62,7 @@ def enough_in_sync(min_insync_replicas: int, replicas: Sequence[int]) -> int:
 class HostedPartition:
     """One partition on this broker. The object is its own key in the purgatories."""
 
-    __slots__ = ("_node", "deleted", "leader_state", "log", "state", "topic", "topic_id")
+    __slots__ = ("_node", "deleted", "leader_state", "log", "sessions", "state", "topic", "topic_id")
 
     def __init__(self, node: Runtime, state: PartitionState, log: PartitionLog) -> None:
         self._node = node
@@ -70,6 +71,8 @@ class HostedPartition:
         self.topic_id = state.topic_id
         self.log = log
         self.deleted = False
+        self.sessions: dict[FetchSession, Cached] = {}
+        """The fetch sessions with this partition in them."""
         self.leader_state: LeaderState | None = None
         """What this broker knows of the followers, while it leads a partition with several replicas."""
         self._take_role()
@@ -174,13 +177,13 @@ class HostedPartition:
         log = self.log
         before = log.high_watermark
         result = log.append_as_leader(records, self.state.leader_epoch, now_ms, origin)
+        if self.sessions:
+            self._touch_sessions()
         if log.high_watermark > before:
             self._high_watermark_moved()
         elif self.leader_state is not None:
             self.raise_high_watermark()
-            fetches = self._node.fetch_purgatory
-            if self in fetches.watchers:  # followers read beyond the high watermark
-                fetches.check_and_complete(self)
+            self._wake_fetches()  # followers read beyond the high watermark
         return result
 
     def append_for(self, records: memoryview, now_ms: int, acks: int) -> AppendResult:
@@ -241,9 +244,7 @@ class HostedPartition:
     def follow_high_watermark(self, high_watermark: int) -> None:
         """The leader's high watermark is this: let the consumers read that have asked here."""
         if high_watermark > self.log.high_watermark and self.log.advance_high_watermark(high_watermark):
-            fetches = self._node.fetch_purgatory
-            if self in fetches.watchers:
-                fetches.check_and_complete(self)
+            self._wake_fetches()
 
     def flush_unasked(self, result: AppendResult) -> None:
         """Request a required flush although no answer waits for it: consumers see the records only after the flush."""
@@ -262,15 +263,33 @@ class HostedPartition:
         for purgatory in self._node.purgatories:
             if self in purgatory.watchers:
                 purgatory.check_and_complete(self)
+        if self.sessions:
+            self._wake_fetches()
+
+    def _touch_sessions(self) -> None:
+        leading = self.leader_state
+        for session, cached in self.sessions.items():
+            if session.touch(cached) and leading is not None and session.of_follower:
+                leading.heard(session.replica_id, session.used_ms)
+
+    def _wake_fetches(self) -> None:
+        """Check the fetches that wait for this partition, and those of the sessions with it."""
+        fetches = self._node.fetch_purgatory
+        if self in fetches.watchers:
+            fetches.check_and_complete(self)
+        if self.sessions:
+            self._touch_sessions()
+            for session in tuple(self.sessions):
+                if session in fetches.watchers:
+                    fetches.check_and_complete(session)
 
     def _high_watermark_moved(self) -> None:
         # A sole replica's Produce requests wait only for their own flushes, which complete them. A check of all requests
         # after each flush would be quadratic in the requests in flight.
-        fetches = self._node.fetch_purgatory
         if not self.log.sole_replica:
             self.changed()
-        elif self in fetches.watchers:
-            fetches.check_and_complete(self)
+        else:
+            self._wake_fetches()
 
     def delete(self) -> None:
         """Mark the partition as deleted and complete the requests that wait for it."""

@@ -102,6 +102,14 @@ class LeaderState:
         remote.fetched_ms = now_ms
         return True
 
+    def heard(self, replica: int, at_ms: float) -> None:
+        """The leader's log is about to grow. Until `at_ms` the follower has asked for the same offset, in fetches that did not name it (KIP-227)."""
+        remote = self.remotes.get(replica)
+        if remote is not None and at_ms > remote.fetched_ms:
+            remote.fetched_ms = at_ms
+            if remote.end_offset >= remote.leader_end:
+                remote.caught_up_ms = max(remote.caught_up_ms, at_ms)
+
     # --- the high watermark ---
 
     @property

@@ -22,6 +22,7 @@ from streamactors.broker.protocol.fetch import (
 )
 from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.read_replica import STAY
+from streamactors.broker.replication.sessions.fetch_session import Cached
 from streamactors.broker.replication.warming import read_now
 
 _log = logging.getLogger("streamactors.broker.fetch")
@@ -42,6 +43,7 @@ class Wanted:
     error: ErrorCode = ErrorCode.NONE
     is_throttled: bool = False  # for a follower that must not copy as fast as it can
     is_held: bool = False  # a throttled partition gets no records now
+    cached: Cached | None = None  # the partition in the fetch session
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ class Reading:
 
     response: FetchResponse[LogSlice]
     size: int
-    ends_wait: bool  # a partition has an error, or another replica is to be asked: nothing is gained by waiting
+    ends_wait: bool  # a partition has an error, its logs differ, or another replica is to be asked: nothing is gained by waiting
     slices: list[LogSlice]
 
     def without(self, lost: Sequence[LogSlice]) -> FetchResponse[LogSlice]:
@@ -138,7 +140,7 @@ def read_all(topics: Iterable[WantedTopic], limits: ReadLimits) -> Reading:
                 copied_left -= length
             else:
                 length = 0
-                if answer.error_code or answer.preferred_replica != STAY:
+                if answer.error_code or answer.diverging is not None or answer.preferred_replica != STAY:
                     ends_wait = True
             size += length
             left = max(0, left - length)

@@ -1,13 +1,12 @@
 """Copies the partitions that one other broker leads: fetches, appends, truncates.
 
 Owner: the data plane. One request is under way at any time, for all partitions that are due. What an answer means is in
-`follower_state`. Records go from the socket's buffer to the log without a message in between."""
+`follower_state`. A fetch session with the leader (`follower_session`) keeps a request as small as what has changed. Records go from the socket's buffer to the log without a message in between."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streamactors.actors.dispatching.timing_wheel import Timer
@@ -28,6 +27,8 @@ from streamactors.broker.replication.follower_state import (
     judge,
     judge_range,
 )
+from streamactors.broker.replication.sessions.follower_session import FollowerSession
+from streamactors.broker.replication.throttling import UNLIMITED
 
 if TYPE_CHECKING:
     from streamactors.broker.replication.hosted_partition import HostedPartition
@@ -41,6 +42,27 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 FIRST_RECONNECT_MS: Final = 20.0
 NO_HIGH_WATERMARK: Final = 2**63 - 1  # followers of partitions do not wait for it
+
+
+_SESSION_IS_GONE: Final = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+LOOK_AT_ALL_MS: Final = 5_000.0
+"""How often every partition is compared with what the leader was told: retention may have moved a log start."""
+
+_Key = tuple[Any, int]
+
+
+class _Asked(NamedTuple):
+    """A partition as the leader was told of it."""
+
+    fetch: AskedFetch
+    last_epoch: int
+    log_start_offset: int
 
 
 class _InFlight(NamedTuple):
@@ -60,6 +82,13 @@ class ReplicaFetcher:
         self._node = node
         self._broker_epoch = epoch
         self._followed: dict[HostedPartition, Following] = {}
+        self._session: FollowerSession[_Key, _Asked] = FollowerSession()
+        self._in_flight: dict[_Key, _InFlight] = {}  # the partitions of the session
+        self._changed: set[HostedPartition] = (
+            set()
+        )  # to be looked at for the next request: its state may not be what the leader knows
+        self._gone: list[_Key] = []
+        self._looked_at_all_ms = 0.0
         config = node.config
         self._timeout_ms = config.replica_fetch_wait_max_ms + max(config.replica_lag_time_max_ms / 2, 1_000)
         self._channel = node.to_brokers.channel(
@@ -81,11 +110,16 @@ class ReplicaFetcher:
         known = self._followed.get(partition)
         if known is None or known.leader_epoch != partition.leader_epoch:
             self._followed[partition] = Following(partition.leader_epoch)
+            self._changed.add(partition)
             self._ask_soon(0.0)
 
     def forget(self, partition: HostedPartition) -> bool:
         """Copy a partition no more. Return whether it was copied from this leader."""
-        return self._followed.pop(partition, None) is not None
+        if self._followed.pop(partition, None) is None:
+            return False
+        self._changed.discard(partition)
+        self._gone.append(_key(partition))
+        return True
 
     @property
     def idle(self) -> bool:
@@ -116,59 +150,95 @@ class ReplicaFetcher:
         if now_ms < self._not_before_ms:
             self._ask_soon(self._not_before_ms - now_ms)
             return
-        due = {
-            partition: each
-            for partition, each in self._followed.items()
-            if each.due(now_ms) and not partition.offline and self._may_fetch(partition)
-        }
-        if not due:
+        due = self._due(now_ms)
+        session = self._session
+        asked = session.request(due, self._gone)
+        self._gone.clear()
+        if not session.known:
+            session.failed()
             later = [each.not_before_ms - now_ms for each in self._followed.values() if each.not_before_ms > now_ms]
             self._ask_soon(max(min(later, default=BACKOFF_MS), 1.0))
             return
         config = self._node.config
-        in_flight: dict[tuple[Any, int], _InFlight] = {}
         topics: dict[Any, list[dict[str, Any]]] = {}
-        for partition, following in due.items():
-            log = partition.log
-            asked = AskedFetch(following.leader_epoch, log.end_offset)
-            in_flight[partition.topic_id, partition.index] = _InFlight(partition, following, asked)
-            topics.setdefault(partition.topic_id, []).append(
+        for (topic_id, index), each in asked.named.items():
+            topics.setdefault(topic_id, []).append(
                 {
-                    "partition": partition.index,
-                    "current_leader_epoch": asked.leader_epoch,
-                    "fetch_offset": asked.offset,
-                    "last_fetched_epoch": log.latest_epoch,
-                    "log_start_offset": log.log_start_offset,
+                    "partition": index,
+                    "current_leader_epoch": each.fetch.leader_epoch,
+                    "fetch_offset": each.fetch.offset,
+                    "last_fetched_epoch": each.last_epoch,
+                    "log_start_offset": each.log_start_offset,
                     "partition_max_bytes": config.replica_fetch_max_bytes,
                     "high_watermark": NO_HIGH_WATERMARK,
                 }
             )
+        forgotten: dict[Any, list[int]] = {}
+        for topic_id, index in asked.forgotten:
+            forgotten.setdefault(topic_id, []).append(index)
         body = {
             "replica_id": self._node.node_id,
             "replica_state": {"replica_id": self._node.node_id, "replica_epoch": self._broker_epoch()},
             "max_wait_ms": config.replica_fetch_wait_max_ms,
             "min_bytes": config.replica_fetch_min_bytes,
             "max_bytes": config.replica_fetch_response_max_bytes,
-            "session_id": 0,
-            "session_epoch": -1,
+            "session_id": asked.session_id,
+            "session_epoch": asked.epoch,
             "topics": [{"topic_id": topic_id, "partitions": each} for topic_id, each in topics.items()],
+            "forgotten_topics_data": [
+                {"topic_id": topic_id, "partitions": each} for topic_id, each in forgotten.items()
+            ],
         }
         self._asking = True
         version = fetch_version(self._node.metadata.image.features.get("metadata.version", 0))
-        self._channel.request(FETCH_KEY, version, body, partial(self._fetched, in_flight))
+        self._channel.request(FETCH_KEY, version, body, self._fetched)
 
-    def _fetched(self, in_flight: dict[tuple[Any, int], _InFlight], answer: ChannelAnswer) -> None:
+    def _due(self, now_ms: float) -> dict[_Key, _Asked]:
+        """Return what to ask for now, of the partitions that may have changed; the others that may not be asked for now are gone."""
+        looks_at_all = (
+            self._session.is_whole
+            or now_ms - self._looked_at_all_ms >= LOOK_AT_ALL_MS
+            or self._node.config.follower_replication_throttled_rate != UNLIMITED
+        )
+        if looks_at_all:
+            self._looked_at_all_ms = now_ms
+        if self._session.is_whole:
+            self._in_flight.clear()
+        candidates = list(self._followed) if looks_at_all else self._changed
+        due: dict[_Key, _Asked] = {}
+        waiting = set()
+        for partition in candidates:
+            following, key, log = self._followed[partition], _key(partition), partition.log
+            if following.due(now_ms) and not partition.offline and self._may_fetch(partition):
+                fetch = AskedFetch(following.leader_epoch, log.end_offset)
+                due[key] = _Asked(fetch, log.latest_epoch, log.log_start_offset)
+                self._in_flight[key] = _InFlight(partition, following, fetch)
+            else:
+                waiting.add(partition)
+                self._gone.append(key)
+                self._in_flight.pop(key, None)
+        self._changed = waiting
+        return due
+
+    def _fetched(self, answer: ChannelAnswer) -> None:
         self._asking = False
         if self._stopped:
             return
         if answer.error is not None or answer.value.error_code:
-            self._failed(answer.error or ErrorCode(answer.value.error_code).name)
+            code = ErrorCode.NONE if answer.error is not None else ErrorCode(answer.value.error_code)
+            self._session.failed(code)
+            if code in _SESSION_IS_GONE:
+                self._ask()
+            else:
+                self._failed(answer.error or code.name)
             return
         self._backoff_ms = 0.0
+        self._session.answered(answer.value.session_id)
         for topic in answer.value.responses:
             for fetched in topic.partitions:
-                flight = in_flight.get((topic.topic_id, fetched.partition_index))
+                flight = self._in_flight.get((topic.topic_id, fetched.partition_index))
                 if flight is not None and self._followed.get(flight.partition) is flight.following:
+                    self._changed.add(flight.partition)
                     self._use(flight, fetched)
         self._ask()
 
@@ -275,9 +345,14 @@ class ReplicaFetcher:
                 except BrokerError as cause:
                     _log.error("%s: following ends: %s", partition, cause)
                     following.not_before_ms = now_ms + BACKOFF_MS
+            self._changed.add(partition)
             self._ask_soon(0.0)
 
         ask(EARLIEST)
+
+
+def _key(partition: HostedPartition) -> _Key:
+    return partition.topic_id, partition.index
 
 
 def _local(partition: HostedPartition) -> LocalLog:

@@ -343,7 +343,7 @@ class Broker:
                 else node.charging.quotas
             )
             quotas.use(image.quotas)
-            node.charging = Charging(quotas, self._clock) if quotas else None
+            node.charging = Charging(quotas, self._clock, node.fetch_sessions.unsent) if quotas else None
         node.processor.rates.use(image.quotas)
 
     def _use_acls(self, delta: ImageDelta) -> None:

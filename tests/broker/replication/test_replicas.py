@@ -214,3 +214,28 @@ def test_a_new_leader_names_no_end_before_it_knows_the_high_watermark(tmp_path: 
         pair.until(lambda: pair.ends(2) == (2, 2))
         assert listed(pair, 2, LATEST) == (ErrorCode.NONE, 2)
         assert listed(pair, 2, LARGEST_TIMESTAMP, version=7) == (ErrorCode.NONE, 1)
+
+
+def test_a_follower_in_sync_has_a_session_and_its_idle_fetches_look_at_nothing(tmp_path: Path) -> None:
+    with Pair(tmp_path) as pair:
+        produce(pair, 1, b"a")
+        pair.until(lambda: pair.ends(2) == (1, 1))
+        sessions = pair.brokers[1].node.fetch_sessions
+        pair.until(lambda: len(sessions) == 1)
+        session = next(iter(pair.partition(1).sessions))
+        assert session.of_follower
+        pair.until(lambda: not session.changed)
+        assert produce(pair, 1, b"b") is ErrorCode.NONE
+        pair.until(lambda: pair.ends(2) == (2, 2) and not session.changed)
+
+
+def test_a_follower_begins_anew_when_its_leader_has_lost_the_session(tmp_path: Path) -> None:
+    with Pair(tmp_path) as pair:
+        produce(pair, 1, b"a")
+        live = pair.brokers[1]
+        pair.until(lambda: len(live.node.fetch_sessions) == 1)
+        (lost,) = pair.partition(1).sessions
+        live.on_data_plane(lambda: live.node.fetch_sessions.remove(lost.id))
+        assert produce(pair, 1, b"b") is ErrorCode.NONE
+        pair.until(lambda: pair.ends(2) == (2, 2))
+        assert pair.committed.isr == (1, 2)
