@@ -62,6 +62,12 @@ class NodeSettings(Settings):
         "Write a snapshot of the metadata when its log has grown by this much, and drop the log before it.",
         at_least(1),
     )
+    metadata_max_idle_interval_ms = integer(
+        500,
+        "How often the active controller of several nodes writes a no-op record to a metadata log that is idle; 0 for never. "
+        "A node alone writes none: nobody waits for its log.",
+        at_least(0),
+    )
     metadata_log_dir = optional_text("Folder of the metadata log.", only(None, "metadata lives in the data folder"))
     node_id = integer(1, "Id of this node in the cluster. Apache Kafka has no default.", at_least(0))
     num_partitions = integer(1, "Partitions of a topic that is created without saying how many.", at_least(1))

@@ -111,6 +111,7 @@ class Controller:
                     if node.config.auto_leader_rebalance_enable
                     else None
                 ),
+                idle_ms=node.config.metadata_max_idle_interval_ms,
             )
         if self._on_leader is not None:
             self._registration = SelfRegistration(node, self._dispatcher, self._voter, self._submit_own)

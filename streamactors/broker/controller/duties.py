@@ -10,6 +10,7 @@ import math
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
@@ -20,6 +21,8 @@ from streamactors.broker.controller.metadata_feed import AskQuorum, Replica
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.rules.plan_partitions import allows_unclean, balance_leaders
 from streamactors.broker.controller.sessions_state import Sessions
+from streamactors.broker.errors import BrokerError
+from streamactors.broker.metadata.metadata_record import NoOp
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_messages import Fetch
 from streamactors.broker.quorum.voters_history import other_folder
@@ -58,8 +61,9 @@ class Duties:
         cluster_id: str,
         session_ms: float,
         balance_ms: float | None = None,
+        idle_ms: float = 0.0,
     ) -> None:
-        """`balance_ms`: how often the leaders are balanced; None: never."""
+        """`balance_ms`: how often the leaders are balanced; None: never. `idle_ms`: how often an idle log gets a no-op record; 0: never."""
         self._controller = controller
         self._dispatcher = dispatcher
         self._metadata = metadata
@@ -71,6 +75,8 @@ class Duties:
         self._timer: Timer | None = None
         self._balance_ms = balance_ms
         self._balance_at_ms = math.inf
+        self._idle_ms = idle_ms
+        self._idle_timer: Timer | None = None
 
     def start(self) -> None:
         """Give every known broker a session, and look for ended ones from now on."""
@@ -78,11 +84,13 @@ class Duties:
         if self._balance_ms is not None:
             self._balance_at_ms = self._now_ms() + self._balance_ms
         self._timer = self._dispatcher.call_later(self._check_ms, self._check)
+        self._look_again(self._metadata.end_offset)
 
     def stop(self) -> None:
-        """End the sessions' timer."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """End the timers."""
+        for timer in (self._timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
 
     def read(self, command: object, reply: Reply) -> bool:
         """Answer a node that asks this replica of the metadata log. Return False, and do nothing, for any other command."""
@@ -162,6 +170,20 @@ class Duties:
             broker_id, made = ended
             _log.warning("broker %d is fenced: no heartbeat within the session timeout", broker_id)
             self._controller.write(made, lambda _: None)
+
+    def _look_again(self, end_offset: int) -> None:
+        if self._idle_ms:
+            self._idle_timer = self._dispatcher.call_later(self._idle_ms, partial(self._end_idleness, end_offset))
+
+    def _end_idleness(self, end_offset: int) -> None:
+        """The log ended here at the last look. If it still does, a no-op record tells every reader that it is up to date."""
+        if not self._controller.writing and self._metadata.end_offset == end_offset:
+            try:
+                self._controller.write(Plan([NoOp()], None), lambda _: None)
+            except BrokerError as error:
+                _log.warning("no no-op record is written any more: %s", error)
+                return
+        self._look_again(self._metadata.end_offset)
 
     def _balance_leaders(self) -> None:
         if self._balance_ms is None or self._now_ms() < self._balance_at_ms or self._controller.writing:

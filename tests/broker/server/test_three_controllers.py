@@ -167,3 +167,22 @@ def test_every_start_of_a_controller_is_registered(tmp_path: Path) -> None:
             lambda: cluster.image(other).controllers[other].incarnation_id != before.incarnation_id,
             "the new start is registered",
         )
+
+
+def test_a_log_that_nobody_writes_gets_a_no_op_record_that_every_node_reads(tmp_path: Path) -> None:
+    with ThreeControllers(tmp_path, metadata_max_idle_interval_ms=50) as cluster:
+        leader = cluster.leader()
+        end = cluster.quorum(leader).high_watermark
+        wait_until(lambda: all(cluster.quorum(each).high_watermark >= end + 3 for each in cluster.nodes))
+        assert cluster.image(leader).topics == {}
+
+
+def test_without_an_interval_there_are_no_no_op_records(tmp_path: Path) -> None:
+    with ThreeControllers(tmp_path, metadata_max_idle_interval_ms=0) as cluster:
+        leader = cluster.leader()
+        assert create(cluster.nodes[leader].client(), "first").error_code == 0
+        cluster.await_topic("first")
+        end = cluster.quorum(leader).high_watermark
+        assert create(cluster.nodes[leader].client(), "second").error_code == 0
+        cluster.await_topic("second")
+        assert cluster.quorum(leader).high_watermark == end + 2  # a topic and its partition
