@@ -108,3 +108,11 @@ def test_a_cut_of_a_partition_that_went_and_came_back_does_not_move_the_offset(l
     assert log.offsets == []
     log.acknowledged(2)
     assert log.offsets == [5]
+
+
+def test_a_task_in_memory_has_nothing_to_write_with_a_commit():
+    tasks = SimpleNamespace(changelog_settings={}, time_first=False)
+    state = TaskState(ConsumerSettings("localhost:1", "g"), "app", {"store": "log"}, tasks, None, of_run=lambda: ())
+    cut = state.cut([ProducerRecord("log", b"v", b"k", 0)], [0])
+    state.acknowledged(cut, {LOG: 1})
+    state.committed([cut])

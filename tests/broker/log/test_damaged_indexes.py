@@ -18,6 +18,7 @@ from streamactors.broker.log.partition.log_loader import Checkpoints
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.segments.offset_index import OffsetIndex
 from streamactors.broker.log.segments.segment import Segment
+from streamactors.broker.log.segments.time_index import TimeIndex
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
@@ -147,3 +148,23 @@ def test_an_offset_index_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     for wrong in (path.read_bytes()[:9], bytes(8) + path.read_bytes()[:8] + path.read_bytes()[:8]):
         path.write_bytes(wrong)
         assert not again.load(disk, 501)
+
+
+def test_a_time_index_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    disk, path = QuickDisk(), tmp_path / "7.timeindex"
+    index = TimeIndex(path, 1000, 12 * 100)
+    for number in range(1, 6):
+        index.append(NOW_MS + number, 1000 + 10 * number)
+    index.save(disk)
+    again = TimeIndex(path, 1000, 12 * 100)
+    assert again.load(disk, 1051)
+    for timestamp in range(NOW_MS, NOW_MS + 7):
+        assert again.lookup(timestamp) == index.lookup(timestamp)
+    assert again.last == (NOW_MS + 5, 1050)
+    assert not again.load(disk, 1050), "an entry at the segment's end has no record"
+    assert len(again) == 0
+    path.write_bytes(path.read_bytes() + bytes(120))
+    assert again.load(disk, 1051), "zeros after the entries are room that was never used"
+    assert len(again) == 5
+    path.write_bytes(path.read_bytes()[:12] * 2)
+    assert not again.load(disk, 1051), "timestamps increase"

@@ -275,3 +275,8 @@ def test_a_snapshot_beyond_the_log_end_is_ignored(make_log: MakeLog, reopen: Cal
     snapshot_path(log.directory, 6).write_bytes(late)
     log = reopen(log, Checkpoints(clean=True, recovery_point=4))
     assert send(log, 4).base_offset == 4
+
+
+def test_the_checksum_of_a_snapshot_covers_what_follows_it() -> None:
+    # version 1, the CRC-32C of four zero bytes (its published check value), and no entries: the format of Apache Kafka
+    assert encode_snapshot([]) == bytes.fromhex("0001 48674bc7 00000000")

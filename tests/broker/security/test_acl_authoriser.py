@@ -170,3 +170,14 @@ def test_filters(pattern: int, name: str | None, found: set[str]) -> None:
     entries = {"t": entry(), "t*": entry(pattern=PREFIXED), "*": entry(name="*"), "u": entry(name="u")}
     wanted = AclFilter(1, name, pattern, None, None, 1, 1)
     assert {label for label, each in entries.items() if matches(wanted, each)} == found
+
+
+def test_operations_and_resource_types_have_the_numbers_of_apache_kafka() -> None:
+    # AclOperation and ResourceType of its Java client; requests and metadata records carry these numbers
+    operations = "UNKNOWN ANY ALL READ WRITE CREATE DELETE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS"
+    newer = "IDEMPOTENT_WRITE CREATE_TOKENS DESCRIBE_TOKENS TWO_PHASE_COMMIT"
+    assert [(each.name, int(each)) for each in Operation] == [
+        (name, number) for number, name in enumerate(f"{operations} {newer}".split())
+    ]
+    types = "UNKNOWN ANY TOPIC GROUP CLUSTER TRANSACTIONAL_ID DELEGATION_TOKEN USER"
+    assert [(each.name, int(each)) for each in ResourceType] == [(n, at) for at, n in enumerate(types.split())]
