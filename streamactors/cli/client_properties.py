@@ -13,9 +13,15 @@ from typing import Any, Final
 import click
 
 from streamactors.broker.security.java_stores import UnusableStore, is_java_store, store_of
+from streamactors.broker.security.sasl.plain import options_of
 
 _META: Final = "streamactors.client_properties"
-_JAAS: Final = re.compile(r"""\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;]+))""")
+_PROVIDER: Final = {
+    "clientId": "sasl.oauthbearer.client.id",
+    "clientSecret": "sasl.oauthbearer.client.secret",
+    "scope": "sasl.oauthbearer.scope",
+}
+_UNSIGNED: Final = "unsecuredLoginStringClaim_sub"
 _JAVA_ONLY: Final = [
     "key.serializer",
     "value.serializer",
@@ -28,6 +34,7 @@ _JAVA_ONLY: Final = [
     "ssl.enabled.protocols",
     "ssl.trustmanager.algorithm",
     "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
 ]
 _RENAMED: Final = {
     "ssl.keystore.key": "ssl.key.pem",
@@ -109,18 +116,29 @@ def _logical_lines(text: str) -> list[str]:
 
 def _as_librdkafka(path: Path, given: Mapping[str, str], name: str, value: str) -> dict[str, str]:
     if name == "sasl.jaas.config":
-        fields = {
-            field: re.sub(r"\\(.)", r"\1", quoted) if quoted else single or bare
-            for field, quoted, single, bare in _JAAS.findall(value)
-        }
-        if fields.keys() != {"username", "password"}:
-            raise click.BadParameter(f"{path}: sasl.jaas.config has no username and password")
-        return {"sasl.username": fields["username"], "sasl.password": fields["password"]}
+        return _of_login(path, options_of(value))
     if name in (_TRUST_STORE, _KEY_STORE):
         return _of_store(path, name, value, given.get(name.replace("location", "password"), ""))
     if name in _JAVA_ONLY:
         return {}
     return {_RENAMED.get(name, name): value}
+
+
+def _of_login(path: Path, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a JAAS line: user and password, the client at a provider of tokens, or the user of a token without a signature."""
+    if options.get("tokenauth", "").lower() == "true":
+        raise click.BadParameter(
+            f'{path}: sasl.jaas.config has tokenauth="true": librdkafka has no login by delegation tokens; log in as the user'
+        )
+    if "username" in options and "password" in options:
+        return {"sasl.username": options["username"], "sasl.password": options["password"]}
+    if "clientId" in options:
+        given = {name: options[option] for option, name in _PROVIDER.items() if option in options}
+        return {"sasl.oauthbearer.method": "oidc", **given}
+    if _UNSIGNED in options:
+        config = f"principal={options[_UNSIGNED]}"
+        return {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": config}
+    raise click.BadParameter(f"{path}: sasl.jaas.config has no username and password")
 
 
 def _of_store(path: Path, name: str, store: str, password: str) -> dict[str, str]:

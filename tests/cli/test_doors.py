@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from streamactors.broker import Acl, Cluster
+from streamactors.broker.security.client_door import door_of
 from streamactors.cli import bootstrap as client
 from streamactors.cli.client_properties import properties_of
 from tests.cli.ran import Run
@@ -102,6 +104,7 @@ def test_a_closed_door_is_one_sentence_with_the_way_out(
     [
         ("nonsense", "property 1: its form is NAME=VALUE"),
         ("sasl.jaas.config=Module required;", "sasl.jaas.config has no username and password"),
+        ('sasl.jaas.config=M required username="i" password="h" tokenauth="true";', "no login by delegation tokens"),
         ("ssl.truststore.location=/no/such/file", "ssl.truststore.location=/no/such/file: cannot read it"),
     ],
 )
@@ -120,6 +123,32 @@ def test_a_java_store_is_named(streamactors: Run, tmp_path: Path) -> None:
 def test_librdkafkas_names_stay_and_a_password_keeps_its_signs(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("sasl.password=a=b#c\n! comment\nlinger.ms=5\nkey.serializer=x\n")
     assert properties_of(tmp_path / "file") == {"sasl.password": "a=b#c", "linger.ms": "5"}
+
+
+def test_a_login_by_tokens_of_a_java_client_becomes_that_of_librdkafka(tmp_path: Path) -> None:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    (tmp_path / "file").write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url=https://provider/token\n"
+        "sasl.login.callback.handler.class=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler\n"
+        f'sasl.jaas.config={module} clientId="tool" clientSecret="a b" scope="kafka";\n'
+    )
+    found = properties_of(tmp_path / "file")
+    assert found == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://provider/token",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "tool",
+        "sasl.oauthbearer.client.secret": "a b",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    AdminClient({"bootstrap.servers": "127.0.0.1:1", **found})  # librdkafka takes them
+    assert door_of(found).token is not None
+    (tmp_path / "file").write_text(f'sasl.jaas.config={module} unsecuredLoginStringClaim_sub="ann";')
+    assert properties_of(tmp_path / "file") == {
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "sasl.oauthbearer.config": "principal=ann",
+    }
 
 
 def test_certificates(streamactors: Run, tmp_path: Path) -> None:
