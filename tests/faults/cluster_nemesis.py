@@ -37,6 +37,8 @@ class Trouble:
             self._kill_two,
             self._kill_while_a_follower_lags,
             self._kill_while_a_follower_lags,
+            self._cut_off_who_leads_next,
+            self._cut_off_who_leads_next,
             self._stop,
             self._freeze,
             self._cut_off,
@@ -81,6 +83,17 @@ class Trouble:
         self._cluster.heal()
         over.wait(self._dice.choice([0.5, 3.0]))
         self._cluster.start(dying)
+
+    def _cut_off_who_leads_next(self, _run: Run, over: threading.Event) -> None:
+        """A broker is elected and cut off before anybody has copied a record of its epoch: it must give up the epoch with the records."""
+        dying, next_leader = self._dice.sample(NODES, 2)
+        self._cluster.kill(dying)
+        over.wait(self._dice.choice([0.1, 0.3, 0.6]))
+        self._cluster.partition({next_leader}, set(NODES) - {next_leader, dying})
+        over.wait(0.5)
+        self._cluster.start(dying)
+        over.wait(2.0)
+        self._cluster.heal()
 
     def _stop(self, _run: Run, _over: threading.Event) -> None:
         node = self._dice.choice((2, 3))
