@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
+from streamactors.broker.log.partition.log_append import AppendResult
 from streamactors.broker.network.outgoing.channel import Buffers, ChannelAnswer
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.replication.follower_state import (
@@ -100,6 +101,7 @@ class ReplicaFetcher:
             timeout_ms=self._timeout_ms,
         )
         self._asking = False
+        self._flushing = 0  # logs with records that are not on the disk yet, as their topic asks for
         self._timer: Timer | None = None
         self._not_before_ms = 0.0  # after a lost connection
         self._backoff_ms = 0.0
@@ -145,7 +147,7 @@ class ReplicaFetcher:
     def _ask(self) -> None:
         self._timer = None
         now_ms = self._node.clock.now_ms()
-        if self._asking or self._stopped or not self._followed:
+        if self._asking or self._flushing or self._stopped or not self._followed:
             return
         if now_ms < self._not_before_ms:
             self._ask_soon(self._not_before_ms - now_ms)
@@ -288,13 +290,29 @@ class ReplicaFetcher:
         if records:
             log.append_as_follower(memoryview(records), wall_ms)
             if log.end_offset - log.recovery_point >= log.config.flush_messages:
-                # The next fetch tells the leader that this replica has the records, and acks=all with flush.messages=1 means on the disk.
-                log.flush()
+                self._flush(partition)
             if self._node.replication is not None:
                 self._node.replication.throttles.got(partition, len(records))
         partition.follow_high_watermark(action.high_watermark)
         if action.log_start_offset > log.log_start_offset:
             log.trim.advance_log_start(min(action.log_start_offset, log.high_watermark), wall_ms)
+
+    def _flush(self, partition: HostedPartition) -> None:
+        """Sync a log on the threads that sync for leaders, too. The next fetch waits: it tells the leader that this replica has the records, and
+        acks=all with flush.messages=1 means on the disk."""
+        log, last = partition.log, partition.log.end_offset - 1
+        appended = AppendResult(last, last, -1, log.log_start_offset, False, True, -1, log.generation)
+
+        def ended(error: ErrorCode) -> None:
+            self._flushing -= 1
+            following = self._followed.get(partition)
+            if error and following is not None:
+                following.not_before_ms = self._node.clock.now_ms() + BACKOFF_MS
+            if not self._flushing:
+                self._ask_soon(0.0)
+
+        self._flushing += 1
+        log.flusher.request(appended, ended)
 
     def _cut(self, partition: HostedPartition, action: object) -> None:
         log, wall_ms = partition.log, self._node.clock.wall_ms()

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import BrokerRegistrationChange
-from tests.broker.live_broker import batch
+from tests.broker.live_broker import GatedDisk, batch
 from tests.broker.replication.two_brokers import EPOCHS, TOPIC, Pair
 
 LATEST, EARLIEST, LARGEST_TIMESTAMP = -1, -2, -3
@@ -239,3 +239,25 @@ def test_a_follower_begins_anew_when_its_leader_has_lost_the_session(tmp_path: P
         assert produce(pair, 1, b"b") is ErrorCode.NONE
         pair.until(lambda: pair.ends(2) == (2, 2))
         assert pair.committed.isr == (1, 2)
+
+
+def test_a_slow_disk_of_a_follower_delays_acks_all_and_not_its_data_plane(tmp_path: Path) -> None:
+    # A follower of a topic with flush.messages synced on its data plane: no client of that broker was served meanwhile.
+    disk = GatedDisk()
+    with Pair(tmp_path, settings={"log.flush.interval.messages": 1}, disks={2: disk}) as pair:
+        disk.hold()
+        assert produce(pair, 1, b"a", acks=1) is ErrorCode.NONE
+        pair.until(lambda: disk.waiting > 0)
+        assert pair.brokers[2].on_data_plane(lambda: "served") == "served"
+        assert pair.partition(1).high_watermark == 0, "the follower has not said that it has the record"
+        disk.let_go()
+        pair.until(lambda: pair.ends(1) == pair.ends(2) == (1, 1))
+
+
+def test_a_follower_whose_sync_fails_fetches_again(tmp_path: Path) -> None:
+    disk = GatedDisk()
+    with Pair(tmp_path, settings={"log.flush.interval.messages": 1}, disks={2: disk}) as pair:
+        disk.failures.append(OSError(5, "input/output error"))
+        assert produce(pair, 1, b"a", acks=1) is ErrorCode.NONE
+        pair.until(lambda: not disk.failures)
+        assert pair.brokers[2].on_data_plane(lambda: "served") == "served"

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import (
@@ -54,9 +55,19 @@ class Controllers:
 class Pair:
     """Started when entered; the topic's one partition has both brokers as replicas."""
 
-    def __init__(self, folder: Path, *, leader: int = 1, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        leader: int = 1,
+        settings: Mapping[str, Any] | None = None,
+        disks: Mapping[int, Disk] | None = None,
+    ) -> None:
         given = {"replica.lag.time.max.ms": 1_000, "replica.fetch.wait.max.ms": 50, **(settings or {})}
-        self.brokers = {each: LiveBroker(folder / str(each), {"node.id": each, **given}) for each in (1, 2)}
+        self.brokers = {
+            each: LiveBroker(folder / str(each), {"node.id": each, **given}, disk=(disks or {}).get(each))
+            for each in (1, 2)
+        }
         self.refusals: list[ErrorCode] = []  # for the next requests to change the ISR
         self._first_leader = leader
         self._image = MetadataImage()
