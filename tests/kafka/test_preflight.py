@@ -6,6 +6,7 @@ import socket
 import threading
 from dataclasses import replace
 
+import confluent_kafka as ck
 import pytest
 from confluent_kafka import Consumer as BareConsumer
 
@@ -117,3 +118,32 @@ def test_a_broker_that_refuses_has_the_preflight_and_no_more(settings):
         connection.known_topics(counted)
     assert counted.waits == [0.1]
     client.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "waits"),
+    [
+        ("FAIL [x]: [y]: 127.0.0.1:1/bootstrap: SASL authentication error: no", [1.0]),
+        ("FAIL [x]: [y]: 127.0.0.1:1/bootstrap: Disconnected: connection closed by peer", [1.0, 5.0]),
+    ],
+)
+def test_a_broker_that_refuses_the_client_is_not_waited_for_to_the_end(settings, line, waits):
+    """A wrong password was told after the whole preflight, although librdkafka had said so in its first tenth of a second."""
+    connection = Watched(replace(settings, bootstrap_servers="127.0.0.1:1", preflight_timeout_ms=6_000))
+    connection.look = lambda _: line
+
+    class Refused:
+        waits: list[float] = []
+
+        def list_topics(self, timeout):
+            self.waits.append(timeout)
+            connection.log(3, line)
+            raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TRANSPORT))
+
+        def poll(self, timeout):
+            return None
+
+    client = Refused()
+    with pytest.raises(NoBroker):
+        connection.known_topics(client)
+    assert client.waits == waits

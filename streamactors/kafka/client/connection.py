@@ -32,6 +32,8 @@ REQUEST_TIMEOUT_MS: Final = 10_000
 BEGINNING: Final = ck.OFFSET_BEGINNING
 LOOK_EVERY_MS: Final = 500
 """The time between two looks at a broker that is silent: librdkafka may have found out meanwhile that there is none."""
+CLOSED_DOOR_MS: Final = 1_000
+"""A broker that refuses the client's TLS or login is not waited for any longer. librdkafka has tried several times by then."""
 SILENCE_MS: Final = 4_000
 """How long a port that takes connections may be silent. A longer `preflight_timeout_ms` counts instead."""
 
@@ -157,10 +159,12 @@ class Connection:
     def known_topics(self, client: Any) -> Any:
         """Return the broker's topics by name, as librdkafka describes them. Waits for the answer; raises NoBroker.
 
-        A broker that refuses connections, or whose name is unknown, has `preflight_timeout_ms` to come up. A broker that accepts the
-        connection and is silent may be busy; it has SILENCE_MS in all."""
+        A broker that refuses connections, or whose name is unknown, has `preflight_timeout_ms` to come up. A broker that refuses TLS or the
+        login has CLOSED_DOOR_MS. A broker that accepts the connection and is silent may be busy; it has SILENCE_MS in all."""
         began = time.monotonic()
-        wait_ms: float = self.settings.preflight_timeout_ms
+        preflight_ms: float = self.settings.preflight_timeout_ms
+        wait_ms = min(preflight_ms, CLOSED_DOOR_MS)
+        looks_early = wait_ms < preflight_ms
         while True:
             try:
                 found = client.list_topics(timeout=wait_ms / 1_000).topics
@@ -168,6 +172,11 @@ class Connection:
                 return found
             except ck.KafkaException:
                 client.poll(0)  # runs the error callback
+            if looks_early and not self._doors.is_closed:
+                looks_early = False
+                # each call sends a request of its own, and a busy broker may need the whole time for one
+                wait_ms = preflight_ms - wait_ms if self.complaint else preflight_ms
+                continue
             left_ms = SILENCE_MS - (time.monotonic() - began) * 1_000
             if self.complaint or left_ms <= 0:
                 break

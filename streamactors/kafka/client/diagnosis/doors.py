@@ -41,6 +41,8 @@ _SIGNS: Final = (
     ("Invalid response size", "what answers is no Kafka broker; check the port"),
     ("Disconnected: connection closed by peer", _ENDED),
 )
+_ENDED_ALONE: Final = len(_SIGNS) - 1
+"""The number of the least clear sign."""
 
 
 class Doors:
@@ -58,6 +60,11 @@ class Doors:
     def opened(self) -> None:
         """The broker has answered."""
         self._clearest = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the broker refuses this client. A connection that only ended may be one of a broker that starts."""
+        return self._clearest is not None and self._clearest[0] < _ENDED_ALONE
 
     def sentence(self) -> str | None:
         """Return what the clearest sign means, None without a sign."""
