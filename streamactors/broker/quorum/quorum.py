@@ -182,16 +182,20 @@ class Quorum:
 
         The handler hears when they are committed. In a quorum of one that is before this method returns."""
         assert self._state.role is Role.LEADER
-        last_offset = self._log.append(records, self.epoch)
-        self._log.sync()
-        self._carry_out(self._state.stored(self._log.end_offset, self._now_ms()))
-        return last_offset
+        return self._append(lambda: self._log.append(records, self.epoch))
 
     def append_voters(self, voters: VoterSet) -> int:
         """Append the record that names the voters, who count at once; return its offset. Only on the leader. Raises StorageError."""
         assert self._state.role is Role.LEADER
-        offset = self._log.append_voters(voters, self.epoch)
-        self._log.sync()
+        return self._append(lambda: self._log.append_voters(voters, self.epoch))
+
+    def _append(self, append: Callable[[], int]) -> int:
+        try:
+            offset = append()
+            self._log.sync()
+        except StorageError as error:
+            self._halt(error)  # the other voters elect another leader, whose disk works
+            raise
         self._carry_out(self._state.stored(self._log.end_offset, self._now_ms()))
         return offset
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.broker.errors import BrokerStartError, ErrorCode
+from streamactors.broker.errors import BrokerStartError, ErrorCode, StorageError
 from streamactors.broker.launch.storage_format import format_folder
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_messages import EndEpoch
@@ -186,3 +186,18 @@ def test_without_an_interval_there_are_no_no_op_records(tmp_path: Path) -> None:
         assert create(cluster.nodes[leader].client(), "second").error_code == 0
         cluster.await_topic("second")
         assert cluster.quorum(leader).high_watermark == end + 2  # a topic and its partition
+
+
+def test_a_leader_whose_disk_fails_gives_way_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It went on to lead, and refused every change until it was restarted, although the other two could have served.
+    with ThreeControllers(tmp_path, controller_quorum_fetch_timeout_ms=300) as cluster:
+        first = cluster.leader()
+
+        def full(*_: object) -> None:
+            raise StorageError("no space left on the device")
+
+        monkeypatch.setattr(cluster.quorum(first)._log, "append", full)
+        others = [each for each in cluster.nodes if each != first]
+        wait_until(lambda: any(cluster.quorum(each).leads for each in others))
+        assert create(cluster.nodes[others[0]].client(), "after", 2).error_code == 0
+        assert all(cluster.quorum(each).leader != first for each in others)
