@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamactors import BuildError, Directive, Flow
-from streamactors.spark import SparkSetupError, on_spark
+from streamactors.spark import SparkSetupError, SparkSource, on_spark
 from streamactors.spark.shipping import entry
 from streamactors.spark.shipping.parcel import made_with, pack
 
@@ -113,11 +113,13 @@ def test_what_cannot_be_pickled_is_named_with_its_stage(spark: Any) -> None:
         on_spark(flow, "id long, k string")(frame(spark))
 
 
-def test_a_frame_of_spark_connect_and_something_else_are_refused(spark: Any) -> None:
+def test_a_frame_whose_jvm_is_needed_here_and_something_else_are_refused(spark: Any) -> None:
     kind = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})
     transform = on_spark(Flow.map(str), "n long")
-    with pytest.raises(SparkSetupError, match="on_spark: Spark Connect"):
-        transform(kind())
+    with pytest.raises(SparkSetupError, match=r"on_spark: this DataFrame is of Spark Connect, .* use a DataFrame of a"):
+        on_spark(Flow.map(str), "n long", expressions=True)(kind())
+    with pytest.raises(SparkSetupError, match=r"SparkSource.of: this DataFrame is of Spark Connect"):
+        SparkSource.of(kind())
     with pytest.raises(BuildError, match="on_spark expects a DataFrame of Spark, got list"):
         transform([1])
 

@@ -58,7 +58,10 @@ class SparkExecutors:
         trigger: Trigger = None,
         max_rows: int | None = None,
     ) -> None:
-        check_session(spark)
+        check_session(
+            spark,
+            f"{WHO}: a session of Spark Connect has no JVM in this process, by which the checkpoint and the query's handles are reached",
+        )
         self._spark = spark
         self._checkpoint = None if checkpoint is None else absolute(spark, str(os.fspath(checkpoint)))
         self._trigger = trigger_of(WHO, trigger)

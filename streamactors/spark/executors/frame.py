@@ -22,7 +22,7 @@ WHO: Final = "SparkSource.frame"
 
 def frame_of(spark: Any, source: Any, schema: Any, max_rows: int, fail_on_data_loss: bool) -> Any:
     """See SparkSource.frame."""
-    check_session(spark)
+    check_session(spark, over_connect=None)
     if not isinstance(source, Source):
         raise BuildError(f"{WHO} expects a source (Consumer.records(…).map(…)), got {type(source).__name__}")
     at_least(WHO, "max_rows", max_rows, 1)

@@ -16,10 +16,10 @@ from streamactors.spark.frames.elements import Elements, elements_of
 from streamactors.spark.frames.expressions import as_expressions
 from streamactors.spark.rows import Rows
 from streamactors.spark.schema import row_schema
-from streamactors.spark.session.session import check_pyspark
+from streamactors.spark.session.session import check_pyspark, is_connect
 from streamactors.spark.shipping import entry
 from streamactors.spark.shipping.chain import ChainSegment, line_of, links_of
-from streamactors.spark.shipping.parcel import by_value, made_with, pack
+from streamactors.spark.shipping.parcel import copied, made_with, pack
 
 
 def on_spark(
@@ -42,7 +42,7 @@ def on_spark(
     that names the step. A null makes the result of an operator null, where Python would raise.
 
     Maps and filters run in one generated loop, other stages on the engine in the worker. A task that Spark repeats calls the functions again.
-    Raises SparkSetupError for a DataFrame of Spark Connect."""
+    A DataFrame of Spark Connect is taken, too, except with `expressions`: then SparkSetupError."""
     check_pyspark()
     if not isinstance(flow, Flow):
         raise BuildError(
@@ -56,23 +56,24 @@ def on_spark(
     links = tuple(links_of(nodes, "on_spark", may_remember=per_task))
 
     def transform(frame: Any) -> Any:
-        check_frame("on_spark", frame)
+        check_frame("on_spark", frame, connect=not expressions)
         rows = row_schema(schema)
         if expressions:
             return as_expressions("on_spark", links, frame, rows.spark)
         parcel = pack(_Transformation(ChainSegment(links, remembers=per_task), convert, rows.arrow), "on_spark", links)
-        with by_value(entry):
-            return frame.mapInArrow(entry.over_batches(parcel, made_with()), rows.spark)
+        return frame.mapInArrow(copied(entry.over_batches(parcel, made_with()), entry), rows.spark)
 
     return transform
 
 
-def check_frame(who: str, frame: Any) -> None:
-    """Raise unless `frame` is a DataFrame of a session in this process."""
-    if type(frame).__module__.startswith("pyspark.sql.connect"):
+def check_frame(who: str, frame: Any, *, connect: bool = False) -> None:
+    """Raise unless `frame` is a DataFrame of a session in this process; `connect`: or one of Spark Connect."""
+    if is_connect(frame):
+        if connect:
+            return
         raise SparkSetupError(
-            f"{who}: Spark Connect pickles functions in the client and runs them where the server is, which this package has not been "
-            "tested with; use a DataFrame of a classic session: spark_session(master=…)"
+            f"{who}: this DataFrame is of Spark Connect, and its columns and rows are reached through a JVM of this process; "
+            "use a DataFrame of a classic session: spark_session(master=…)"
         )
     from pyspark.sql import DataFrame
 

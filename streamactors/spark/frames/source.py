@@ -75,6 +75,7 @@ class SparkSource:
         `source`: Consumer.source, Consumer.records or Consumer.plain_source with steps that remember nothing; without windows. A query
         without a checkpoint begins at the group's committed offsets, which follow the query's checkpoint; the group must be the query's own.
         `schema`: of the rows, as in SparkSink. `max_rows`: the most records of a batch. Spark's progress shows the ends of the partitions.
+        `spark` may be a session of Spark Connect, whose server's workers need streamactors.
         Raises BuildError naming a stage that cannot run there, GroupInUse, TopicNotFound."""
         from streamactors.spark.executors.frame import frame_of
 

@@ -21,7 +21,10 @@ def register_graph_format(spark: Any) -> None:
 
     `source` names a source (Consumer.records(…).map(…)), or a function of no arguments that returns one. It is imported on the driver's host,
     with the import path that the driver has now. `maxRows` and `failOnDataLoss` are as in SparkSource.frame. Raises SparkSetupError."""
-    check_session(spark)
+    check_session(
+        spark,
+        "over Spark Connect the server would import the module of the source, which it may not have (SparkSource.frame sends the source itself)",
+    )
     paths = tuple(os.path.abspath(path) for path in sys.path)
     with by_value(entry, executors_entry, shipping_entry):
         spark.dataSource.register(entry.format_of(made_with(), paths))

@@ -17,7 +17,8 @@ def register_kafka_format(spark: Any) -> None:
         spark.read.format("streamactors-kafka").option("kafka.bootstrap.servers", servers).option("subscribe", "t").load()
 
     The options and the columns are those of Spark's own Kafka source; kafka.NAME is a property of librdkafka. Readers see committed records.
-    Writers (`df.write`, `df.writeStream`) write each task in one transaction, exactly once. Raises SparkSetupError."""
-    check_session(spark)
+    Writers (`df.write`, `df.writeStream`) write each task in one transaction, exactly once. The session may be one of
+    Spark Connect, whose server needs streamactors. Raises SparkSetupError."""
+    check_session(spark, over_connect=None)
     with by_value(entry, shipping_entry):
         spark.dataSource.register(entry.format_of(made_with()))

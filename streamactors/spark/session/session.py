@@ -61,6 +61,9 @@ logger.stopped.level = off
 """
 
 
+BRIDGE: Final = "Spark Connect runs foreachBatch in a process of the server, where this stream cannot be reached"
+
+
 def spark_session(app_name: str = "streamactors", master: str = "local[2]", **conf: Any) -> SparkSession:
     """Return a Spark session: the running one, or a new one.
 
@@ -164,16 +167,22 @@ def check_pyspark() -> None:
         raise SparkSetupError(f"PySpark needs {error.name} for Arrow data; pip install 'streamactors[spark]'") from None
 
 
-def check_session(spark: Any) -> None:
-    """Raise SparkSetupError unless `spark` is a session that lives in this process."""
+def is_connect(given: Any) -> bool:
+    """Return whether a session or DataFrame is of Spark Connect: its Spark is in another process."""
+    return type(given).__module__.startswith("pyspark.sql.connect")
+
+
+def check_session(spark: Any, over_connect: str | None = BRIDGE) -> None:
+    """Raise SparkSetupError unless `spark` is a session that lives in this process.
+
+    `over_connect`: why a session of Spark Connect will not do; None: it will."""
     check_pyspark()
     from pyspark.sql import SparkSession
 
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        raise SparkSetupError(
-            "Spark Connect runs foreachBatch in a process of the server, where this stream cannot be reached; "
-            "use a classic session: spark_session(master=…)"
-        )
+    if is_connect(spark):
+        if over_connect is None:
+            return
+        raise SparkSetupError(f"{over_connect}; use a classic session: spark_session(master=…)")
     if not isinstance(spark, SparkSession):
         raise SparkSetupError(f"a SparkSession expected, got {type(spark).__name__}; spark_session() makes one")
     if spark.sparkContext._jsc is None or spark.sparkContext._jsc.sc().isStopped():

@@ -10,9 +10,13 @@ from typing import Any
 
 def check(made_with: dict[str, str]) -> None:
     """Raise RuntimeError in one sentence if this worker has another Python or another streamactors than the driver."""
+    import os
     import socket
     import sys
 
+    for path in made_with.get("shipped", "").split(os.pathsep):
+        if path and path not in sys.path and os.path.exists(path):
+            sys.path.append(path)
     host = socket.gethostname()
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if python != made_with["python"]:

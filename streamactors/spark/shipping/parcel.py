@@ -6,6 +6,7 @@ Only the driver's own JVM hands parcels to workers; nothing is unpickled from a 
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 import threading
@@ -58,13 +59,36 @@ def unpack(parcel: bytes) -> Any:
 
 
 def made_with() -> dict[str, str]:
-    """Return the versions that the driver runs: what a worker compares its own with."""
-    return {"python": f"{sys.version_info[0]}.{sys.version_info[1]}", "streamactors": __version__}
+    """Return the versions that the driver runs, with which a worker compares its own, and where this host has what was given to addPyFile."""
+    return {
+        "python": f"{sys.version_info[0]}.{sys.version_info[1]}",
+        "streamactors": __version__,
+        "shipped": os.pathsep.join(_shipped()),
+    }
+
+
+def _shipped() -> list[str]:
+    """Return the zip files of addPyFile, as they lie on the driver's host.
+
+    Spark adds them to the path of tasks, but not to that of the process on the driver's host that plans a streaming query."""
+    from pyspark import SparkContext, SparkFiles
+
+    context = SparkContext._active_spark_context
+    if context is None:
+        return []  # Spark Connect: the server's host has them
+    return [os.path.join(SparkFiles.getRootDirectory(), name) for name in context._python_includes or ()]
 
 
 def by_value(*modules: ModuleType) -> Any:
     """Return a context in which the functions and classes of these modules are pickled by value."""
     return _registered(_cloudpickle(), modules)
+
+
+def copied(fn: Any, *modules: ModuleType) -> Any:
+    """Return a copy of a function of these modules that is pickled by value whenever that happens: Spark Connect pickles it with its query."""
+    cloudpickle = _cloudpickle()
+    with _registered(cloudpickle, modules):
+        return cloudpickle.loads(cloudpickle.dumps(fn))
 
 
 def _cloudpickle() -> Any:
