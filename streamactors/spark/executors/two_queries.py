@@ -8,6 +8,7 @@ error. Owner: the threads of the two runners, under a lock."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -50,18 +51,17 @@ class TwoQueries:
 
     def stop(self) -> None:
         """Stop both queries; any thread, returns at once."""
-        with self._lock:
-            self._stopping = True
-            running = list(self._running)
-        for run in running:
-            run.stop()
+        self._end_with(GraphRun.stop)
 
     def _drain(self) -> None:
+        self._end_with(GraphRun.drain)
+
+    def _end_with(self, end: Callable[[GraphRun], None]) -> None:
         with self._lock:
             self._stopping = True
             running = list(self._running)
         for run in running:
-            run.drain()
+            end(run)
 
     def _ended(self, run: GraphRun, future: Future[None]) -> None:
         error = future.exception()
