@@ -180,10 +180,13 @@ def frames(bench: Bench) -> list[Row]:
         lambda: source.run_with(Sink.fold(0, lambda n, _: n + 1)).result(600),
         lambda: sum(1 for _ in made.toLocalIterator(prefetchPartitions=True)),
     )
+    as_expressions = made.transform(on_spark(flow, "id long, k string, v double", expressions=True))
+    own = alternately(bench, noop(as_expressions), noop(theirs))
     expressions = alternately(bench, noop(ours), noop(theirs))
     hand = alternately(bench, noop(ours), noop(made.mapInArrow(by_hand, "id long, k string, v double")))
     made.unpersist()
     return [
+        compared("on_spark(…, expressions=True): map, filter, map", *own, "Spark's expressions", "0.6"),
         compared("on_spark: map, filter, map", *expressions, "Spark's expressions", "0.6"),
         compared("the same", *hand, "mapInArrow by hand", ""),
         compared("SparkSource.of into fold", *iterated, "toLocalIterator", "4"),
