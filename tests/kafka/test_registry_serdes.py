@@ -127,3 +127,19 @@ def test_wrong_arguments_are_named_when_the_serde_is_made(registry):
         JsonSchemaSerde(registry.url, 3)
     with pytest.raises(BuildError, match="protoc"):
         ProtobufSerde(registry.url, dict)
+
+
+def test_both_sides_of_a_join_are_read_by_their_schemas(registry, cluster, settings, producer_settings, system):
+    person = {"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}
+    people, orders = AvroSerde(registry.url, person), AvroSerde(registry.url, ORDER)
+    for topic, serde, value in (("join-people", people, {"name": "Ann"}), ("join-orders", orders, {"n": 1})):
+        cluster.create_topic(topic, partitions=1)
+        sink = Producer.plain_sink(producer_settings, key="string", value=serde)
+        Source.single(ProducerRecord(topic, value, "k")).run_with(sink, system).result(WAIT)
+    topics = Consumer.topics(settings, until="end")
+    table = topics.table("join-people", key="string", value=people, name="join-people-table")
+    joined = topics.stream("join-orders", key="string", value=orders).join_table(
+        table, lambda order, who: (order["n"], who["name"]), how="inner"
+    )
+    found = topics.source(joined).run_with(Sink.to_list(), system).result(WAIT)
+    assert [row.value for row in found] == [(1, "Ann")]
