@@ -20,7 +20,7 @@ def fenced(language: str) -> list[str]:
 def test_ten_commands_lead_from_nothing_to_rights(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    broker, admin = fenced("properties")
+    broker, admin = fenced("properties")[:2]
     (tmp_path / "broker.properties").write_text(broker)
     (tmp_path / "admin.properties").write_text(admin)
     (tmp_path / "ann.properties").write_text(admin.replace("admin", "ann"))
