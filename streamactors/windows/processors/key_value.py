@@ -1,21 +1,28 @@
 """The key-value store of a processor, with TTL.
 
 Expiry goes by the stream time of the task: an entry written at stream time t expires when stream time reaches t + ttl. Expired entries are
-never read. They are removed, with a tombstone in the changelog, before the next row is processed."""
+never read. They are removed, with a tombstone in the changelog, before the next row is processed.
+
+The queue of expiries has one item for a key: an item whose entry was written again goes back into the queue when its time has come. On
+disk the queue spills like the entries; there a key that was deleted and written again has two items for a while."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from streamactors.windows.operators.operator import TaskEnvironment
 from streamactors.windows.processors.state_store import Entry, StateStore
 from streamactors.windows.processors.store_definitions import KeyValueStore
 from streamactors.windows.processors.task_time import TaskTime
+from streamactors.windows.state.calendar_queue import CalendarQueue
 from streamactors.windows.state.ordered_store import after_prefix
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
-from streamactors.windows.state.stores import Stores
+from streamactors.windows.state.stores import ClosingQueue, Stores
+
+_QUEUED: Final = 0
+"""What the queue holds for a key."""
+_BUCKETS: Final = 64
 
 
 class Valued(Entry):
@@ -46,7 +53,13 @@ class KeyValues(StateStore[Valued]):
         self._ttl = definition.ttl_ms
         self._renews = definition.touch == "read"
         self._on_expire = definition.on_expire
-        self._expiries: list[tuple[int, bytes]] = []  # a heap; an entry that was written again has a later one, too
+        queue: CalendarQueue[int] = CalendarQueue((self._ttl or 0) // _BUCKETS)
+        self._expiries: ClosingQueue[int] = queue
+        self._deleted: set[bytes] | None = set()  # keys without entry that have an item in the queue; None: on disk
+        if self._ttl is not None:
+            self._expiries = stores.closing(self.name, queue, self._queued)
+            if self._expiries is not queue:
+                self._deleted = None
 
     @property
     def expires(self) -> bool:
@@ -111,8 +124,25 @@ class KeyValues(StateStore[Valued]):
     def _write(self, at: bytes, entry: Valued) -> None:
         if self._ttl is not None:
             entry.expires = max(self.time.stream_ms, 0) + self._ttl
-            heapq.heappush(self._expiries, (entry.expires, at))
+            if not self._has_item(at):
+                self._expiries.push(entry.expires, at, _QUEUED)
         self._put(at, entry)
+
+    def _has_item(self, at: bytes) -> bool:
+        """True if the queue has an item for a key. The key is written now, so it is deleted no more."""
+        before = self._entries.get(at)
+        if before is not None:
+            return before.expires is not None
+        if self._deleted is None or at not in self._deleted:
+            return False
+        self._deleted.remove(at)
+        return True
+
+    def _remove(self, at: bytes) -> Valued | None:
+        entry = super()._remove(at)
+        if entry is not None and entry.expires is not None and self._deleted is not None:
+            self._deleted.add(at)
+        return entry
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
         if request.kind == "get":
@@ -130,20 +160,44 @@ class KeyValues(StateStore[Valued]):
 
     def expire(self, expired: Callable[[Callable[[Any, Any], Any], Any, Any], None]) -> None:
         """Remove the entries that have expired, oldest expiry first; each goes with `on_expire` to `expired`."""
-        expiries, now = self._expiries, self.time.stream_ms
-        while expiries and expiries[0][0] <= now:
-            expires, at = heapq.heappop(expiries)
+        for expires, at in self._due():
             entry = self._entries.get(at)
-            if entry is None or entry.expires != expires:
-                continue  # deleted, or written again
-            self._remove(at)
+            if entry is None or entry.expires is None:  # an earlier `on_expire` has deleted it
+                if self._deleted is not None:
+                    self._deleted.discard(at)
+                continue
+            if entry.expires != expires:  # an earlier `on_expire` has written it again
+                self._expiries.push(entry.expires, at, _QUEUED)
+                continue
+            super()._remove(at)  # its item has left the queue
             if self._on_expire is not None:
                 expired(self._on_expire, entry.key, entry.value)
+
+    def _due(self) -> list[tuple[int, bytes]]:
+        """Take the items whose time has come from the queue; return (expiry, key) of the entries that have expired, oldest expiry first."""
+        now, due = self.time.stream_ms, set()
+        if self._expiries.first_time() > now:
+            return []
+        for _, at, _ in self._expiries.pop_before(now + 1):
+            if self._deleted is not None:
+                self._deleted.discard(at)
+            entry = self._entries.get(at)
+            if entry is None or entry.expires is None:
+                continue
+            if entry.expires > now:
+                self._expiries.push(entry.expires, at, _QUEUED)
+            else:
+                due.add((entry.expires, at))
+        return sorted(due)
+
+    def _queued(self, _: int, at: bytes) -> int | None:
+        return None if self._entries.get(at) is None else _QUEUED
 
     def _at(self, entry: Valued) -> bytes:
         return self._key_bytes(entry.key)
 
     def _restored(self) -> None:
         if self._ttl is not None:
-            self._expiries = [(entry.expires, at) for at, entry in self._entries.scan() if entry.expires is not None]
-            heapq.heapify(self._expiries)
+            for at, entry in self._entries.scan():
+                if entry.expires is not None:
+                    self._expiries.push(entry.expires, at, _QUEUED)

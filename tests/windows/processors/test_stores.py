@@ -202,6 +202,45 @@ def test_a_store_with_ttl_never_shows_what_has_expired_and_tells_of_it_once(
             assert [(by_bytes(key), value) for key, value in each.store.items()] == alive
 
 
+def test_a_store_with_ttl_holds_one_expiry_for_a_key_however_often_it_is_written(
+    tmp_path: Path, memory: Memory
+) -> None:
+    for at, each in enumerate(both(KeyValueStore("s", ttl=1_000), tmp_path, memory)):
+        for now in range(900):
+            each.time.stream_ms = now
+            each.store.put(f"k{now % 3}", now)
+            if now % 5 == 0 and not at:  # on disk, where the queue spills, a deletion may leave an item
+                each.store.delete("k1")
+        waiting = len(list(each.store._expiries.items()))
+        assert waiting <= 3, "one for each key"
+
+
+def test_entries_expire_by_the_time_of_their_last_write_and_on_expire_may_write_and_delete(
+    tmp_path: Path, memory: Memory
+) -> None:
+    for each in both(KeyValueStore("s", ttl=10, on_expire=lambda key, value: None), tmp_path, memory):
+        store, told = each.store, []
+        for now, key in enumerate(["a", "b", "c", "d", "a", "e"]):
+            each.time.stream_ms = now
+            store.put(key, now)
+        each.time.stream_ms = 20
+
+        def on_expire(_: Any, key: Any, value: Any, store: Any = store, told: Any = told) -> None:
+            told.append((key, value))
+            if key == "b":  # while it is called: c is written again, d goes, b comes back
+                store.put("c", "again")
+                store.delete("d")
+                store.put("b", "back")
+
+        store.expire(on_expire)
+        assert told == [("b", 1), ("a", 4), ("e", 5)]
+        store.put("d", "new")
+        each.time.stream_ms = 30
+        store.expire(lambda _, key, value: told.append((key, value)))  # noqa: B023
+        assert told[3:] == [("b", "back"), ("c", "again"), ("d", "new")]
+        assert list(store.items()) == []
+
+
 @pytest.mark.parametrize("duplicates", [False, True])
 @settings(max_examples=30, deadline=None)
 @given(
