@@ -12,16 +12,20 @@ from streamactors.kafka import Consumer, ConsumerSettings, ProducerSettings
 from streamactors.windows import JoinWindows, Record, State
 
 
-def main(bootstrap: str, group: str, member: str, state: str) -> None:
+def main(bootstrap: str, group: str, member: str, state: str, standbys: str) -> None:
+    """`standbys`: "0" or "1". With a standby the membership is not static, so each kill and each start moves tasks between the members."""
+    static = {} if standbys == "1" else {"group.instance.id": member}
     consumer = ConsumerSettings(
         bootstrap,
         group,
         "earliest",
-        properties={"session.timeout.ms": 6_000, "group.instance.id": member, "heartbeat.interval.ms": 300},
+        properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300, **static},
         max_poll_records=100,
     )
     producer = ProducerSettings(bootstrap, transactional_id=f"{group}-{member}", commit_interval_ms=50)
-    topics = Consumer.topics(consumer, producer=producer, state=State.on_disk(state, cache="16MB"))
+    topics = Consumer.topics(
+        consumer, producer=producer, state=State.on_disk(state, cache="16MB", standbys=int(standbys))
+    )
     orders = topics.stream(f"{group}-orders", value="json")
     payments = topics.stream(f"{group}-payments", value="json")
     people = topics.table(f"{group}-people", value="json", name="people")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -27,12 +28,14 @@ OUTPUTS = ("known", "paid", "cities")
 class Member:
     """One member, as a process that can be killed and started again."""
 
-    def __init__(self, command):
-        self._command = command
+    def __init__(self, command, power=None):
+        """`power`: called before each start, returns variables of the environment; its `cut` is called when the member is dead."""
+        self._command, self._power = command, power
         self.start()
 
     def start(self):
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        environment = None if self._power is None else {**os.environ, **self._power.on()}
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True, env=environment)
         self.told = threading.Semaphore(0)
         self._listener = threading.Thread(target=self._listen, args=(self._process, self.told), daemon=True)
         self._listener.start()
@@ -47,6 +50,8 @@ class Member:
         self._process.wait()
         self._listener.join()  # closing the pipe under a thread that reads it raised ValueError there
         self._process.stdout.close()
+        if self._power is not None:
+            self._power.cut()
 
 
 class Load:
@@ -136,13 +141,18 @@ def check_disks(folder, changelogs):
     return compared
 
 
-def killed_and_restarted(cluster, read_all, wait_for, tmp_path, seed, kills, size):
-    group = f"joining-{seed}"
+def killed_and_restarted(cluster, read_all, wait_for, tmp_path, seed, kills, size, standbys=0, power=None):
+    """`power`: makes the power supply of a member from the folder of its state."""
+    group = f"joining-{seed}-{standbys}"
     for topic in ("orders", "payments", "people", *OUTPUTS):
         cluster.create_topic(f"{group}-{topic}", partitions=PARTITIONS)
     load, dice = Load(cluster, group, seed), random.Random(seed)
     command = [sys.executable, str(Path(__file__).with_name("_joins_app.py")), cluster.bootstrap_servers, group]
-    members = [Member([*command, f"m{n}", str(tmp_path / f"m{n}")]) for n in range(2)]
+    places = [tmp_path / f"m{n}" for n in range(2)]
+    members = [
+        Member([*command, place.name, str(place), str(standbys)], None if power is None else power(place))
+        for place in places
+    ]
     try:
         for number in range(kills):
             load.batch(number, size)
@@ -181,3 +191,10 @@ def test_two_members_killed_in_the_middle_join_each_row_once(cluster, read_all, 
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_two_members_killed_ten_times_join_each_row_once(cluster, read_all, wait_for, tmp_path, seed):
     killed_and_restarted(cluster, read_all, wait_for, tmp_path, seed, kills=10, size=500)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_two_members_with_standbys_killed_ten_times_join_each_row_once(cluster, read_all, wait_for, tmp_path, seed):
+    killed_and_restarted(cluster, read_all, wait_for, tmp_path, seed, kills=10, size=500, standbys=1)

@@ -86,7 +86,10 @@ class StateFolder:
         about = read_about(self.path)
         if about is None:
             temporary = self.path / f"{ABOUT}.new"
-            temporary.write_text(json.dumps({"format": FORMAT_VERSION, "application": self._application}))
+            with temporary.open("w") as about_file:
+                json.dump({"format": FORMAT_VERSION, "application": self._application}, about_file)
+                about_file.flush()
+                os.fsync(about_file.fileno())  # or a power cut could leave the new name without content
             temporary.replace(self.path / ABOUT)
             return
         if about.get("format") != FORMAT_VERSION:
