@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from streamactors.engine.marks.marks import PositionMark
+from streamactors.windows.operators.task_ids import TaskIds
 from streamactors.windows.stage.keeper import Keeper
 
 SOURCE = "s"
@@ -21,6 +22,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.in_ = SimpleNamespace(carries=frozenset((SOURCE,)))
+        self.ids = TaskIds()
         self.turns = SimpleNamespace(stop_at=lambda _: False, go_on=lambda: None)
         self.factory = factory = SimpleNamespace(changelog_topics=lambda application: {}, restored=None)
         self.tasks = SimpleNamespace(factory=factory, tasks={}, changes=lambda partition: [])

@@ -17,13 +17,13 @@ from streamactors.errors import BuildError
 from streamactors.kafka.between.changelogs.changelog import producer_beside
 from streamactors.kafka.between.changelogs.changelog_topics import ensure_topic
 from streamactors.kafka.between.changelogs.global_tables import GlobalEntries, GlobalTables
+from streamactors.kafka.between.partition_counts import partition_counts
 from streamactors.kafka.between.repartition import ABANDONED_AFTER_MS
 from streamactors.kafka.between.topic_upkeep import TopicUpkeep
 from streamactors.kafka.between.topology_end import TopologyEnd
 from streamactors.kafka.between.topology_rows import TopologyRows, reader_of
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.control import Control
-from streamactors.kafka.errors import TopicError
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.kafka.transactions.transactional_stage import TransactionalStage
@@ -126,16 +126,15 @@ class KafkaTopics(TopologyTopics):
             control, done = values[0]
             admin = Admin(settings)
             counts = {name: len(admin.partitions_of(name)) for name in names if name not in internal}
-            self._check(counts)
-            partitions = max(counts.values())
+            counts |= partition_counts(self.topology, counts)
             for topic in internal:
-                ensure_topic(settings, topic, partitions)
-                upkeep = TopicUpkeep(settings, topic, purged=partitions)
+                ensure_topic(settings, topic, counts[topic])
+                upkeep = TopicUpkeep(settings, topic, purged=counts[topic])
                 upkeep.start()
                 done.add_done_callback(lambda _, upkeep=upkeep: upkeep.stop())
             if internal and self._bounded:
-                outer = [key for name in counts for key in admin.partitions_of(name)]
-                inner = [TopicPartition(topic, number) for topic in internal for number in range(partitions)]
+                outer = [key for name in names if name not in internal for key in admin.partitions_of(name)]
+                inner = [TopicPartition(topic, number) for topic in internal for number in range(counts[topic])]
                 end = TopologyEnd(settings, outer, inner, control.stop_at_end)
                 end.start()
                 done.add_done_callback(lambda _: end.stop())
@@ -146,23 +145,3 @@ class KafkaTopics(TopologyTopics):
             return control  # type: ignore[no-any-return]
 
         return begin
-
-    def _check(self, counts: dict[str, int]) -> None:
-        """Raise TopicError if topics that a task reads together have different numbers of partitions."""
-        if len(set(counts.values())) <= 1:
-            return
-        for name, topics in self.topology.co_partitioned:
-            own = {topic: counts[topic] for topic in topics if topic in counts}
-            if len(set(own.values())) > 1:
-                raise TopicError(
-                    f"{name}: {_named(own)}: equal keys would lie in different tasks; give the topics the same number of "
-                    "partitions, or bring one of them under new keys with select_key, which repartitions it"
-                )
-        raise TopicError(
-            f"the topics of one topology need the same number of partitions, one task for each number: {_named(counts)}; "
-            "use a topology for each, or topics with equal numbers"
-        )
-
-
-def _named(counts: dict[str, int]) -> str:
-    return ", ".join(f"{topic} has {count} partitions" for topic, count in sorted(counts.items()))

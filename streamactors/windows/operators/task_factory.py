@@ -63,6 +63,16 @@ class TaskFactory:
         return task
 
     @property
+    def topics(self) -> frozenset[str]:
+        """The topics whose rows the tasks take; empty where a task takes the rows of any topic."""
+        return frozenset()
+
+    @property
+    def parts(self) -> list[TaskFactory]:
+        """The factories of the parts whose tasks are separate; itself if there is one part."""
+        return [self]
+
+    @property
     def keeps_time(self) -> bool:
         """Whether the tasks are called by the wall clock."""
         return False

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from streamactors.engine.marks.marks import Key
-from streamactors.windows.stage.partition_tasks import number_of
+from streamactors.windows.operators.task_ids import TaskIds
 
 
 class Inputs:
     """See the module. False while no input is assigned. A key names an input, as in marks: (source, partition)."""
 
-    def __init__(self) -> None:
+    def __init__(self, ids: TaskIds) -> None:
+        self._task_of = ids.of_input
         self._of_task: dict[Any, set[Key]] = {}
         self._silent_ms: dict[Key, int] = {}
         self._ended: set[Key] = set()
@@ -26,18 +27,18 @@ class Inputs:
 
     def assigned(self, key: Key) -> bool:
         """An input was assigned. Return True if it is the first of its task."""
-        inputs = self._of_task.setdefault(number_of(key[1]), set())
+        inputs = self._of_task.setdefault(self._task_of(key[1]), set())
         inputs.add(key)
         self._ended.discard(key)
         return len(inputs) == 1
 
     def beside(self, key: Key) -> frozenset[Key]:
         """Return the assigned inputs of the task that an input belongs to."""
-        return frozenset(self._of_task.get(number_of(key[1]), ()))
+        return frozenset(self._of_task.get(self._task_of(key[1]), ()))
 
     def revoked(self, key: Key) -> bool:
         """An input was revoked. Return True if it was the last of its task."""
-        number = number_of(key[1])
+        number = self._task_of(key[1])
         inputs = self._of_task.get(number, set())
         inputs.discard(key)
         if inputs:
@@ -52,17 +53,17 @@ class Inputs:
     def silent(self, key: Key, silent_ms: int) -> int | None:
         """An input has been silent for `silent_ms`. Return how long its task has been silent; None while another input of the task is not."""
         self._silent_ms[key] = silent_ms
-        inputs = self._of_task.get(number_of(key[1]))
+        inputs = self._of_task.get(self._task_of(key[1]))
         if inputs is None or not inputs <= self._silent_ms.keys():
             return None
         return min(self._silent_ms[each] for each in inputs)
 
-    def ended(self, key: Key, sources: int) -> tuple[int | None] | None:
+    def ended(self, key: Key, sources: int) -> tuple[Any] | None:
         """An input has ended. Return a tuple of the task that has ended with it; None if no task has.
 
-        The tuple has the task's number, or None for the only task of a stream without partitions, which ends when all its `sources` have."""
+        The tuple has the task's name, or None for the only task of a stream without partitions, which ends when all its `sources` have."""
         self._ended.add(key)
-        number = number_of(key[1])
+        number = self._task_of(key[1])
         inputs = self._of_task.get(number)
         if inputs is not None:
             return (number,) if inputs <= self._ended else None

@@ -22,8 +22,9 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import NOWHERE, Assigned, Mark, PositionMark
 from streamactors.engine.marks.part_state import PartState, Stand
 from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.operators.task_ids import TaskIds
 from streamactors.windows.operators.window_task import WindowTask
-from streamactors.windows.stage.partition_tasks import PartitionTasks, number_of
+from streamactors.windows.stage.partition_tasks import PartitionTasks
 from streamactors.windows.stage.turns import Turns
 from streamactors.windows.state.changelogs import Changelog, Provider, changelogs_of
 
@@ -35,6 +36,7 @@ class KeptStage(RunningStage, Protocol):
     factory: TaskFactory
     tasks: PartitionTasks
     turns: Turns
+    ids: TaskIds
 
     @property
     def run(self) -> Run: ...
@@ -48,16 +50,17 @@ class Keeper:
 
     def __init__(self, stage: KeptStage) -> None:
         self.stage = stage
+        self._task_of = stage.ids.of_input
         self.standing = PartState(stage.in_.carries)
         self.finished = False
         self._changelog: Changelog | None = None
         self._waiting: Assigned | None = None  # the partition whose state is being read
-        self._reading: set[int] = set()
+        self._reading: set[Any] = set()
         self._hurried = False
         self._untouched = True  # no row was taken since the last stop
         self._reads: list[Callable[[], Callable[[], None]]] = []
         self._answers: list[Callable[[], None]] = []  # of reads of the state that is being committed
-        self._restored: dict[int, WindowTask] = {}
+        self._restored: dict[Any, WindowTask] = {}
 
     @property
     def carried(self) -> frozenset[Any]:
@@ -116,7 +119,7 @@ class Keeper:
         """The last entries are on their way."""
         self.stage.async_callback(self._on_written).invoke(None)
 
-    def restored(self, tasks: dict[int, WindowTask]) -> None:
+    def restored(self, tasks: dict[Any, WindowTask]) -> None:
         """The tasks of partitions, with their state."""
         self.stage.async_callback(self._on_restored).invoke(tasks)
 
@@ -156,7 +159,7 @@ class Keeper:
             self._hurried = True
             self._changelog.hurry()
 
-    def revoked(self, partition: int) -> None:
+    def revoked(self, partition: Any) -> None:
         """A partition was revoked."""
         if self._changelog is not None:
             self._changelog.revoked(partition)
@@ -216,32 +219,32 @@ class Keeper:
     def assigned(self, signal: Assigned) -> None:
         """A partition is assigned: read its state and that of the partitions assigned right behind it; then go on."""
         self._waiting = signal
-        partition = number_of(signal.key[1])
+        partition = self._task_of(signal.key[1])
         if partition in self._restored:
             self._install()
             return
         behind = takewhile(lambda item: isinstance(item, Assigned), self.stage.in_.items)
-        names = {number_of(each.key[1]): each.key[1] for each in reversed([signal, *behind])}
+        names = {self._task_of(each.key[1]): each.key[1] for each in reversed([signal, *behind])}
         wanted = [name for number, name in names.items() if self._is_new(number)]
-        self._reading.update(map(number_of, wanted))
+        self._reading.update(map(self._task_of, wanted))
         if wanted:
             assert self._changelog is not None
             self._changelog.restore(wanted)
 
-    def _is_new(self, number: int) -> bool:
+    def _is_new(self, number: Any) -> bool:
         return number not in self._reading and number not in self._restored and number not in self.stage.tasks.tasks
 
-    def _on_restored(self, tasks: dict[int, WindowTask]) -> None:
+    def _on_restored(self, tasks: dict[Any, WindowTask]) -> None:
         self._reading -= tasks.keys()
         self._restored.update(tasks)
-        if self._waiting is not None and number_of(self._waiting.key[1]) in self._restored:
+        if self._waiting is not None and self._task_of(self._waiting.key[1]) in self._restored:
             self._install()
         self.stage.drain()
 
     def _install(self) -> None:
         signal, self._waiting = self._waiting, None
         assert signal is not None
-        number = number_of(signal.key[1])
+        number = self._task_of(signal.key[1])
         self.stage.tasks.install(number, self._restored.pop(number))
         self.stage.put_mark(signal)
 

@@ -11,16 +11,17 @@ from itertools import groupby
 from typing import Any
 
 from streamactors.engine.marks.marks import Assigned, Key, Position, PositionMark, Signal
+from streamactors.windows.operators.task_ids import TaskIds, partition_of
 from streamactors.windows.stage.head_time import MOST_ROWS, HeadTimeOrder
-from streamactors.windows.stage.partition_tasks import number_of
 
 
 class OrderedInputs:
     """See the module. False while no task has several inputs. Methods not described here do as those of HeadTimeOrder."""
 
-    def __init__(self, max_idle_ms: float | None) -> None:
+    def __init__(self, max_idle_ms: float | None, ids: TaskIds) -> None:
+        self._task_of = ids.of_input
         self._max_idle_ms = max_idle_ms
-        self._orders: dict[Any, HeadTimeOrder] = {}  # by the number of the task
+        self._orders: dict[Any, HeadTimeOrder] = {}  # by task
         self._key_of: dict[tuple[str, int], Key] = {}  # by topic and partition
         self._epochs: dict[Key, int] = {}
         self._twice: set[Any] = set()  # tasks that read one topic by two sources: their rows are not held
@@ -29,7 +30,7 @@ class OrderedInputs:
         return bool(self._orders)
 
     def __contains__(self, key: Key) -> bool:
-        order = self._orders.get(number_of(key[1]))
+        order = self._orders.get(self._task_of(key[1]))
         return order is not None and key in order
 
     @property
@@ -48,7 +49,7 @@ class OrderedInputs:
         """An input joins those of its task (`inputs`, itself among them); `positions` were passed before."""
         key = signal.key
         self._epochs[key] = signal.epoch
-        number = number_of(key[1])
+        number = self._task_of(key[1])
         if number in self._twice or _topic_of(key) is None:
             return
         if self.is_second(key, inputs):
@@ -65,11 +66,11 @@ class OrderedInputs:
                 order.begin(each, self._epochs.get(each, 0), None if each == key else positions.get(each))
         else:
             return
-        self._key_of |= {(topic, number): each for topic, each in by_topic.items()}
+        self._key_of |= {(topic, partition_of(number)): each for topic, each in by_topic.items()}
 
     def revoked(self, key: Key, task_gone: bool) -> None:
         """An input was revoked: drop its held rows."""
-        number = number_of(key[1])
+        number = self._task_of(key[1])
         order = self._orders.get(number)
         if order is not None:
             order.remove(key)
@@ -81,15 +82,15 @@ class OrderedInputs:
     def leave(self, key: Key) -> None:
         """An input is about to be revoked: its task takes no more rows until then."""
         if key in self:
-            self._orders[number_of(key[1])].leave(key)
+            self._orders[self._task_of(key[1])].leave(key)
 
     def stand(self, key: Key) -> Position:
         """Return the position up to which an input was taken."""
-        return self._orders[number_of(key[1])].stand(key)
+        return self._orders[self._task_of(key[1])].stand(key)
 
     def give_up(self, key: Key) -> Position | None:
         """Drop the held rows of an input; return the position from which they must be read again, None if it is not known."""
-        return self._orders[number_of(key[1])].give_up(key) if key in self else None
+        return self._orders[self._task_of(key[1])].give_up(key) if key in self else None
 
     @property
     def keys(self) -> list[Key]:
@@ -104,16 +105,16 @@ class OrderedInputs:
             if key is None or key not in self:
                 rest.extend(run)
             else:
-                self._orders[number_of(key[1])].add(key, list(run))
+                self._orders[self._task_of(key[1])].add(key, list(run))
         return rest
 
     def mark(self, key: Key, what: Position | Signal) -> None:
         """A position or a signal of an input, behind its rows so far."""
-        self._orders[number_of(key[1])].mark(key, what)
+        self._orders[self._task_of(key[1])].mark(key, what)
 
     def silent(self, key: Key) -> None:
         """An input has no more rows for now."""
-        self._orders[number_of(key[1])].silent(key)
+        self._orders[self._task_of(key[1])].silent(key)
 
     def not_asked(self) -> None:
         """Downstream has no demand, so the time of waiting for inputs does not run."""
@@ -122,7 +123,7 @@ class OrderedInputs:
 
     def end(self, key: Key) -> None:
         """An input has ended."""
-        self._orders[number_of(key[1])].end(key)
+        self._orders[self._task_of(key[1])].end(key)
 
     def take(self, now_ms: float, most: int, *, wait: bool = True) -> list[Any]:
         """Take up to `most` rows of one task whose turn has come."""

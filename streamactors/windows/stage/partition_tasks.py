@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 from streamactors.windows.errors import InvalidRecord
 from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.operators.task_ids import ALONE, TaskIds, part_of, partition_of
 from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.record import LateRecord
 from streamactors.windows.state.store_log import Change, TaskIdentity
-
-ALONE: Final = -1
-"""The partition of a stream without partitions."""
 
 
 class PartitionTasks:
@@ -26,9 +24,11 @@ class PartitionTasks:
 
     def __init__(self, factory: TaskFactory, application: str = "", partitions: int = 1) -> None:
         self._factory = factory
+        self._parts = factory.parts
+        self._task_of = TaskIds(self._parts).of_row
         self._application = application
         self._partitions = partitions
-        self._tasks: dict[int, WindowTask] = {}
+        self._tasks: dict[Any, WindowTask] = {}
         self._assigns = False
 
     @property
@@ -37,43 +37,44 @@ class PartitionTasks:
         return self._factory
 
     @property
-    def tasks(self) -> dict[int, WindowTask]:
-        """The tasks by partition."""
+    def tasks(self) -> dict[Any, WindowTask]:
+        """The tasks by name, see TaskIds."""
         return dict(self._tasks)
 
-    def assigned(self, partition: int, changes: Iterable[Change] = ()) -> WindowTask:
+    def assigned(self, partition: Any, changes: Iterable[Change] = ()) -> WindowTask:
         """A partition was assigned: make its task from its changelog. Raises RestoreError."""
-        task = self._factory.restored(TaskIdentity(self._application, partition, self._partitions), changes)
+        task = self._parts[part_of(partition)].restored(self._identity(partition), changes)
         self.install(partition, task)
         return task
 
-    def install(self, partition: int, task: WindowTask) -> None:
+    def install(self, partition: Any, task: WindowTask) -> None:
         """A partition was assigned, and its task has been restored already."""
         self._assigns = True
         self._check_keys(partition)
         self._tasks[partition] = task
 
-    def revoked(self, partition: int) -> None:
+    def revoked(self, partition: Any) -> None:
         """A partition was revoked: drop its task, without results."""
         self._tasks.pop(partition, None)
 
     def process_into(self, rows: Sequence[Any], out: list[Any]) -> None:
         """Append the results of `rows` to `out`, in order. Raises as WindowTask.process_into, and InvalidRecord for a row
         without context among rows with one."""
-        partitions = {_partition_of(row) for row in rows}
+        task_of = self._task_of
+        partitions = set(map(task_of, rows))
         if len(partitions) == 1:
             self._task(partitions.pop(), rows[0]).process_into(rows, out)
             return
-        for partition, run in groupby(rows, key=_partition_of):
+        for partition, run in groupby(rows, key=task_of):
             part = list(run)
             self._task(partition, part[0]).process_into(part, out)
 
-    def idle(self, partition: int, silent_ms: int) -> list[Any]:
+    def idle(self, partition: Any, silent_ms: int) -> list[Any]:
         """Return the results of the windows that close because the partition has been silent for so long."""
         task = self._tasks.get(partition)
         return [] if task is None else task.idle(silent_ms)
 
-    def end_of_input(self, partition: int | None = None) -> list[Any]:
+    def end_of_input(self, partition: Any = None) -> list[Any]:
         """Return the results that a partition still holds when its source has ended by itself; None: those of all partitions."""
         tasks = [task for each, task in self._tasks.items() if partition in (None, each)]
         return [result for task in tasks for result in task.end_of_input()]
@@ -83,7 +84,7 @@ class PartitionTasks:
         """True if what changed since the last cut fills the memory of a task on disk."""
         return any(task.disk is not None and task.disk.pressed for task in self._tasks.values())
 
-    def changes(self, partition: int) -> list[Change]:
+    def changes(self, partition: Any) -> list[Change]:
         """The changelog entries of a partition since the last call."""
         return self._tasks[partition].changes()
 
@@ -91,7 +92,7 @@ class PartitionTasks:
         """The rows that closed windows refused since the last call."""
         return [late for task in self._tasks.values() for late in task.take_late()]
 
-    def _task(self, partition: int, row: Any) -> WindowTask:
+    def _task(self, partition: Any, row: Any) -> WindowTask:
         task = self._tasks.get(partition)
         if task is not None:
             return task
@@ -108,27 +109,20 @@ class PartitionTasks:
                 f"{sorted(self._tasks)}); it would have no state"
             )
         self._check_keys(partition)
-        task = self._factory(TaskIdentity(self._application, max(partition, 0), self._partitions))
+        task = self._parts[part_of(partition)](self._identity(partition))
         self._tasks[partition] = task
         return task
 
-    def _check_keys(self, partition: int) -> None:
+    def _identity(self, task: Any) -> TaskIdentity:
+        return TaskIdentity(self._application, max(partition_of(task), 0), self._partitions)
+
+    def _check_keys(self, partition: Any) -> None:
         if self._factory.blueprint.changes_keys and self._tasks.keys() - {partition}:
             raise InvalidRecord(
                 f"key_by on a stream of several partitions ({sorted({*self._tasks, partition})}): rows of one new key lie "
                 "in different partitions and would not be counted together; write the stream to a topic by its new key, "
                 "read that topic, and use group_by_key()"
             )
-
-
-def number_of(partition: Any) -> Any:
-    """The number of a partition as marks name it: Kafka's TopicPartition, or what it is."""
-    return getattr(partition, "partition", partition)
-
-
-def _partition_of(row: Any) -> int:
-    context = getattr(row, "context", None)
-    return ALONE if context is None else context.partition
 
 
 def _without_context(row: object) -> InvalidRecord:

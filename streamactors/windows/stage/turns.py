@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Key, Position, PositionMark, Signal
+from streamactors.windows.operators.task_ids import TaskIds
 from streamactors.windows.stage.head_time import MOST_ROWS, NO_LIMIT
 from streamactors.windows.stage.ordered_inputs import OrderedInputs
 from streamactors.windows.state.changelogs import Provider, TellStands
@@ -39,10 +40,10 @@ class OrderedStage(Protocol):
 class Turns:
     """See the module. False while rows are processed in the order of arrival. `passed`: the positions passed last."""
 
-    def __init__(self, stage: OrderedStage, max_task_idle_ms: int | None) -> None:
+    def __init__(self, stage: OrderedStage, max_task_idle_ms: int | None, ids: TaskIds) -> None:
         self._stage = stage
         self.max_task_idle_ms = max_task_idle_ms
-        self._ordered = OrderedInputs(max_task_idle_ms)
+        self._ordered = OrderedInputs(max_task_idle_ms, ids)
         self.providers: Mapping[Any, Provider] = {}
         self.passed: PositionMark = {}
         self._unmarked = False  # rows were processed as they arrived, and their mark has not arrived yet

@@ -26,9 +26,10 @@ from streamactors.stages.bases.marked_queue import MarkedQueue
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import LIVE_TASKS
 from streamactors.windows.operators.task_factory import TaskFactory
+from streamactors.windows.operators.task_ids import TaskIds
 from streamactors.windows.stage.inputs import Inputs
 from streamactors.windows.stage.keeper import Keeper
-from streamactors.windows.stage.partition_tasks import PartitionTasks, number_of
+from streamactors.windows.stage.partition_tasks import PartitionTasks
 from streamactors.windows.stage.store_reads import StageReads, stores_of
 from streamactors.windows.stage.turns import Turns
 from streamactors.windows.state.changelogs import changelogs_of
@@ -51,8 +52,9 @@ class WindowLogic(Logic):
         self.completing = False
         self._ending = False
         self._failure: BaseException | None = None
-        self._inputs = Inputs()
-        self.turns = Turns(self, self.intake.max_task_idle_ms)
+        self.ids = TaskIds(factory.parts)
+        self._inputs = Inputs(self.ids)
+        self.turns = Turns(self, self.intake.max_task_idle_ms, self.ids)
         self._last_input_ms = 0.0
         self._started = False
 
@@ -206,7 +208,7 @@ class WindowLogic(Logic):
 
     def pass_signal(self, mark: Signal) -> None:
         """Act on a signal, and let it pass."""
-        partition = number_of(mark.key[1])
+        partition = self.ids.of_input(mark.key[1])
         if isinstance(mark, Revoked):
             gone = self._inputs.revoked(mark.key)
             self.turns.revoked(mark.key, gone)
@@ -236,7 +238,7 @@ class WindowLogic(Logic):
         first = self._inputs.assigned(signal.key)
         if self._keeper is None or not self._keeper.standing.follows:
             self.turns.assigned(signal, self._inputs.beside(signal.key))
-        partition = number_of(signal.key[1])
+        partition = self.ids.of_input(signal.key[1])
         if first and self._keeper is not None:
             self.tasks.revoked(partition)  # a source that was restarted begins again where it had committed
             self._keeper.assigned(signal)

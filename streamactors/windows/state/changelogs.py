@@ -20,7 +20,18 @@ from streamactors.windows.state.store_log import Change, TaskIdentity
 
 
 class Tasks(Protocol):
-    """Makes the tasks of a stage; may be called from any thread."""
+    """Makes the tasks of a stage, or of one part of it; may be called from any thread."""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics whose rows the tasks take; empty where a task takes the rows of any topic."""
+
+    @property
+    def parts(self) -> Sequence[Tasks]:
+        """The parts whose tasks are separate; itself if there is one part."""
+
+    def changelog_topics(self, application: str) -> Mapping[str, str]:
+        """Return the changelog topic of each store that the tasks have, by the store's name."""
 
     @property
     def time_first(self) -> frozenset[str]:
@@ -67,7 +78,7 @@ class StateKeeper(CutPart, Protocol):
     def dropped_before(self, target: PositionMark) -> bool:
         """True if the stream was stopped while the stage held rows before `target`, which the next run reads; once the stage has ended."""
 
-    def restored(self, tasks: dict[int, WindowTask]) -> None:
+    def restored(self, tasks: dict[Any, WindowTask]) -> None:
         """The tasks of partitions, with their state."""
 
     def written(self) -> None:
@@ -83,13 +94,13 @@ class Changelog(Protocol):
     def restore(self, partitions: Sequence[Any]) -> None:
         """Read the entries of these partitions (as marks name them); then `restored` or `failed`."""
 
-    def write(self, changes: Sequence[tuple[int, list[Change]]], at: PositionMark, ended: bool) -> None:
+    def write(self, changes: Sequence[tuple[Any, list[Change]]], at: PositionMark, ended: bool) -> None:
         """Write the entries of each partition as of the mark `at`; then `committed` or `failed`. `ended`: they are the last ones."""
 
     def hurry(self) -> None:
         """Have the next cut come at once: what changed since the last one fills the memory."""
 
-    def revoked(self, partition: int) -> None:
+    def revoked(self, partition: Any) -> None:
         """A partition is ours no more: its state on disk may be closed."""
 
     def close(self, error: BaseException | None, finished: bool) -> None:

@@ -6,7 +6,7 @@ for one task. The children of a node receive its rows in the order in which they
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from streamactors.errors import BuildError
@@ -216,8 +216,10 @@ class Build:
         self.stateful.append(stateful)
 
 
-def connected(topology: Topology) -> dict[Node, int]:
-    """Return a number for each node, equal for nodes that are connected without a repartition topic, or by a state that they share."""
+def connected(topology: Topology, without: Container[Node] = ()) -> dict[Node, int]:
+    """Return a number for each node, equal for nodes that are connected without a repartition topic, or by a state that they share.
+
+    The nodes of `without` connect no others."""
     beside: dict[Node, list[Node]] = {node: [*node.children, *node.parents, *node.reads] for node in topology.nodes}
     for node in topology.nodes:
         for read in node.reads:
@@ -232,7 +234,7 @@ def connected(topology: Topology) -> dict[Node, int]:
             node = waiting.pop()
             if node not in numbers:
                 numbers[node] = count
-                waiting += beside[node]
+                waiting += [] if node in without else [each for each in beside[node] if each not in without]
         count += 1
     return numbers
 

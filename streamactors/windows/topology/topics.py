@@ -20,6 +20,7 @@ from streamactors.windows.topology.edges import Outbox
 from streamactors.windows.topology.model import Build, SourceNode, Topology
 from streamactors.windows.topology.nodes.join_nodes import LookupNode
 from streamactors.windows.topology.nodes.table_nodes import table_source
+from streamactors.windows.topology.parts import parts_of
 from streamactors.windows.topology.queues import InternalQueues
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import GlobalTable, TopologyTable
@@ -121,6 +122,14 @@ class TopologyFactory(TaskFactory):
         )
         build.globals = self.globals
         return TopologyTask(build, env, outbox, identity, self.blueprint.idle_after_ms, disk)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset(topic for topic, source in self.topology.sources.items() if source.partitioned)
+
+    @property
+    def parts(self) -> list[TaskFactory]:
+        return [self] if self.in_memory else [replace(self, topology=part) for part in parts_of(self.topology)]
 
     @property
     def keeps_time(self) -> bool:

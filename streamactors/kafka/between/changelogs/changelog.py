@@ -20,14 +20,15 @@ from streamactors.engine.island.boundary import logics_behind
 from streamactors.engine.marks.marks import PositionMark
 from streamactors.engine.marks.progress import SinkProgress
 from streamactors.errors import BuildError
+from streamactors.kafka.between.changelogs.part_states import CutOfParts, PartStates
 from streamactors.kafka.between.changelogs.standby import STEP_MS
-from streamactors.kafka.between.changelogs.task_state import Cut, TaskState
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.kafka.transactions.run_transaction import RunTransaction
 from streamactors.kafka.writing.deliveries import Slot
+from streamactors.windows.operators.task_ids import partition_of
 from streamactors.windows.state.changelogs import StateKeeper
 from streamactors.windows.state.store_log import Change
 
@@ -40,7 +41,7 @@ class _KafkaChangelog:
         application: str,
         keeper: StateKeeper,
         topics: Mapping[str, str],
-        state: TaskState,
+        state: PartStates,
         leave: Callable[[], None],
     ) -> None:
         """`leave`: called on the reading thread when the stage has stopped and its state is closed."""
@@ -73,7 +74,7 @@ class _KafkaChangelog:
         except DispatcherStopped:
             pass  # the stage has ended
 
-    def revoked(self, partition: int) -> None:
+    def revoked(self, partition: Any) -> None:
         """A partition is ours no more."""
         if self._state.on_disk:
             self._execute(lambda: self._state.revoked(partition))
@@ -110,11 +111,11 @@ class _KafkaChangelog:
         else:
             self._keeper.restored(tasks)
 
-    def _records(self, changes: Sequence[tuple[int, list[Change]]]) -> list[ProducerRecord]:
+    def _records(self, changes: Sequence[tuple[Any, list[Change]]]) -> list[ProducerRecord]:
         topics = self._topics
         return [
-            ProducerRecord(topics[store], value, key, partition)
-            for partition, entries in changes
+            ProducerRecord(topics[store], value, key, partition_of(task))
+            for task, entries in changes
             for store, key, value in entries
         ]
 
@@ -129,7 +130,7 @@ class ChangelogInTransaction(_KafkaChangelog):
         application: str,
         keeper: StateKeeper,
         topics: Mapping[str, str],
-        state: TaskState,
+        state: PartStates,
         leave: Callable[[], None],
         transaction: RunTransaction,
     ) -> None:
@@ -138,7 +139,7 @@ class ChangelogInTransaction(_KafkaChangelog):
         self._ready = False
         self._early: list[Sequence[Any]] = []
         self._cuts: list[
-            Cut
+            CutOfParts
         ] = []  # of the open transaction; two where the parts of the run first stopped at different marks
         try:
             transaction.start(lambda error: self._execute(lambda: self._on_started(error)))
@@ -168,7 +169,7 @@ class ChangelogInTransaction(_KafkaChangelog):
         else:  # the former owner is not fenced yet: what it still writes would be missed
             self._early.append(partitions)
 
-    def write(self, changes: Sequence[tuple[int, list[Change]]], at: PositionMark, ended: bool) -> None:
+    def write(self, changes: Sequence[tuple[Any, list[Change]]], at: PositionMark, ended: bool) -> None:
         records = self._records(changes)
 
         numbers = [number for number, _ in changes]
@@ -208,7 +209,7 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
         application: str,
         keeper: StateKeeper,
         topics: Mapping[str, str],
-        state: TaskState,
+        state: PartStates,
         leave: Callable[[], None],
         progress: SinkProgress | None,
     ) -> None:
@@ -241,7 +242,7 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
 
         self._producer.call(cut_now)
 
-    def write(self, changes: Sequence[tuple[int, list[Change]]], at: PositionMark, ended: bool) -> None:
+    def write(self, changes: Sequence[tuple[Any, list[Change]]], at: PositionMark, ended: bool) -> None:
         tasks = self._keeper.tasks
         written = False
 
@@ -277,7 +278,7 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
         """True for a sink behind the windows, unless it is done only at its end, as a fold is: before that it has no results to lose."""
         return sink in self._behind and not getattr(sink, "done_at_end", False)
 
-    def _write(self, records: list[ProducerRecord], numbers: list[int], at: PositionMark, ended: bool) -> None:
+    def _write(self, records: list[ProducerRecord], numbers: list[Any], at: PositionMark, ended: bool) -> None:
         last = {TopicPartition(record.topic, record.partition or 0): record for record in records}
         slots: dict[TopicPartition | None, Slot] = {key: {} for key in (None, *last)}
         cut = self._state.cut(records, numbers)

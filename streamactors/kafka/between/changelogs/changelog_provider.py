@@ -16,8 +16,8 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key, Position, PositionMark
 from streamactors.errors import BuildError, StreamActorsError
 from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
+from streamactors.kafka.between.changelogs.part_states import PartStates
 from streamactors.kafka.between.changelogs.state_folders import state_folders_of
-from streamactors.kafka.between.changelogs.task_state import TaskState
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.read_plan import OrderedSource
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
@@ -140,7 +140,7 @@ class ChangelogProvider:
                 transaction.start(lambda _: None)
                 transaction.leave(keeper, error)
             raise error
-        state = TaskState(self.settings, self.application, topics, tasks, folder, of_run=self._topics_of_run)
+        state = PartStates(self.settings, self.application, topics, tasks, folder, of_run=self._topics_of_run)
 
         def leave() -> None:
             if folder is not None:
