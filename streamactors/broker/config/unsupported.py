@@ -62,6 +62,9 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
         "OpenSSL chooses ciphers and providers": """
             ssl.cipher.suites ssl.keymanager.algorithm ssl.protocol ssl.provider
             ssl.secure.random.implementation ssl.trustmanager.algorithm sasl.server.max.receive.size""",
+        "there is no Kerberos, so no ticket is renewed": """
+            sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter
+            sasl.kerberos.ticket.renew.window.factor""",
         "metrics are served by --metrics-port": """
             kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters metrics.num.samples
             metrics.recording.level metrics.sample.window.ms telemetry.max.bytes""",
@@ -97,7 +100,7 @@ _REFUSED_PREFIXES: Final = (
 
 def why_refused(name: str) -> str | None:
     """Return the reason why a setting of Apache Kafka is refused, None if it is not."""
-    if name in SecuritySettings.declared():
+    if name in SecuritySettings.declared() or (name in WITHOUT_EFFECT and name.startswith("sasl.kerberos.")):
         return None
     reason = _REFUSED_NAMES.get(name)
     if reason is not None:

@@ -59,6 +59,10 @@ def test_an_unknown_setting_is_kept_without_effect_and_the_nearest_one_named() -
 def test_a_setting_of_kafka_without_effect_is_accepted_with_the_reason() -> None:
     config = BrokerConfig.of({"num.io.threads": 8})
     assert config.without_effect == {"num.io.threads": "this broker has no such threads or queues"}
+    config = BrokerConfig.of({"sasl.kerberos.min.time.before.relogin": 58_000})
+    assert config.without_effect == {
+        "sasl.kerberos.min.time.before.relogin": "there is no Kerberos, so no ticket is renewed"
+    }
 
 
 @pytest.mark.parametrize(
