@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Any
 
 from streamactors.broker.quorum.raft.raft_effects import (
@@ -56,28 +56,35 @@ class MemoryLog:
     """The log as the node sees it, synced or not. A record whose value is a set of ids names the voters."""
 
     def __init__(self, records: list[Record]) -> None:
-        self.records = records
+        self.records: list[Record] = []
+        self._named: list[int] = []  # where records name the voters
+        self.extend(records)
+
+    def extend(self, records: Iterable[Record]) -> None:
+        for record in records:
+            if isinstance(record[1], frozenset):
+                self._named.append(len(self.records))
+            self.records.append(record)
+
+    def truncate(self, offset: int) -> None:
+        del self.records[offset:]
+        while self._named and self._named[-1] >= offset:
+            del self._named[-1]
 
     @property
     def voters(self) -> Set[int] | None:
-        return self._named_at(self.voters_offset)
+        return self._named_as(1)
 
     @property
     def voters_before(self) -> Set[int] | None:
-        return self._named_at(self._last_below(self.voters_offset))
+        return self._named_as(2)
 
     @property
     def voters_offset(self) -> int:
-        return self._last_below(self.end_offset)
+        return self._named[-1] if self._named else -1
 
-    def _named_at(self, offset: int) -> Any:
-        return None if offset < 0 else self.records[offset][1]
-
-    def _last_below(self, end_offset: int) -> int:
-        at = end_offset - 1
-        while at >= 0 and not isinstance(self.records[at][1], frozenset):
-            at -= 1
-        return at
+    def _named_as(self, last: int) -> Any:
+        return self.records[self._named[-last]][1] if len(self._named) >= last else None
 
     start_offset = 0
     newest_snapshot = None
@@ -115,6 +122,7 @@ class Node:
         self.alive = True
         self.life += 1
         self.syncing = self.sync_again = False
+        self.timer_ms: float | None = None  # the deadline that has a call
         self.log = MemoryLog(list(self.disk))
         self.high_watermark = 0
         self.state = world.rules.state(
@@ -165,11 +173,11 @@ class Node:
                     self.world.note("voters", self.id, sorted(voters))
                     self.append((self.state.epoch, voters))
                 case Append(records):
-                    self.log.records.extend(records)
+                    self.log.extend(records)
                     self.sync()
                 case Truncate(offset):
                     self.world.note("truncate", self.id, self.log.end_offset, "to", offset)
-                    del self.log.records[offset:]
+                    self.log.truncate(offset)
                     self.sync()
                 case Sync():
                     self.sync()
@@ -179,8 +187,10 @@ class Node:
                     self.world.note("node", self.id, "leader", leader, "epoch", epoch)
                 case Halt(reason):
                     raise Violated(f"node {self.id}: {reason}")
-        if self.alive:
-            self.later(max(self.state.deadline_ms - self.world.now, 0.0) + 0.1, self.due, self.state.deadline_ms)
+        deadline_ms = self.state.deadline_ms
+        if self.alive and deadline_ms != self.timer_ms:
+            self.timer_ms = deadline_ms
+            self.later(max(deadline_ms - self.world.now, 0.0) + 0.1, self.due, deadline_ms)
 
     def change(self, voter: int) -> None:
         """Add a voter, or remove it if it has a vote; refused while it cannot be."""
@@ -193,10 +203,11 @@ class Node:
 
     def due(self, deadline_ms: float) -> None:
         if deadline_ms == self.state.deadline_ms:  # else a later deadline has its own call
+            self.timer_ms = None
             self.tick()
 
     def append(self, record: Record) -> None:
-        self.log.records.append(record)
+        self.log.extend([record])
         self.sync()
 
     # --- the disk: one sync at a time ---

@@ -250,15 +250,19 @@ class Node:
     def loop(self, life: int) -> None:
         if self.life != life or not self.alive:
             return
+        wait = 8.0
         if self.leader is not None:
             self.propose(self.leader.shrinkage(len(self.log), self.clock, LAG))
-        elif (
-            self.following is not None
-            and self.following.due(self.clock)
-            and self.world.now - self.asked_at > REQUEST_TIMEOUT
-        ):
-            self.ask(self.following)
-        self.world.later(self.world.random.choice((1.0, 2.0, 4.0)), self.loop, life)
+        elif self.following is not None and self.world.now - self.asked_at > REQUEST_TIMEOUT:
+            wait = self.world.random.choice((1.0, 2.0, 4.0))
+            if self.following.due(self.clock):
+                self.ask(self.following)
+        self.world.later(wait, self.loop, life)
+
+    def ask_again(self, life: int) -> None:
+        following = self.following
+        if self.life == life and following is not None and following.due(self.clock) and self.asked_at < 0:
+            self.ask(following)
 
     def ask(self, following: Following) -> None:
         leader = self.world.nodes.get(self.image.leader)
@@ -282,6 +286,7 @@ class Node:
             return
         if self.following is following:
             self.asked_at = float("-inf")
+            self.world.later(self.world.random.choice((1.0, 2.0)), self.ask_again, life)
         if self.following is None:
             return
         log = LocalLog(0, len(self.log), lambda epoch: self.epochs.end_offset(epoch, len(self.log)))

@@ -70,12 +70,17 @@ def _struct_writer(schema: StructSchema, key: int, direction: Direction) -> Writ
 
 
 def _write_tagged(out: bytearray, body: Body, tagged: Sequence[tuple[int, str, Writer, Any]]) -> None:
-    present = [entry for entry in tagged if entry[1] in body and body[entry[1]] != entry[3]] if tagged else ()
+    present = [entry for entry in tagged if entry[1] in body and not _is(body[entry[1]], entry[3])] if tagged else ()
     out += uvarint(len(present))
     for tag, name, write_field, _ in present:
         content = bytearray()
         write_field(content, body[name])
         out += uvarint(tag) + uvarint(len(content)) + content
+
+
+def _is(value: Any, default: Any) -> bool:
+    """Whether a tagged field is left out: Apache Kafka writes none that has its default value."""
+    return bool(value == default or (default == () and value is not None and not value))
 
 
 def _check_names(schema: StructSchema, body: Body, key: int, direction: Direction) -> None:

@@ -316,11 +316,10 @@ class RaftState:
             error = ErrorCode.FENCED_LEADER_EPOCH if old else ErrorCode.UNKNOWN_LEADER_EPOCH
         elif self.progress is None:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        answer = FetchAnswer(error, self.epoch, self.leader, fetch)
-        if error or self.progress is None:
-            return answer, []
         log = self._log
-        answer = replace(answer, log_start=log.start_offset)
+        if error or self.progress is None:
+            return FetchAnswer(error, self.epoch, self.leader, fetch), []
+        answer = FetchAnswer(error, self.epoch, self.leader, fetch, log_start=log.start_offset)
         self.progress.fetched(fetch.replica, now_ms)
         snapshot = log.newest_snapshot
         if snapshot is not None and (fetch.offset < log.start_offset or fetch.offset == 0):
