@@ -68,7 +68,7 @@ class Commands(Protocol):
 class Forwards(Protocol):
     """Sends requests to the active controller as they are: `forwarding.Forwarding`."""
 
-    def forward(self, request: Any, frame: memoryview) -> None: ...
+    def forward(self, request: Any, frame: memoryview, whole: Callable[[Any], Any] | None = None) -> None: ...
 
 
 class Node(Runtime):

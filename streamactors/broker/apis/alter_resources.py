@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from streamactors.broker.controller.command import AlterConfigs, Outcome, ResourceChange
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
-from streamactors.broker.requests.api import LATER, Body, Later
+from streamactors.broker.requests.api import LATER, Body, Later, PartlyRefused
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType
 
@@ -32,18 +32,48 @@ def alter(request: Request, change: Callable[[Any], ResourceChange]) -> Later:
     return LATER
 
 
-def refuse_other_brokers(request: Request) -> Body | None:
-    """Return the refusal of a request that changes another broker, None if it may be forwarded. A broker takes changes of its own settings only."""
-    own = str(request.node.node_id)
-    others = [
-        each.resource_name
-        for each in request.message.resources
-        if each.resource_type == BROKER_RESOURCE and each.resource_name not in ("", own)
-    ]
-    if not others:
+def refuse_other_brokers(request: Request) -> Body | PartlyRefused | None:
+    """Return the refusals of a request that changes other brokers, None if all of it may be forwarded. A broker takes changes of its own settings only."""
+    own, resources = str(request.node.node_id), request.message.resources
+    own_too = [each.resource_type != BROKER_RESOURCE or each.resource_name in ("", own) for each in resources]
+    if all(own_too):
         return None
-    why = f"Unexpected broker id, expected {own}, but received {others[0]}"
-    return {"responses": [_response(each, ErrorCode.INVALID_REQUEST, why) for each in request.message.resources]}
+
+    def answers(of_controller: Iterable[Any]) -> Body:
+        done = iter(of_controller)
+        return {
+            "responses": [
+                _response(each, *_outcome_of(next(done)))
+                if taken
+                else _response(
+                    each,
+                    ErrorCode.INVALID_REQUEST,
+                    f"Unexpected broker id, expected {own}, but received {each.resource_name}",
+                )
+                for each, taken in zip(resources, own_too, strict=True)
+            ]
+        }
+
+    if not any(own_too):
+        return answers(())
+    rest = [_as_asked(each) for each, taken in zip(resources, own_too, strict=True) if taken]
+    body = {"resources": rest, "validate_only": request.message.validate_only}
+    return PartlyRefused(body, lambda answer: answers(answer.responses))
+
+
+def _outcome_of(answer: Any) -> tuple[ErrorCode, str | None]:
+    return ErrorCode(answer.error_code), answer.error_message
+
+
+def _as_asked(resource: Any) -> dict[str, Any]:
+    return {
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "configs": [
+            {name: getattr(each, name) for name in ("name", "value", "config_operation") if hasattr(each, name)}
+            for each in resource.configs
+        ],
+    }
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:

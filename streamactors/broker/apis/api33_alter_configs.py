@@ -2,8 +2,7 @@
 
 Versions: 0-2 (2 flexible).   Authorised: ALTER_CONFIGS of each TOPIC, ALTER_CONFIGS CLUSTER for brokers.
 Errors: INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION.
-Differs from Apache Kafka: settings of features that this broker does not have are refused; no loggers. In a cluster, a
-request that changes another broker is refused as a whole by a broker that is not the controller."""
+Differs from Apache Kafka: settings of features that this broker does not have are refused; no loggers."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.requests.request import Request
@@ -41,6 +41,13 @@ class DuplicateApi(StreamActorsError):
     """Two files serve the same key."""
 
 
+class PartlyRefused(NamedTuple):
+    """A request of which only a part may be forwarded: the body of that part, and what makes the whole answer of the answer to it."""
+
+    rest: Body
+    answer: Callable[[Any], Body]
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """One API: its key, the versions served (both inclusive), the check of rights, and the handler.
@@ -58,7 +65,7 @@ class Api:
     encode: Callable[[Any, int, int], list[Part]] | None = None  # (answer, version, correlation id) -> whole frame
     here: Callable[[Request], ErrorCode] | None = None
     refused_here: Callable[[Request], Any] | None = (
-        None  # the answer to a request that may not be forwarded, None if it may
+        None  # the answer to a request that may not be forwarded, None if it may; or a PartlyRefused
     )
 
 

@@ -14,9 +14,9 @@ from streamactors.broker.node import FORWARDED, Node
 from streamactors.broker.protocol.api_keys import API_VERSIONS, NAMES
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.header import read_request_header
-from streamactors.broker.requests.api import LATER, NO_ANSWER, Api, Routes
+from streamactors.broker.requests.api import LATER, NO_ANSWER, Api, PartlyRefused, Routes
 from streamactors.broker.requests.logins import serve_token
-from streamactors.broker.requests.request import Request
+from streamactors.broker.requests.request import Request, messages
 from streamactors.broker.security.rights import NOT_ALLOWED, each
 
 _VERSION_OF_ALL_CLIENTS: Final = 0
@@ -95,7 +95,7 @@ class Dispatch:
             request.answer_here(answer)
 
     def _refused_here(self, request: Request, api: Api, frame: memoryview) -> bool:
-        """Answer a request that this broker may not forward."""
+        """Answer a request that this broker may not forward, or forward the part that it may. Return False if all of it may be forwarded."""
         assert api.refused_here is not None
         try:
             request.decode(frame)
@@ -103,7 +103,14 @@ class Dispatch:
             request.connection.close_after_answers(f"bad {request.name} request: {error}")
             return True
         answer = api.refused_here(request)
-        if answer is not None:
+        if isinstance(answer, PartlyRefused):
+            assert self._node.forwarding is not None
+            header = request.header
+            rest = bytes(frame[: header.end]) + messages().encode_request(
+                header.api_key, header.api_version, answer.rest
+            )
+            self._node.forwarding.forward(request, memoryview(rest), answer.answer)
+        elif answer is not None:
             request.answer_here(answer)
         return answer is not None
 

@@ -6,13 +6,16 @@ active controller has answered is sent again, for as long as clients wait by def
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.membership.lifecycle import Lifecycle
 from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.protocol.errors import MalformedMessage
-from streamactors.broker.protocol.primitives import INT32, uvarint
+from streamactors.broker.protocol.header import response_header_is_flexible
+from streamactors.broker.protocol.messages import decode_response
+from streamactors.broker.protocol.primitives import INT32, skip_tagged_fields, uvarint
 
 if TYPE_CHECKING:
     from streamactors.broker.requests.request import Request
@@ -32,8 +35,9 @@ class Forwarding:
         self._now_ms = node.clock.now_ms
         self._life = life
 
-    def forward(self, request: Request, frame: memoryview) -> None:
-        """Have the active controller answer a request. `frame` is the whole request without its size."""
+    def forward(self, request: Request, frame: memoryview, whole: Callable[[Any], Any] | None = None) -> None:
+        """Have the active controller answer a request. `frame` is the whole request without its size. `whole` makes the answer of the decoded one,
+        where the frame is a part of the request."""
         kind, _, name = request.principal.partition(":")
         login = request.connection.login
         data = bytes(frame)
@@ -62,9 +66,18 @@ class Forwarding:
                 _refuse(request, data, code or ErrorCode.UNKNOWN_SERVER_ERROR, "the controller refuses the request")
                 return
             response = bytes(answer.value.response_data)
+            if whole is not None:
+                request.answer(whole(_decoded(request, memoryview(response))))
+                return
             request.answer_raw([INT32.pack(len(response)) + response])
 
         send()
+
+
+def _decoded(request: Request, response: memoryview) -> Any:
+    key, version = request.api_key, request.version
+    flexible = response_header_is_flexible(key, version)
+    return decode_response(key, version, response, skip_tagged_fields(response, 4) if flexible else 4)
 
 
 def _refuse(request: Request, frame: bytes, code: ErrorCode, why: str) -> None:

@@ -263,6 +263,25 @@ def test_settings_of_a_broker_are_changed_through_it_and_through_the_controller(
     assert alter_broker(three.controller_client(), "9") == (ErrorCode.BROKER_ID_NOT_REGISTERED, unknown)
 
 
+@pytest.mark.parametrize("incremental", [True, False])
+def test_of_a_request_for_several_brokers_only_the_others_are_refused(three: ThreeBrokers, incremental: bool) -> None:
+    operation = {"config_operation": 0} if incremental else {}
+    resources = [
+        {"resource_type": 4, "resource_name": broker, "configs": [{"name": name, "value": value, **operation}]}
+        for broker, name, value in (
+            ("3", "log.retention.ms", "99999"),
+            ("2", "log.retention.ms", "88888"),
+            ("1", "log.retention.ms", "99999"),
+            ("", "log.retention.ms", "x"),
+        )
+    ]
+    key, version = (44, 1) if incremental else (33, 2)
+    answers = three.brokers[2].client().call(key, version, {"resources": resources, "validate_only": False}).responses
+    assert [(each.resource_name, each.error_code) for each in answers] == [("3", 42), ("2", 0), ("1", 42), ("", 42)]
+    assert answers[2].error_message == "Unexpected broker id, expected 2, but received 1"
+    assert three.image.configs[4, "2"]["log.retention.ms"] == "88888"
+
+
 def unregister(client: WireClient, broker: int) -> tuple[int, str | None]:
     answer = client.call(64, 0, {"broker_id": broker})
     return answer.error_code, answer.error_message
