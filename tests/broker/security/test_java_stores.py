@@ -10,10 +10,13 @@ import trustme
 from confluent_kafka.admin import AdminClient
 
 from streamactors.broker import Cluster
+from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.listeners import inter_broker_listener
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.security.client_door import door_of
 from streamactors.broker.security.java_stores import UnusableStore, is_java_store, store_of
-from streamactors.broker.security.tls import TlsSettings, make_context
+from streamactors.broker.security.node_doors import door_of_nodes
+from streamactors.broker.security.tls import Tls, TlsSettings, make_context
 from streamactors.broker.wire_request import call
 from streamactors.cli.client_properties import properties_of
 from streamactors.cli.main import run
@@ -127,8 +130,6 @@ def test_without_cryptography_the_error_has_the_command_that_exports_the_store(
 
 def test_a_renewed_store_is_used_for_new_connections(files: Files, tmp_path: Path) -> None:
     """As a PEM file: its time is looked at, at most once a second."""
-    from streamactors.broker.security.tls import Tls
-
     store = tmp_path / "server.p12"
     store.write_bytes(files.server.read_bytes())
     now_s = [0.0]
@@ -137,3 +138,19 @@ def test_a_renewed_store_is_used_for_new_connections(files: Files, tmp_path: Pat
     store.write_bytes(files.client.read_bytes())
     now_s[0] = 1.0
     assert tls.context() is not first
+
+
+def test_nodes_connect_to_each_other_with_the_stores(running: Cluster, files: Files) -> None:
+    settings = {
+        "inter.broker.listener.name": "SSL",
+        "ssl.keystore.location": str(files.client),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.truststore.location": str(files.trust),
+        "ssl.truststore.password": PASSWORD,
+    }
+    config = BrokerConfig.of(settings)
+    door = door_of_nodes(config, inter_broker_listener(config))
+    assert call(running.bootstrap_servers, DESCRIBE_CLUSTER, {}, door=door).cluster_id == running.cluster_id
+    wrong = BrokerConfig.of({**settings, "ssl.keystore.password": "wrong"})
+    with pytest.raises(InvalidSetting, match="its password is another one"):
+        door_of_nodes(wrong, inter_broker_listener(wrong))
