@@ -63,6 +63,12 @@ def beside_transform_with_state(spark: Any, keys: int, n: int, batch: int, targe
 class NoStates:
     """Keeps no state: for a program whose tasks stay in memory."""
 
+    def load(self, *_: Any) -> None:
+        return None
+
+    def begins_empty(self, *_: Any) -> bool:
+        return True
+
     def write(self, *_: Any) -> Any:
         from streamactors.spark.executors.states import fresh
 
