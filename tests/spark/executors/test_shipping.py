@@ -53,22 +53,33 @@ def run(cluster: Any, folder: Path, topic: str, python: str, way: str) -> tuple[
     return error, rows
 
 
-def test_streamactors_comes_as_a_zip_or_in_an_environment_or_its_absence_is_a_sentence(
-    cluster: Any, tmp_path: Path
-) -> None:
-    topic = new_topic()
-    write_rows(cluster, topic, [(i % 2, "k", i, i) for i in range(20)])
-    bare = str(environment(tmp_path / "bare", with_package=False))
-    looking = [bare, "-c", "import streamactors"]
+@pytest.fixture
+def topic(cluster: Any) -> str:
+    name = new_topic()
+    write_rows(cluster, name, [(i % 2, "k", i, i) for i in range(20)])
+    return name
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> str:
+    """A Python that has what streamactors needs, and not streamactors."""
+    python = str(environment(tmp_path / "bare", with_package=False))
+    looking = [python, "-c", "import streamactors"]
     if not subprocess.run(looking, cwd=tmp_path, stderr=subprocess.DEVNULL, check=False).returncode:
         pytest.skip(f"streamactors is installed in {PACKAGES}, beside what it needs; install it with pip install -e")
+    return python
 
+
+def test_its_absence_is_a_sentence(cluster: Any, tmp_path: Path, topic: str, bare: str) -> None:
     error, rows = run(cluster, tmp_path, topic, bare, "not")
     assert error is not None
     assert "has no streamactors" in error
     assert "ship an environment with spark.archives, or spark.sparkContext.addPyFile" in error
     assert not rows
 
+
+def test_it_comes_as_a_zip(cluster: Any, tmp_path: Path, topic: str, bare: str) -> None:
+    """Spark's process that plans the query runs that Python, too, and does not get the zip from Spark."""
     copied = tmp_path / "copied"
     shutil.copytree(PACKAGE, copied / "streamactors", ignore=LEFT_OUT)
     shutil.make_archive(str(tmp_path / "package"), "zip", copied)
@@ -77,7 +88,10 @@ def test_streamactors_comes_as_a_zip_or_in_an_environment_or_its_absence_is_a_se
     assert len(rows) == 20
     assert all("package.zip/streamactors/" in file for _, file in rows)
 
-    environment(tmp_path / "env", with_package=True)  # the driver's host has it, too: its planning process runs there
+
+def test_it_comes_within_an_environment(cluster: Any, tmp_path: Path, topic: str) -> None:
+    """The driver's host has the environment, too, because the query is planned there."""
+    environment(tmp_path / "env", with_package=True)
     with tarfile.open(tmp_path / "env.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "env", ".")
     error, rows = run(cluster, tmp_path, topic, "./env/bin/python", "archive")
