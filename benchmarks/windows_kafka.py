@@ -98,8 +98,8 @@ def ours(cluster: Cluster, topic: str, out: str) -> float:
 
 
 @contextmanager
-def streams_app() -> Iterator[list[str] | None]:
-    """The command that starts the Kafka Streams app; None where Java or Maven are missing."""
+def streams_app(program: str = "App") -> Iterator[list[str] | None]:
+    """The command that starts a Kafka Streams app; None where Java or Maven are missing."""
     sources = Path(__file__).parent.parent / "tests" / "differential" / "kafka_streams"
     if not (shutil.which("java") and shutil.which("mvn") and sources.exists()):
         yield None
@@ -109,7 +109,7 @@ def streams_app() -> Iterator[list[str] | None]:
         goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={out / 'classpath'}"]
         subprocess.run(["mvn", "-q", "-B", f"-Dout={out}", *goals], cwd=sources, check=True, stdout=subprocess.DEVNULL)
         path = f"{out / 'classes'}:{(out / 'classpath').read_text().strip()}"
-        yield ["java", "-Xmx1g", f"-Djava.io.tmpdir={folder}", "-cp", path, "App"]
+        yield ["java", "-Xmx1g", f"-Djava.io.tmpdir={folder}", "-cp", path, program]
 
 
 def theirs(app: list[str], cluster: Cluster, topic: str, out: str) -> float | None:
