@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 
 import pytest
+from click.testing import CliRunner
 
 from streamactors import ActorSystem, Keep, Sink
+from streamactors.cli.main import LazyGroup
 from streamactors.kafka import MetadataClient
+from streamactors.kafka.between.queries.query_peers import ask
 from streamactors.windows.state.disk.definition import State
+from streamactors.windows.state.reads import StoreRequest, UnknownStore
 from tests.kafka._windows import produce, windows_settings  # noqa: F401  # fixtures
+from tests.kafka.test_queries import free_port
 from tests.kafka.test_state_on_disk import entries_read, sums
 
 KEYS = 400
@@ -61,3 +67,53 @@ def test_a_task_is_taken_over_warm_where_a_standby_is(
         control.shutdown().result(30)
         done.result(30)
         system.shutdown()
+
+
+def test_copies_answer_readers_that_allow_it(cluster, settings, wait_for, tmp_path):
+    produce(cluster, "copies", [(n % 2, f"k{n}", 1_000 + n) for n in range(8)], 2)
+    running, addresses = [], []
+    for n in range(2):
+        addresses.append(f"127.0.0.1:{free_port()}")
+        place = State.on_disk(tmp_path / str(n), cache="16MB", standbys=1, advertise=addresses[n], token="t")
+        system = ActorSystem(f"copier-{n}")
+        control, done = sums(settings.with_state(place), "copies", None).to_mat(Sink.ignore(), Keep.both).run(system)
+        running.append((system, control, done))
+    wait_for(lambda: all(len(control.snapshot()["partitions"]) == 1 for _, control, _ in running))
+    everything = {f"k{n}": 1 for n in range(8)}
+
+    def copied(control):
+        try:
+            entries = control.store("sums").items(stale=True).result(20)
+        except UnknownStore:  # still restoring
+            return False
+        return {each.key: each.value for each in entries} == everything
+
+    for _, control, _ in running:
+        wait_for(lambda control=control: copied(control))
+        store = control.store("sums")
+        assert [store.get(key, stale=True).result(20) for key in ("k0", "k1", "none")] == [1, 1, None]
+    found = ask(addresses[0], "t", "sums", StoreRequest("range"), dirty=False, local=False, stale=True)
+    assert {each.key: each.value for each in found} == everything
+    command = ["query", "sums", "k1", "--at", addresses[0], "--token", "t", "--stale", "--json"]
+    assert json.loads(CliRunner().invoke(LazyGroup("streamactors"), command).output)["value"] == 1
+    produce(
+        cluster, "copies", [(n % 2, f"k{n}", 9_000 + n) for n in range(8)], 2
+    )  # the copies go on after they were read
+    everything.update({f"k{n}": 2 for n in range(8)})
+    for _, control, _ in running:
+        wait_for(lambda control=control: copied(control))
+    for system, control, done in running:
+        control.shutdown().result(30)
+        done.result(30)
+        system.shutdown()
+
+
+def test_an_instance_without_copies_says_so(cluster, settings, wait_for, tmp_path, system):
+    produce(cluster, "no-copies", [(0, "a", 1_000)], 1)
+    settings = settings.with_state(State.on_disk(tmp_path, cache="16MB"))
+    control, done = sums(settings, "no-copies", None).to_mat(Sink.ignore(), Keep.both).run(system)
+    wait_for(lambda: control.snapshot()["partitions"] and not control.store("sums").lag)
+    with pytest.raises(UnknownStore, match=r"keeps no copies of others; give it State.on_disk\(…, standbys=1\)"):
+        control.store("sums").get("b", stale=True).result(20)
+    control.shutdown().result(30)
+    done.result(30)

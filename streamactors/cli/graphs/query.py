@@ -30,6 +30,9 @@ from streamactors.kafka.property_rules import addresses_of
 @click.option("--until", help="Windows that begin at this time or earlier, in ms.")
 @click.option("--int", "number", is_flag=True, help="Keys are numbers.")
 @click.option("--dirty", is_flag=True, help="Also what is not committed yet.")
+@click.option(
+    "--stale", is_flag=True, help="Only the instance at --at answers, also from its standby copies of the others."
+)
 @json_option
 def command(
     store: str,
@@ -44,6 +47,7 @@ def command(
     until: str | None,
     number: bool,
     dirty: bool,
+    stale: bool,
     as_json: bool,
 ) -> None:
     """Read a store of a running graph: one key, a range, a prefix, the windows of a key, or everything.
@@ -76,7 +80,7 @@ def command(
         request = request_of({name: text for name, text in asked.items() if text is not None})
     except BadRequest as error:
         raise click.UsageError(str(error)) from error
-    found = ask(address, token, store, request, dirty=dirty, local=False)
+    found = ask(address, token, store, request, dirty=dirty, local=False, stale=stale)
     if as_json:
         print_json(entry_as_json(entry) for entry in found)
     elif found:

@@ -13,7 +13,7 @@ Owner: the stage's island; `cut`, `committed`, `written`, `restored` and `failed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -134,6 +134,13 @@ class Keeper:
     def dropped_before(self, target: PositionMark) -> bool:
         """True if the stream was stopped while the stage held rows before `target`, which the next run reads; once the stage has ended."""
         return any(place < target.get(key, NOWHERE) for key, place in self.stage.turns.dropped_from.items())
+
+    def read_copies(self, read: Callable[[Sequence[WindowTask] | None], None]) -> None:
+        """Call `read` with the standby copies of other instances' tasks, None if there are none."""
+        if self._changelog is None:
+            read(None)
+        else:
+            self._changelog.read_copies(read)
 
     # ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -17,14 +17,15 @@ class QueryableStore:
     Committed values are read unless `dirty` is True: a read waits for the next commit if rows were processed since the last one. With
     `State(advertise=…)` the other instances of the group are asked for what is not here; else only the partitions of this instance are read.
     A future fails with UnknownStore if there is no such store, if no partition is assigned here, when the run ends, and while the state that
-    may have the answer is being restored: `lag` says of how many partitions."""
+    may have the answer is being restored: `lag` says of how many partitions. With `stale` only this instance answers, also from its standby
+    copies of the tasks of other instances (`State.on_disk(…, standbys=1)`): also while the owner of a key is away, but the value may be older."""
 
     def __init__(self, name: str, stores: RunStores) -> None:
         self.name = name
         self._reads = stores.stage_of(name)
         self._peers = stores.peers
 
-    def get(self, key: Any, *, dirty: bool = False) -> StreamFuture[Any]:
+    def get(self, key: Any, *, dirty: bool = False, stale: bool = False) -> StreamFuture[Any]:
         """Return the value of a key, or None. A key of a windowed table has several values: see `windows`."""
         value: StreamFuture[Any] = StreamFuture(f"store {self.name}")
 
@@ -36,29 +37,41 @@ class QueryableStore:
             else:
                 value.set_result(found[0].value if found else None)
 
-        self._then(self.ask(StoreRequest("get", key), dirty=dirty), on_found, value)
+        self._then(self.ask(StoreRequest("get", key), dirty=dirty, stale=stale), on_found, value)
         return value
 
-    def range(self, first: Any = None, last: Any = None, *, dirty: bool = False) -> StreamFuture[list[StoreEntry]]:
+    def range(
+        self, first: Any = None, last: Any = None, *, dirty: bool = False, stale: bool = False
+    ) -> StreamFuture[list[StoreEntry]]:
         """Return the entries of the keys from `first` to `last`, both included, by the bytes of the keys; None: no bound."""
-        return self.ask(StoreRequest("range", first, last), dirty=dirty)
+        return self.ask(StoreRequest("range", first, last), dirty=dirty, stale=stale)
 
-    def prefix(self, prefix: Any, *, dirty: bool = False) -> StreamFuture[list[StoreEntry]]:
+    def prefix(self, prefix: Any, *, dirty: bool = False, stale: bool = False) -> StreamFuture[list[StoreEntry]]:
         """Return the entries of the keys whose bytes begin with those of `prefix`."""
-        return self.ask(StoreRequest("prefix", prefix), dirty=dirty)
+        return self.ask(StoreRequest("prefix", prefix), dirty=dirty, stale=stale)
 
-    def items(self, *, dirty: bool = False) -> StreamFuture[list[StoreEntry]]:
+    def items(self, *, dirty: bool = False, stale: bool = False) -> StreamFuture[list[StoreEntry]]:
         """Return all entries."""
-        return self.range(dirty=dirty)
+        return self.range(dirty=dirty, stale=stale)
 
     def windows(
-        self, key: Any, first_ms: int | None = None, last_ms: int | None = None, *, dirty: bool = False
+        self,
+        key: Any,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        dirty: bool = False,
+        stale: bool = False,
     ) -> StreamFuture[list[StoreEntry]]:
         """Return the windows of a key that begin from `first_ms` to `last_ms`, both included; None: no bound."""
-        return self.ask(StoreRequest("windows", key, None, first_ms, last_ms), dirty=dirty)
+        return self.ask(StoreRequest("windows", key, None, first_ms, last_ms), dirty=dirty, stale=stale)
 
-    def ask(self, request: StoreRequest, *, dirty: bool = False, local: bool = False) -> StreamFuture[list[StoreEntry]]:
+    def ask(
+        self, request: StoreRequest, *, dirty: bool = False, local: bool = False, stale: bool = False
+    ) -> StreamFuture[list[StoreEntry]]:
         """Return what a request finds; `local`: do not ask other instances."""
+        if stale:
+            return self._ask_copies(request, dirty=dirty)
         here = self._reads.read(self.name, request, dirty=dirty, none_assigned_ok=self._peers is not None and not local)
         peers = self._peers
         if peers is None or local:
@@ -83,6 +96,20 @@ class QueryableStore:
 
         self._then(here, on_found, everywhere)
         return everywhere
+
+    def _ask_copies(self, request: StoreRequest, *, dirty: bool) -> StreamFuture[list[StoreEntry]]:
+        """Return what this instance has, in its tasks and in its copies of others."""
+        answer: StreamFuture[list[StoreEntry]] = StreamFuture(f"store {self.name}")
+
+        def on_found(found: list[StoreEntry]) -> None:
+            if found and request.kind == "get":
+                answer.set_result(found)
+                return
+            copies = self._reads.read_copies(self.name, request)
+            self._then(copies, lambda others: answer.set_result(self._reads.ordered([*others, *found])), answer)
+
+        self._then(self._reads.read(self.name, request, dirty=dirty, none_assigned_ok=True), on_found, answer)
+        return answer
 
     @staticmethod
     def _then(

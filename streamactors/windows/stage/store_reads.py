@@ -6,7 +6,7 @@ cut: it is answered from the state that the cut writes, when the cut is committe
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -36,6 +36,7 @@ class ReadStage(Protocol):
     @property
     def restoring(self) -> int: ...
     def when_committed(self, read: Callable[[], Callable[[], None]], /) -> None: ...
+    def read_copies(self, read: Callable[[Sequence[ReadableTask] | None], None], /) -> None: ...
     def async_callback(self, handler: Callable[[Any], None], /) -> Any: ...
 
 
@@ -67,6 +68,32 @@ class StageReads:
             self._fail(answer, _ended(store))
         else:
             self._on_read.invoke((store, request, dirty, none_assigned_ok, answer))
+        return answer
+
+    def read_copies(self, store: str, request: StoreRequest) -> StreamFuture[list[StoreEntry]]:
+        """Return the entries that a request finds in the standby copies of other instances' tasks. The future fails with UnknownStore if this
+        instance keeps none, or if the run ends."""
+        answer: StreamFuture[list[StoreEntry]] = StreamFuture("store")
+        with self._lock:
+            closed = self._closed
+            self._open.add(answer)
+        if closed:
+            self._fail(answer, _ended(store))
+            return answer
+
+        def read(copies: Sequence[ReadableTask] | None) -> None:
+            try:
+                if copies is None:
+                    raise UnknownStore(
+                        f"store {store}: this instance keeps no copies of others; give it State.on_disk(…, standbys=1), or ask without stale"
+                    )
+                found = in_order(Reading(store, request, self._stage.serdes)(copies), self._stage.serdes)
+            except Exception as error:  # noqa: BLE001 - the reader hears of it
+                self._fail(answer, error)
+            else:
+                self._answer(answer, found)
+
+        self._stage.read_copies(read)
         return answer
 
     def ordered(self, entries: Iterable[StoreEntry]) -> list[StoreEntry]:

@@ -8,7 +8,7 @@ leave the stage before the signal of that silence or end. If a task reads severa
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -27,6 +27,7 @@ from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import LIVE_TASKS
 from streamactors.windows.operators.task_factory import TaskFactory
 from streamactors.windows.operators.task_ids import TaskIds
+from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.stage.inputs import Inputs
 from streamactors.windows.stage.keeper import Keeper
 from streamactors.windows.stage.partition_tasks import PartitionTasks
@@ -314,6 +315,13 @@ class WindowLogic(Logic):
             read()()
         else:
             self._keeper.when_committed(read)
+
+    def read_copies(self, read: Callable[[Sequence[WindowTask] | None], None]) -> None:
+        """Call `read` with the standby copies of other instances' tasks, None if there are none; any thread."""
+        if self._keeper is None:
+            read(None)
+        else:
+            self._keeper.read_copies(read)
 
     # ── silence of a stream without partitions, and the end ───────────────────────────────────────────────────────
 

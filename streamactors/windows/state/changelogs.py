@@ -100,6 +100,9 @@ class Changelog(Protocol):
     def hurry(self) -> None:
         """Have the next cut come at once: what changed since the last one fills the memory."""
 
+    def read_copies(self, read: Callable[[Sequence[WindowTask] | None], None]) -> None:
+        """Call `read` with the tasks of the standby copies, None if there are none; on the thread that follows them."""
+
     def revoked(self, partition: Any) -> None:
         """A partition is ours no more: its state on disk may be closed."""
 

@@ -69,6 +69,12 @@ class PartStates:
             if state.has_standbys:
                 state.follow()
 
+    def copies(self) -> list[WindowTask] | None:
+        """Return tasks that read the standby copies; None if there are none. Raises StateError."""
+        if not self.has_standbys:
+            return None
+        return [task for state in self._states for task in state.copies()]
+
     def cancel(self) -> None:
         """End the current `restore`; any thread."""
         for state in self._states:

@@ -85,6 +85,11 @@ class Standby:
         }
         self._client.assign(begins)
 
+    @property
+    def disks(self) -> dict[int, tuple[TaskDisk, int]]:
+        """The copies by partition number, each with the number of partitions."""
+        return {number: (disk, self._partitions) for number, disk in self._disks.items()}
+
     def release(self, number: int) -> None:
         """A task is assigned to this instance: follow it no more."""
         if number in self._disks:

@@ -128,6 +128,15 @@ class TaskState:
                 "%s: standby copies could not be brought up to date, and are tried again: %s", self._application, error
             )
 
+    def copies(self) -> list[WindowTask]:
+        """Return tasks that read the copies as they are now, before the next `follow`. Raises StateError."""
+        if self._standby is None:
+            return []
+        return [
+            self._tasks.restored(TaskIdentity(self._application, number, count), (), DiskStores(disk, self._share))
+            for number, (disk, count) in self._standby.disks.items()
+        ]
+
     def cancel(self) -> None:
         """End the current `restore`; any thread."""
         self._reader.cancel()

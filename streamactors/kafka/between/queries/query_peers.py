@@ -70,10 +70,13 @@ class Peers:
         return found
 
 
-def ask(address: str, token: str, store: str, request: StoreRequest, *, dirty: bool, local: bool) -> list[StoreEntry]:
-    """Return the entries that the instance at `address` has; with `local` without asking others. Raises PeerFailed."""
+def ask(
+    address: str, token: str, store: str, request: StoreRequest, *, dirty: bool, local: bool, stale: bool = False
+) -> list[StoreEntry]:
+    """Return the entries that the instance at `address` has; with `local` without asking others, with `stale` also in its copies of them. Raises
+    PeerFailed."""
     url = f"http://{address}/stores/{urllib.parse.quote(store, safe='')}"
-    body = pack_request(request, dirty=dirty, local=local)
+    body = pack_request(request, dirty=dirty, local=local, stale=stale)
     asked = urllib.request.Request(
         url, body, {"Authorization": f"Bearer {token}", "Content-Type": CONTENT, "Accept": CONTENT}
     )

@@ -112,15 +112,15 @@ def _handler(stores: RunStores, token: str) -> type[BaseHTTPRequestHandler]:
             length = self.headers.get("Content-Length", "")
             if not length.isdigit() or int(length) > MOST_REQUEST_BYTES:
                 raise BadRequest(f"a request has a Content-Length of at most {MOST_REQUEST_BYTES}, not {length[:20]!r}")
-            request, dirty, local = unpack_request(self.rfile.read(int(length)))
-            found = QueryableStore(store, stores).ask(request, dirty=dirty, local=local).result(ANSWER_S)
+            request, dirty, local, stale = unpack_request(self.rfile.read(int(length)))
+            found = QueryableStore(store, stores).ask(request, dirty=dirty, local=local, stale=stale).result(ANSWER_S)
             self._send(200, pack_entries(found), CONTENT)
 
         def _answer_person(self, store: str, query: str) -> None:
             asked = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
-            dirty = asked.pop("dirty", "0") in ("1", "true")
+            dirty, stale = (asked.pop(name, "0") in ("1", "true") for name in ("dirty", "stale"))
             request = request_of(asked)
-            found = QueryableStore(store, stores).ask(request, dirty=dirty).result(ANSWER_S)
+            found = QueryableStore(store, stores).ask(request, dirty=dirty, stale=stale).result(ANSWER_S)
             self._send(200, json.dumps([as_json(entry) for entry in found]).encode(), JSON)
 
         def _send(self, code: int, body: bytes, kind: str) -> None:

@@ -17,15 +17,15 @@ class BadRequest(Exception):
     """A request that cannot be understood."""
 
 
-def pack_request(request: StoreRequest, *, dirty: bool, local: bool) -> bytes:
-    """Return the bytes of a request; `local`: the instance must not ask others."""
-    return dumps([*request, dirty, local])
+def pack_request(request: StoreRequest, *, dirty: bool, local: bool, stale: bool = False) -> bytes:
+    """Return the bytes of a request; `local`: the instance must not ask others; `stale`: nor need it, its copies may answer."""
+    return dumps([*request, dirty, local, stale])
 
 
-def unpack_request(data: bytes) -> tuple[StoreRequest, bool, bool]:
-    """Return (request, dirty, local). Raises BadRequest."""
+def unpack_request(data: bytes) -> tuple[StoreRequest, bool, bool, bool]:
+    """Return (request, dirty, local, stale). Raises BadRequest."""
     try:
-        kind, key, last, first_ms, last_ms, dirty, local = loads(data)
+        kind, key, last, first_ms, last_ms, dirty, local, stale = loads(data)
     except (CodecError, TypeError, ValueError) as error:
         raise BadRequest(f"the body is no request: {error}") from error
     if kind not in KINDS:
@@ -33,7 +33,7 @@ def unpack_request(data: bytes) -> tuple[StoreRequest, bool, bool]:
     for time in (first_ms, last_ms):
         if time is not None and (isinstance(time, bool) or not isinstance(time, int)):
             raise BadRequest(f"{time!r} is no time in ms")
-    return StoreRequest(kind, key, last, first_ms, last_ms), bool(dirty), bool(local)
+    return StoreRequest(kind, key, last, first_ms, last_ms), bool(dirty), bool(local), bool(stale)
 
 
 def pack_entries(entries: Sequence[StoreEntry]) -> bytes:
