@@ -1,14 +1,18 @@
 """A test in a process of its own: for tests that count the threads, descriptors, memory or CPU time of the whole process.
 
 In a shared process a count is changed by others at any moment: a thread of an earlier test ends, its garbage closes a file. `pytest` runs
-once more, in a new interpreter and for this test alone, with the test's fixtures. `tools/repeat_tests.py` runs these tests many times."""
+once more, for this test alone and with the test's fixtures, in a child of a process that has only imported (`warm_process.py`).
+`tools/repeat_tests.py` runs these tests many times."""
 
 from __future__ import annotations
 
+import atexit
 import inspect
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import update_wrapper
 from pathlib import Path
@@ -18,6 +22,31 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 INSIDE = "STREAMACTORS_TEST_IN_ITS_OWN_PROCESS"
+
+_warm: list[subprocess.Popen[str]] = []
+"""The process that forks; none before the first test needs it."""
+
+
+def _end() -> None:
+    for process in _warm:
+        process.communicate()  # closes its input, so it ends
+
+
+def run_apart(node: str, environment: dict[str, str]) -> tuple[int, str]:
+    """Run one test in a process of its own; return pytest's exit code and what it printed."""
+    if not _warm:
+        command = [sys.executable, "-m", "tests.warm_process"]
+        _warm.append(subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        atexit.register(_end)
+    with tempfile.NamedTemporaryFile("r", prefix="own-process-") as output:
+        asked, answers = _warm[0].stdin, _warm[0].stdout
+        assert asked is not None
+        assert answers is not None
+        asked.write(json.dumps({"node": node, "environment": environment, "output": output.name}) + "\n")
+        asked.flush()
+        answer = answers.readline()
+        assert answer, f"the process that forks for {node} has ended"
+        return int(answer), output.read()
 
 
 def own_process(test: Callable[..., None]) -> Callable[..., None]:
@@ -30,15 +59,9 @@ def own_process(test: Callable[..., None]) -> Callable[..., None]:
     def apart(**_: Any) -> None:
         node = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", node],
-            cwd=ROOT,
-            env={**environment, INSIDE: "1"},
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            pytest.fail(f"in a process of its own:\n{done.stdout}{done.stderr}", pytrace=False)
+        code, printed = run_apart(node, {**environment, INSIDE: "1"})
+        if code:
+            pytest.fail(f"in a process of its own:\n{printed}", pytrace=False)
 
     update_wrapper(apart, test)
     del apart.__wrapped__  # type: ignore[attr-defined]  # pytest would take its parameters

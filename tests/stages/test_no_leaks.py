@@ -21,6 +21,7 @@ from streamactors import (
     Source,
 )
 from streamactors.engine.island.run import runs_of
+from tests.own_process import own_process
 
 FLOWS = {
     "group_by": lambda: Flow.group_by(lambda x: x, 9).fold(0, lambda n, x: n + x).merge_substreams(),
@@ -99,8 +100,8 @@ def check(name, times):
         before, threads = settled(system), threading.active_count()
         for _ in range(times):
             run(system)
-        assert settled(system) - before < 400, "objects are left behind"
-        assert threading.active_count() <= threads + 4, "the pool may grow, by a few"
+        assert settled(system) - before < 400, f"{name} leaves objects behind"
+        assert threading.active_count() <= threads + 4, f"{name}: the pool may grow, by a few"
 
 
 def settled(system):
@@ -115,12 +116,14 @@ def settled(system):
     return len(gc.get_objects())
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_hundreds_of_runs_leave_nothing_behind(name):
-    check(name, 150)
+@own_process
+def test_hundreds_of_runs_of_each_leave_nothing_behind():
+    for name in CASES:
+        check(name, 150)
 
 
 @pytest.mark.slow
+@own_process
 @pytest.mark.parametrize("name", CASES)
 def test_ten_thousand_runs_leave_nothing_behind(name):
     check(name, 10_000)
