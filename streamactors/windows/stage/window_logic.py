@@ -38,6 +38,8 @@ from streamactors.windows.state.serdes import Serdes
 
 log: Final = logging.getLogger(__name__)
 
+HELD_TOGETHER: Final = 1_024
+
 
 class WindowLogic(Logic):
     """Runs the tasks."""
@@ -104,7 +106,7 @@ class WindowLogic(Logic):
         self.drain()
 
     def on_push(self, in_: Connection) -> None:
-        chunk = in_.grab(self.room)
+        chunk = in_.grab(max(self.room, min(self._demand(), self._to_hold)))
         if chunk:
             self._last_input_ms = self.interpreter.now_ms()
             self._inputs.heard()
@@ -149,6 +151,12 @@ class WindowLogic(Logic):
         """Number of rows that may be processed at once."""
         return min(self._demand(), max(self._pace.limit, self._rows_together))
 
+    @property
+    def _to_hold(self) -> int:
+        """Number of rows that may be taken to be held. The pace does not limit them: it knows only rows that were processed, so at first it would let
+        them in one by one."""
+        return HELD_TOGETHER if self.turns.held else 0
+
     def _demand(self) -> int:
         """Number of rows that may be taken: the smallest demand of the outlets."""
         return min(out.asked for out in self.outlets)
@@ -181,7 +189,7 @@ class WindowLogic(Logic):
             return
         demand = self._demand()
         if demand:
-            self.in_.want(min(demand, max(self._pace.window, self._rows_together)))
+            self.in_.want(min(demand, max(self._pace.window, self._rows_together, self._to_hold)))
 
     def hand_out(self) -> None:
         """Emit waiting results up to the demand."""
