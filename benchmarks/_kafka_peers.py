@@ -21,6 +21,8 @@ PACKAGES = {
     "quixstreams": ("quixstreams==3.28.1",),
     "faust": ("faust-streaming==0.15.3",),
 }
+ONLY_JOINS = {"pathway": ("pathway==0.33.0",)}
+"""Peers of benchmarks/joins.py that read no topic here."""
 
 
 class Peer(Protocol):
@@ -50,7 +52,7 @@ def python_of(name: str) -> Path:
         HOME.mkdir(parents=True, exist_ok=True)
         quietly = partial(subprocess.run, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
         quietly([sys.executable, "-m", "venv", str(folder)])
-        quietly([str(python), "-m", "pip", "install", "-q", *PACKAGES[name]])
+        quietly([str(python), "-m", "pip", "install", "-q", *(PACKAGES | ONLY_JOINS)[name]])
         (folder / "complete").touch()
     return python
 

@@ -4,13 +4,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
+import subprocess
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
+from benchmarks._kafka_peers import python_of
 from benchmarks.windows import CHUNK, REPEATS, Row, cpu
 from streamactors.windows import JoinWindows, Record, RecordContext
 from streamactors.windows.topology.topics import TopologyTopics, topology_factory
@@ -135,6 +140,41 @@ def beside(name: str, build: Build, bare: Bare | None, rows: list[Record], targe
     return row
 
 
+PEERS = {"bytewax": "Bytewax join, running", "pathway": "Pathway join of upserted tables"}
+"""The peers with the same join in memory, a table with a table. Quix Streams joins topics only: benchmarks/joins_kafka.py."""
+
+
+def beside_peers(rows: list[Record]) -> list[Row]:
+    """The table-table join beside other frameworks, each in an environment of its own."""
+    found: list[Row] = []
+    for peer, what in PEERS.items():
+        try:
+            command = [str(python_of(peer)), str(Path(__file__).with_name("_join_peer.py")), peer, str(len(rows))]
+        except (subprocess.SubprocessError, OSError) as error:
+            print(f"  {peer} is left out: it cannot be installed ({error})", file=sys.stderr, flush=True)
+            continue
+        speeds, theirs = [], []
+        for _ in range(REPEATS):
+            spent, _ = cpu(lambda: ours(table_table, rows))
+            speeds.append(len(rows) / spent)
+            ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+            seconds, results = json.loads(ran.stdout.splitlines()[-1])
+            assert results > len(rows) // 2, f"{peer} has joined {results} of {len(rows)} rows"
+            theirs.append(len(rows) / seconds)
+        ratios = [own / other for own, other in zip(speeds, theirs, strict=True)]
+        found.append(
+            {
+                "name": f"table-table join, inner, {len(rows):,} rows, beside {what}",
+                "value": round(statistics.median(speeds)),
+                "unit": "rows/s",
+                "peer": f"{peer} {round(statistics.median(theirs)):,} rows/CPU-s",
+                "ratio": round(statistics.median(ratios), 2),
+                "spread": f"{min(ratios):.2f}–{max(ratios):.2f}",
+            }
+        )
+    return found
+
+
 def run() -> list[Row]:
     """Every row of the page."""
     rows = input_rows()
@@ -144,6 +184,7 @@ def run() -> list[Row]:
         beside("stream-stream join, inner", stream_stream, bare_stream_stream, rows, 150_000),
         beside("table-table join, inner", table_table, bare_table_table, rows, 250_000),
         beside("foreign key join, inner", foreign_key, None, owners[: ROWS // 10], 80_000),
+        *beside_peers(rows),
     ]
 
 
