@@ -293,3 +293,22 @@ def test_json_surrogates_text_and_other_types_are_read_as_json_loads_reads_them(
     assert JSON.deserialize("[1]") == [1]  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="must be str, bytes or bytearray"):
         JSON.deserialize(5)  # type: ignore[arg-type]
+
+
+@given(
+    JSON_VALUES | st.floats() | st.dictionaries(st.integers() | st.booleans() | st.none() | st.floats(), st.integers())
+)
+def test_json_is_written_as_json_dumps_writes_it(value: Any) -> None:
+    assert JSON.serialize(value) == json.dumps(value).encode()
+
+
+def test_what_json_cannot_write_is_refused_naming_its_type() -> None:
+    for value in ({1, 2}, {"a": object()}, {(1, 2): 3}, b"x"):
+        with pytest.raises(TypeError) as told:
+            json.dumps(value)
+        with pytest.raises(TypeError, match=re.escape(str(told.value).split(" at ")[0][:40])):
+            JSON.serialize(value)
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(RecursionError):
+        JSON.serialize(endless)
