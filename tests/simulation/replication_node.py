@@ -6,10 +6,11 @@ power cut."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
+from streamactors.broker.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionFetched
 from streamactors.broker.replication.follower_state import (
     AskedFetch,
     Extend,
@@ -20,6 +21,8 @@ from streamactors.broker.replication.follower_state import (
     judge,
 )
 from streamactors.broker.replication.leader_state import LeaderState, Proposal
+from streamactors.broker.replication.sessions.follower_session import FollowerSession
+from streamactors.broker.replication.sessions.session_cache import SessionCache
 from tests.simulation.replication_controller import BROKERS, CONTROLLER, NO_LEADER, Image
 
 if TYPE_CHECKING:
@@ -29,6 +32,11 @@ HEARTBEAT: Final = 20.0
 LAG: Final = 70.0
 REQUEST_TIMEOUT: Final = 50.0
 PER_FETCH: Final = 12
+NEWEST: Final = 17  # version of Fetch
+TOPIC: Final = bytes(16)
+Session = FollowerSession[int, tuple[AskedFetch, int]]
+Served = tuple[ErrorCode, int, Got | None, list[tuple[int, int]]]
+"""The error of the session, its number, and what is said of the partition, if anything, with records."""
 
 
 class Violated(AssertionError):
@@ -69,6 +77,10 @@ class Node:
         self.broker_epoch = -1
         self.image = Image(leader=NO_LEADER, isr=())
         self.leader: LeaderState | None = None
+        self.sessions = SessionCache(2, lambda cached, session: None, self.world.random)
+        self.session: Session = FollowerSession()
+        self.fetched_from = NO_LEADER
+        self.asked = 0  # number of the fetch under way
         self.following: Following | None = None
         self.asked_at = float("-inf")  # when the fetch under way was sent
         self.waiting: list[tuple[int, int, int]] = []  # value, offset, epoch of writes without an answer
@@ -127,6 +139,8 @@ class Node:
 
     def apply(self, image: Image) -> None:
         before, self.image = self.image, image
+        for session in self.sessions:
+            session.touch_all()
         mine = self.broker_epoch == image.brokers.get(self.id, (0, True))[0]
         if image.leader == self.id and mine:
             if self.leader is None or self.leader.epoch != image.leader_epoch:
@@ -150,7 +164,8 @@ class Node:
         self.lose_leadership()
         if self.following is None or image.leader_epoch != before.leader_epoch or image.leader != before.leader:
             self.following = Following(image.leader_epoch)
-            self.asked_at = float("-inf")
+            if image.leader != before.leader:
+                self.asked_at = float("-inf")  # a fetch to another leader is under way
 
     def lose_leadership(self) -> None:
         self.leader = None
@@ -171,6 +186,7 @@ class Node:
         )
         if reached > self.high_watermark:
             self.high_watermark = reached
+            self.touch_sessions()
             self.world.committed_by(self)
         self.answer_writes()
 
@@ -184,8 +200,45 @@ class Node:
         if state is None or len(state.isr) < self.world.min_isr:
             return
         self.log.append((state.epoch, value))
+        self.touch_sessions()
         self.waiting.append((value, len(self.log) - 1, state.epoch))
         self.advance()
+
+    def touch_sessions(self) -> None:
+        """The partition has changed: the next answer of every session is about it."""
+        for session in self.sessions:
+            for cached in session.entries.values():
+                if session.touch(cached) and self.leader is not None:
+                    self.leader.heard(session.replica_id, session.used_ms)
+
+    def serve_session(self, request: FetchRequest) -> Served:
+        """Answer a fetch of a session, or one that asks for a session."""
+        entered = self.sessions.enter(request, NEWEST, self.clock)
+        if isinstance(entered, ErrorCode):
+            return entered, 0, None, []
+        known = self.image.brokers.get(request.replica_id, (-1, True))[0]
+        if entered is not None and request.replica_epoch < known:
+            entered.touch_all()
+        if entered is not None and not entered.changed:
+            return ErrorCode.NONE, entered.id, None, []
+        asked = request.topics[0].partitions[0] if entered is None else entered.take()[0].asked
+        got, records = self.serve(
+            request.replica_id,
+            request.replica_epoch,
+            AskedFetch(asked.current_leader_epoch, asked.offset),
+            asked.last_fetched_epoch,
+        )
+        session = entered if entered is not None else self.sessions.open(request, NEWEST, self.clock)
+        if session is None:
+            return ErrorCode.NONE, 0, got, records
+        (cached,) = session.entries.values()
+        says: PartitionFetched[Any] = PartitionFetched(
+            0, got.error, got.high_watermark, -1, got.log_start_offset, b"x" * len(records), diverging=got.diverging
+        )
+        joins = self.leader is None or request.replica_id not in self.leader.isr
+        if got.error or got.diverging is not None or records or joins or entered is None:
+            session.give_back(cached)
+        return ErrorCode.NONE, session.id, got if session.has_news(cached, says) else None, records
 
     def serve(
         self, replica: int, broker_epoch: int, asked: AskedFetch, last_epoch: int
@@ -269,24 +322,46 @@ class Node:
         if leader is None:
             return
         asked = AskedFetch(following.leader_epoch, len(self.log))
-        life, epoch, last = self.life, self.broker_epoch, self.epochs.latest
+        life = self.life
+        if self.fetched_from != leader.id or self.asked_at >= 0:
+            # another leader, or no answer: what the session has there is not known
+            if self.fetched_from != leader.id:
+                self.fetched_from, self.session = leader.id, FollowerSession()
+            self.session.failed()
+        self.asked += 1
+        number = self.asked
+        told = self.session.request({0: (asked, self.epochs.latest)}, ())
+        partitions = [
+            FetchPartition(0, each.leader_epoch, each.offset, last, 0, 1) for each, last in told.named.values()
+        ]
+        topics = [FetchTopic("", TOPIC, partitions)] if partitions else []
+        request = FetchRequest(
+            self.id, 0, 1, PER_FETCH, 0, told.session_id, told.epoch, topics, "", self.broker_epoch, ()
+        )
 
         def arrive() -> None:
             if leader.alive:
-                got, records = leader.serve(self.id, epoch, asked, last)
-                self.world.send(leader.id, self.id, self.fetched, life, following, asked, got, records)
+                self.world.send(leader.id, self.id, self.answered, life, number, asked, leader.serve_session(request))
 
         self.asked_at = self.world.now
         self.world.send(self.id, leader.id, arrive)
 
-    def fetched(
-        self, life: int, following: Following, asked: AskedFetch, got: Got, records: list[tuple[int, int]]
-    ) -> None:
-        if self.life != life:
+    def answered(self, life: int, number: int, asked: AskedFetch, served: Served) -> None:
+        """Take the answer of a leader. One that comes after the next request belongs to a connection that is closed."""
+        if self.life != life or number != self.asked:
             return
-        if self.following is following:
+        error, session_id, got, records = served
+        if self.asked_at >= 0:  # else another broker leads now
+            if error:
+                self.session.failed(error)
+            else:
+                self.session.answered(session_id)
             self.asked_at = float("-inf")
             self.world.later(self.world.random.choice((1.0, 2.0)), self.ask_again, life)
+        if got is not None:
+            self.fetched(asked, got, records)
+
+    def fetched(self, asked: AskedFetch, got: Got, records: list[tuple[int, int]]) -> None:
         if self.following is None:
             return
         log = LocalLog(0, len(self.log), lambda epoch: self.epochs.end_offset(epoch, len(self.log)))

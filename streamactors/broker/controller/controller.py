@@ -15,8 +15,9 @@ import random
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
@@ -31,6 +32,7 @@ from streamactors.broker.controller.rules.registration import new_topic_id, own_
 from streamactors.broker.controller.self_registration import SelfRegistration
 from streamactors.broker.controller.voter import Voter, no_leader
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError
+from streamactors.broker.helpers import Outcome as Done
 from streamactors.broker.helpers import call_on
 from streamactors.broker.metadata.delta import ImageDelta, apply_records
 from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage
@@ -45,6 +47,7 @@ _log = logging.getLogger("streamactors.broker.controller")
 
 _NOT_CONTROLLER: Final = Outcome(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
 LEAVE_WITHIN_S: Final = 2.0
+MOST_AT_ONCE: Final = 50  # new partitions whose folders are made without a helper thread
 LEAVE_POLL_S: Final = 0.01
 
 
@@ -77,6 +80,10 @@ class Controller:
         self._published: MetadataImage | None = None
         self._newest = MetadataImage()  # the published image, with the change on top that is not committed yet
         self._change: Change | None = None
+        self._preparing = (
+            False  # a helper thread makes the folders of many new partitions; the quorum goes on meanwhile
+        )
+        self._committed = 0
         self._turns: deque[Callable[[], object]] = deque()  # wait for the end of the change
         self._active = False
         self._registered = False
@@ -218,7 +225,7 @@ class Controller:
     @property
     def writing(self) -> bool:
         """Whether a change waits to be committed. On the controller's thread."""
-        return self._change is not None
+        return self._change is not None or self._preparing
 
     def _in_turn(self, call: Callable[[], object]) -> None:
         """Call now, or when the change that is under way is published or dropped."""
@@ -296,11 +303,21 @@ class Controller:
         if not self._active:
             raise Refusal(ErrorCode.NOT_CONTROLLER, _NOT_CONTROLLER.message)
         delta = apply_records(self._newest, made.records, metadata.end_offset + len(made.records) - 1)
+        if self._is_long(delta):
+            change = self._change = Change(delta, [], made, reply, command)
+            self._newest = delta.image
+            self._prepare(delta, partial(self._prepared_to_write, change))
+            return
         folders = self._publisher.prepare(delta)
         self._change = Change(delta, folders, made, reply, command)
         self._newest = delta.image
+        self._append_change(made.records)
+
+    def _append_change(self, records: Sequence[MetadataRecord]) -> None:
+        quorum = self._quorum
+        assert quorum is not None
         try:
-            quorum.append(made.records)
+            quorum.append(records)
         except StorageError as error:
             if self._change is None:
                 raise  # the change is committed, and the broker cannot follow it
@@ -309,6 +326,57 @@ class Controller:
             self.halted(error)
             assert self._broken is not None
             raise self._broken from error
+
+    # --- many new partitions ---
+
+    def _is_long(self, delta: ImageDelta) -> bool:
+        """Whether the folders of a change take so long that the other controllers would elect another leader meanwhile."""
+        new = sum(len(topic.partitions) for topic in (*delta.created, *delta.changed))
+        return self._on_leader is not None and new > MOST_AT_ONCE
+
+    def _prepare(self, delta: ImageDelta, then: Callable[[Done[list[tuple[str, int]]]], object]) -> None:
+        """Make the folders of a change on a helper thread, then call `then` on this one. Nothing else is written or published meanwhile."""
+        self._preparing = True
+
+        def prepared(outcome: Done[list[tuple[str, int]]]) -> None:
+            self._preparing = False
+            then(outcome)
+            self._follow()
+
+        def here(outcome: Done[list[tuple[str, int]]]) -> None:
+            try:
+                self._dispatcher.execute(lambda: prepared(outcome))
+            except DispatcherStopped:
+                pass  # the broker is stopping
+
+        self._node.helpers.run(lambda: self._publisher.prepare(delta), here)
+
+    def _prepared_to_write(self, change: Change, outcome: Done[list[tuple[str, int]]]) -> None:
+        if self._change is not change:  # another node leads
+            self._publisher.withdraw(outcome.value or ())
+            return
+        change.folders.extend(outcome.value or ())
+        error = outcome.error or self._broken
+        try:
+            if error is None:
+                self._append_change(change.made.records)
+        except BrokerError as cause:
+            error = cause
+        if error is not None:
+            if self._change is change:
+                self._drop(change)
+            if change.command is not None:
+                code = error.code if isinstance(error, BrokerError) else ErrorCode.UNKNOWN_SERVER_ERROR
+                self._refuse(change.command, change.reply, Outcome(code, str(error)))
+
+    def _prepared_to_publish(self, delta: ImageDelta, outcome: Done[list[tuple[str, int]]]) -> None:
+        if isinstance(outcome.error, BrokerError):
+            assert self._quorum is not None
+            self._quorum.halt(outcome.error)
+            return
+        outcome.get()
+        self._on_data_plane(delta)
+        self._snapshot()
 
     def _drop(self, change: Change) -> None:
         """Take back a change that is not committed."""
@@ -327,6 +395,16 @@ class Controller:
         metadata.commit(high_watermark)
         if self._voter is not None:
             self._voter.committed(high_watermark)
+        self._committed = high_watermark
+        self._follow()
+
+    def _follow(self) -> None:
+        """Publish what is committed, unless the folders of an earlier change are being made: it comes first."""
+        metadata, quorum, high_watermark = self._metadata, self._quorum, self._committed
+        assert metadata is not None
+        assert quorum is not None
+        if self._preparing:
+            return
         change = self._change
         if self._published is None:
             if high_watermark < quorum.known_high_watermark:
@@ -336,8 +414,11 @@ class Controller:
             if change.delta.image.offset < high_watermark:
                 self._change = None
                 self._publish(change)
-        else:
+        elif self._published.offset + 1 < high_watermark:
             delta = metadata.load(self._published, high_watermark)
+            if self._is_long(delta):
+                self._prepare(delta, partial(self._prepared_to_publish, delta))
+                return
             self._publisher.prepare(delta)
             self._on_data_plane(delta)
             self._snapshot()

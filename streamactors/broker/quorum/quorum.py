@@ -194,7 +194,7 @@ class Quorum:
             offset = append()
             self._log.sync()
         except StorageError as error:
-            self._halt(error)  # the other voters elect another leader, whose disk works
+            self.halt(error)  # the other voters elect another leader, whose disk works
             raise
         self._carry_out(self._state.stored(self._log.end_offset, self._now_ms()))
         return offset
@@ -308,7 +308,7 @@ class Quorum:
         try:
             self._log.install(epoch, end_offset, content)
         except BrokerError as error:
-            self._halt(error)
+            self.halt(error)
             return
         self._guarded(state.snapshot_read(end_offset))
 
@@ -322,9 +322,10 @@ class Quorum:
         try:
             self._carry_out(effects)
         except BrokerError as error:
-            self._halt(error)
+            self.halt(error)
 
-    def _halt(self, error: BrokerError) -> None:
+    def halt(self, error: BrokerError) -> None:
+        """End this node's part in the quorum: its disk fails, or the broker cannot follow."""
         _log.error("this node takes part in the quorum of the metadata log no longer: %s", error)
         self._end()
         self._handler.halted(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 from streamactors.broker.errors import BrokerStartError, ErrorCode, StorageError
 from streamactors.broker.launch.storage_format import format_folder
+from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_messages import EndEpoch
+from streamactors.broker.server.metadata_publisher import MetadataPublisher
 from tests.broker.live_broker import LiveBroker
 from tests.broker.server.three_controllers import CLUSTER_ID, ThreeControllers
 from tests.broker.wire import WireClient, wait_until
@@ -201,3 +204,50 @@ def test_a_leader_whose_disk_fails_gives_way_to_another(tmp_path: Path, monkeypa
         wait_until(lambda: any(cluster.quorum(each).leads for each in others))
         assert create(cluster.nodes[others[0]].client(), "after", 2).error_code == 0
         assert all(cluster.quorum(each).leader != first for each in others)
+
+
+def test_the_quorum_goes_on_while_a_node_makes_the_folders_of_many_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 1,000 partitions take longer than the fetch timeout: the others elected another leader, and the topic was created twice.
+    held = threading.Event()
+    genuine = MetadataPublisher.prepare
+
+    def prepare(publisher: MetadataPublisher, delta: ImageDelta) -> Any:
+        if sum(len(topic.partitions) for topic in delta.created) > 50:
+            assert held.wait(30)
+        return genuine(publisher, delta)
+
+    monkeypatch.setattr(MetadataPublisher, "prepare", prepare)
+    with ThreeControllers(tmp_path, controller_quorum_fetch_timeout_ms=300) as cluster:
+        leader = cluster.leader()
+        epoch = cluster.quorum(leader).epoch
+        client = cluster.nodes[leader].client()
+        topic = {"name": "many", "num_partitions": 60, "replication_factor": 3, "assignments": (), "configs": ()}
+        client.send(19, 7, {"topics": [topic], "timeout_ms": 30_000})
+        beats = cluster.on_controller(leader, lambda: cluster.nodes[leader].node.clock.now_ms())
+        wait_until(lambda: cluster.nodes[leader].node.clock.now_ms() > beats + 1_000)
+        assert cluster.quorum(leader).leads
+        assert cluster.on_controller(leader, lambda: "serves") == "serves"
+        held.set()
+        assert client.receive()[1].topics[0].error_code == 0
+        cluster.await_topic("many")
+        assert (cluster.quorum(leader).leads, cluster.quorum(leader).epoch) == (True, epoch)
+        assert create(client, "after").error_code == 0
+
+
+def test_folders_that_cannot_be_made_refuse_the_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = MetadataPublisher.prepare
+
+    def prepare(publisher: MetadataPublisher, delta: ImageDelta) -> Any:
+        if any(topic.name == "many" for topic in delta.created):
+            raise StorageError("no space left on the device")
+        return genuine(publisher, delta)
+
+    monkeypatch.setattr(MetadataPublisher, "prepare", prepare)
+    with ThreeControllers(tmp_path) as cluster:
+        client = cluster.nodes[cluster.leader()].client()
+        topic = {"name": "many", "num_partitions": 60, "replication_factor": 3, "assignments": (), "configs": ()}
+        answer = client.call(19, 7, {"topics": [topic], "timeout_ms": 30_000})
+        assert answer.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert create(client, "after").error_code == 0

@@ -6,7 +6,7 @@ with more partitions. A session is safe for its first two minutes; a follower ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Final
 
@@ -34,6 +34,9 @@ class SessionCache:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(tuple(self._sessions.values()))
 
     def get(self, number: int) -> FetchSession | None:
         """Return an open session."""
