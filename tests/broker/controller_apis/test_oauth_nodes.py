@@ -16,6 +16,7 @@ import pytest
 
 from tests.broker.controller_apis.three_brokers import ThreeBrokers
 from tests.broker.live_broker import batch
+from tests.broker.server.three_controllers import ThreeControllers
 from tests.broker.wire import WireClient, wait_until
 
 pytest.importorskip("joserfc")
@@ -139,3 +140,16 @@ def test_a_token_is_taken_from_a_file(tmp_path: Path) -> None:
         with client_of(brokers) as client:
             create_everywhere(client, "t")
             produce(client, "t")
+
+
+def test_voters_elect_a_leader_and_replace_it_with_logins_by_tokens(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(token(3_600))
+    given = {**settings(tmp_path, file.as_uri()), "listener_security_protocol_map": "CONTROLLER:SASL_PLAINTEXT"}
+    for name in ("inter_broker_listener_name", "sasl_mechanism_inter_broker_protocol"):
+        del given[name]
+    given = {name: value for name, value in given.items() if "sasl__plaintext" not in name}
+    with ThreeControllers(tmp_path, roles="controller", **given) as voters:
+        first = voters.leader()
+        voters.stop(first)
+        assert voters.leader() != first
