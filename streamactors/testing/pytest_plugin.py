@@ -6,13 +6,16 @@ Every pytest run of the environment loads it, so it imports the package only whe
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from streamactors.testing.kafka_fixtures import _kafka_clusters, kafka_broker, kafka_cluster, kafka_topic
-from streamactors.testing.stream_fixtures import actor_system, virtual_clock
+
+if TYPE_CHECKING:
+    from streamactors.actors.system import ActorSystem
+    from streamactors.clock import VirtualClock
 
 __all__ = ["_kafka_clusters", "actor_system", "kafka_broker", "kafka_cluster", "kafka_topic", "virtual_clock"]
 
@@ -34,3 +37,21 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kafka_topic(partitions): partitions of the kafka_topic fixture's topic")
     config.addinivalue_line("markers", "kafka_cluster(brokers): number of brokers of the kafka_cluster fixture")
+
+
+@pytest.fixture
+def virtual_clock() -> VirtualClock:
+    """A clock that moves only by `virtual_clock.advance("1h")`. A test that uses it gives its `actor_system` that clock, too."""
+    from streamactors.clock import VirtualClock
+
+    return VirtualClock()
+
+
+@pytest.fixture
+def actor_system(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
+    """An actor system for one test, shut down after it; it uses the virtual clock if the test uses `virtual_clock`."""
+    from streamactors.actors.system import ActorSystem
+
+    clock = request.getfixturevalue("virtual_clock") if "virtual_clock" in request.fixturenames else None
+    with ActorSystem(request.node.name, clock=clock) as system:
+        yield system

@@ -19,8 +19,7 @@ from streamactors.dsl.named import GraphFailed, GraphNotFound
 from streamactors.errors import BuildError
 from streamactors.kafka import Producer, ProducerRecord, ProducerSettings
 from streamactors.spark import register_graph_format
-from streamactors.spark.graph_format.options import graph_options
-from streamactors.spark.graph_format.reading import parcel_of
+from streamactors.spark.graph_format.reading import graph_options, parcel_of
 from streamactors.spark.sink.spark_sink import MAX_ROWS
 
 pytestmark = pytest.mark.timeout(300)

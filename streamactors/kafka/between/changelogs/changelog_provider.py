@@ -17,16 +17,50 @@ from streamactors.engine.marks.marks import Key, Position, PositionMark
 from streamactors.errors import BuildError, StreamActorsError
 from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
 from streamactors.kafka.between.changelogs.part_states import PartStates
-from streamactors.kafka.between.changelogs.state_folders import state_folders_of
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.read_plan import OrderedSource
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
 from streamactors.kafka.transactions.run_transaction import transaction_of
 from streamactors.windows.state.changelogs import Changelog, InOrder, StateKeeper, Tasks, changelogs_of
+from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.disk.errors import StateError
 from streamactors.windows.state.disk.folder import StateFolder
 
 _ASSIGNOR: Final = "partition.assignment.strategy"
+
+
+class StateFolders:
+    """The state folders of a run, one per application: opens each folder once and closes it when the last stage has left it. Any thread."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[State, str], tuple[StateFolder, int]] = {}
+        self._lock = threading.Lock()
+
+    def enter(self, state: State, application: str) -> StateFolder | None:
+        """Return the folder of an application; None if its state is in memory. Raises StateError."""
+        if state.path is None:
+            return None
+        with self._lock:
+            folder, users = self._open.get((state, application), (None, 0))
+            if folder is None:
+                folder = StateFolder(state, application)
+            self._open[state, application] = folder, users + 1
+            return folder
+
+    def leave(self, folder: StateFolder) -> None:
+        """A stage has stopped."""
+        with self._lock:
+            for key, (each, users) in list(self._open.items()):
+                if each is folder and users > 1:
+                    self._open[key] = folder, users - 1
+                elif each is folder:
+                    del self._open[key]
+                    folder.close()
+
+
+def _state_folders_of(run: Run) -> StateFolders:
+    """Return the state folders of a run."""
+    return run.shared(StateFolders, StateFolders)
 
 
 class Leaving:
@@ -127,7 +161,7 @@ class ChangelogProvider:
         assert run is not None
         transaction = transaction_of(run)
         in_transaction = transaction.commits_any(keeper.carried)
-        folders = state_folders_of(run)
+        folders = _state_folders_of(run)
         folder: StateFolder | None = None
         error: StreamActorsError | None = self._mistake(keeper, topics)
         if error is None:
