@@ -21,6 +21,7 @@ def main(bootstrap: str, group: str, member: str, state: str, standbys: str) -> 
         "earliest",
         properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300, **static},
         max_poll_records=100,
+        revoke_timeout_ms=40_000,  # nobody starts a member again whose last commit of a partition took too long beside other load
     )
     producer = ProducerSettings(bootstrap, transactional_id=f"{group}-{member}", commit_interval_ms=50)
     topics = Consumer.topics(
