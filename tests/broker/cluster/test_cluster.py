@@ -286,3 +286,19 @@ def test_a_failed_start_leaves_no_thread_and_no_folder(tmp_path: Path, monkeypat
         Cluster(listen=f"127.0.0.1:{taken.getsockname()[1]}").start()
     wait_until(lambda: set(threading.enumerate()) <= threads, "the end of the threads")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the kernel does not list sockets here")
+def test_one_node_has_no_socket_to_itself() -> None:
+    """A node alone is a quorum of one: it listens, and sends nothing to itself over the network."""
+    with Cluster(process=True) as cluster:
+        cluster.create_topic("alone")
+        folder = Path(f"/proc/{cluster.pid}/fd")
+        links = [os.readlink(each) for each in folder.iterdir()]
+        inodes = {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        ours = {row[1] for row in rows if row[9] in inodes}
+        listening = {row[1] for row in rows if row[9] in inodes and row[3] == "0A"}
+        assert len(listening) == 1
+        assert not [row for row in rows if row[1] in ours and row[3] == "01" and row[2] in ours]
+        assert not [row for row in rows if row[2] in listening and row[9] in inodes], "it is its own client"
