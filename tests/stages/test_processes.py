@@ -1,0 +1,127 @@
+"""Child processes as flows, and the standard streams of this process, over real pipes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from streamactors import (
+    BuildError,
+    Flow,
+    ProcessFailed,
+    Sink,
+    Source,
+)
+
+
+def run(source: Any) -> Any:
+    return source.run_with(Sink.to_list()).result(20)
+
+
+def whole(source: Any) -> bytes:
+    return b"".join(run(source))
+
+
+# ── child processes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_process_is_a_flow():
+    numbers = [b"%d\n" % (n * 7919 % 10_007) for n in range(10_007)]
+    assert run(Source.from_iterable(numbers).through_process("sort", "-n").lines().map(int)) == list(range(10_007))
+
+
+def test_more_than_the_pipes_hold_goes_through_a_process():
+    data = [os.urandom(1_000) * 66 for _ in range(100)]
+    assert whole(Source.from_iterable(data).through_process("cat")) == b"".join(data)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        (
+            ("sh", "-c", "cat; echo first >&2; echo bad input >&2; exit 3"),
+            3,
+            "ended with exit code 3; it wrote: first\nbad input",
+        ),
+        (("sh", "-c", "kill -9 $$"), -9, "was ended by signal 9"),
+        (("no-such-program", "x"), None, "process 'no-such-program x' cannot be started: No such file or directory"),
+    ],
+)
+def test_a_process_that_fails_is_named_with_its_exit_code_and_what_it_wrote(command, code, message):
+    with pytest.raises(ProcessFailed, match=message) as raised:
+        run(Source.single(b"x").through_process(*command))
+    assert raised.value.exit_code == code
+
+
+def test_the_output_before_the_failure_is_emitted():
+    seen: list[bytes] = []
+    source = Source.single(b"data").through_process("sh", "-c", "cat; exit 1")
+    with pytest.raises(ProcessFailed):
+        source.run_with(Sink.foreach(seen.append)).result(10)
+    assert b"".join(seen) == b"data"
+
+
+def test_an_exit_code_may_be_accepted():
+    assert run(Source.single(b"abc\n").through_process("grep", "x", accept=(0, 1))) == []
+
+
+def test_a_process_that_reads_no_more_ends_an_endless_stream():
+    assert whole(Source.repeat(b"a\n").through_process("head", "-n", "2")) == b"a\na\n"
+
+
+def test_a_process_is_ended_when_the_stream_is_cancelled():
+    """The shell ignores SIGTERM, so only SIGKILL after `grace` ends it."""
+    script = 'trap "" TERM; echo $$; while :; do sleep 0.05; done'
+    source = Source.never().through_process("sh", "-c", script, grace="50ms")
+    pid = int(source.lines().run_with(Sink.head()).result(10))
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    raise AssertionError("the process still runs")
+
+
+def test_a_command_line_in_one_text_is_no_program():
+    with pytest.raises(BuildError, match='a program and its arguments as texts, such as "sort", "-n"'):
+        Flow.identity().through_process(["sort", "-n"])
+
+
+# ── standard streams ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+CAPITALS = """
+from streamactors import Sink, Source
+Source.from_stdin().map(bytes.upper).run_with(Sink.to_stdout()).result(20)
+"""
+
+
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_standard_input_goes_to_standard_output(tmp_path, kind):
+    command = [sys.executable, "-c", CAPITALS]
+    if kind == "pipe":
+        done = subprocess.run(command, input=b"hello " * 1_000, capture_output=True, timeout=60)
+    else:
+        (tmp_path / "in").write_bytes(b"hello " * 1_000)
+        with (tmp_path / "in").open("rb") as stdin:
+            done = subprocess.run(command, stdin=stdin, capture_output=True, timeout=60)
+    assert done.stdout == b"HELLO " * 1_000
+    assert done.stderr == b""
+
+
+def test_a_cancelled_read_of_standard_input_blocks_no_thread_at_the_end():
+    program = "from streamactors import *\nSource.from_stdin().run_with(Sink.head()).result(20)\nprint('done')"
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdin is not None
+    child.stdin.write(b"x")
+    child.stdin.flush()
+    assert child.communicate(timeout=60)[0] == b"done\n"
+    assert child.returncode == 0
