@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,75 +17,13 @@ from streamactors.broker.errors import (
 from streamactors.broker.log.partition.log_loader import Checkpoints
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.producers.producer_state import BatchMetadata, ProducerState
-from streamactors.broker.log.segments.transaction_index import AbortedTransaction, TransactionIndex
-from streamactors.broker.records.batch import iter_batches
+from streamactors.broker.log.segments.transaction_index import AbortedTransaction
 from streamactors.broker.records.builder import build_batch
-from streamactors.broker.records.control import build_marker, read_marker
+from streamactors.broker.records.control import build_marker
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.records.validation import AppendOrigin
 from tests.broker.log.conftest import NOW_MS
-from tests.broker.log.quick_disk import QuickDisk
-
-MakeLog = Callable[..., PartitionLog]
-
-
-class Writer:
-    """A transactional producer of one partition."""
-
-    def __init__(self, log: PartitionLog, producer_id: int, epoch: int = 0) -> None:
-        self.log, self.producer_id, self.epoch, self.sequence = log, producer_id, epoch, 0
-
-    def write(self, *values: bytes, transactional: bool = True) -> int:
-        records = [NewRecord(b"k%d" % self.producer_id, value, NOW_MS) for value in values]
-        batch = build_batch(
-            records,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            base_sequence=self.sequence,
-            transactional=transactional,
-        )
-        result = self.log.append_as_leader(memoryview(batch), 0, NOW_MS)
-        self.sequence += len(values)
-        self.log.advance_high_watermark(self.log.hw_limit)
-        return result.base_offset
-
-    def end(self, committed: bool, coordinator_epoch: int = 0, replicated: bool = True) -> int:
-        marker = build_marker(
-            self.producer_id,
-            self.epoch,
-            committed=committed,
-            coordinator_epoch=coordinator_epoch,
-            timestamp_ms=NOW_MS,
-        )
-        result = self.log.append_as_leader(memoryview(marker), 0, NOW_MS, AppendOrigin.COORDINATOR)
-        if replicated:
-            self.log.advance_high_watermark(self.log.hw_limit)
-        return result.base_offset
-
-
-def committed_values(log: PartitionLog, start: int = 0) -> list[bytes | None]:
-    """What a read_committed consumer makes of the log."""
-    seen: list[bytes | None] = []
-    offset = start
-    while offset < log.last_stable_offset:
-        with log.read(offset, 400, log.last_stable_offset) as piece:
-            aborted = log.reader.aborted_transactions(offset, piece.end_offset)
-            data = piece.read()
-        pending = sorted(aborted, key=lambda each: each.first_offset)
-        active: set[int] = set()
-        for batch in iter_batches(data):
-            while pending and pending[0].first_offset <= batch.last_offset:
-                active.add(pending.pop(0).producer_id)
-            offset = batch.next_offset
-            if batch.is_control:
-                marker = read_marker(batch)
-                if marker and not marker.committed:
-                    active.discard(batch.producer_id)
-                continue
-            if batch.is_transactional and batch.producer_id in active:
-                continue
-            seen += [record.value for record in batch.records()]
-    return seen
+from tests.broker.log.transacting import MakeLog, Writer, committed_values
 
 
 def test_the_last_stable_offset_waits_for_the_oldest_open_transaction(make_log: MakeLog) -> None:
@@ -298,129 +234,3 @@ def test_the_last_stable_offset_is_never_before_the_start_of_the_log(make_log: M
     one.write(b"a", b"b", b"c")
     log.trim.delete_records(2, NOW_MS)
     assert (log.log_start_offset, log.last_stable_offset) == (2, 2)
-
-
-def closed_with_aborted_transactions(log: PartitionLog) -> list[AbortedTransaction]:
-    """Write committed and aborted transactions of one producer over several segments, close the log."""
-    two, one = Writer(log, 2), Writer(log, 1)
-    two.write(b"open in every segment")
-    for number in range(8):
-        one.write(b"%d" % number * 20)
-        one.end(committed=number % 2 == 0)
-    assert len(log.segments) > 3
-    two.end(committed=False)
-    aborted = log.reader.aborted_transactions(0, log.end_offset)
-    log.close()
-    return aborted
-
-
-@pytest.mark.parametrize("damage", ["cut off", "another version", "offsets before the segment"])
-def test_a_damaged_transaction_index_is_made_again_from_the_batches(
-    make_log: MakeLog, reopen: Callable[..., PartitionLog], damage: str
-) -> None:
-    # The load failed, nobody looked, and records of aborted transactions were delivered as committed.
-    log = make_log(segment_bytes=400)
-    aborted = closed_with_aborted_transactions(log)
-    for path in log.directory.glob("*.txnindex"):
-        data = path.read_bytes()
-        if damage == "cut off":
-            path.write_bytes(data[:-1])
-        elif damage == "another version":
-            path.write_bytes(b"\x00\x07" + data[2:])
-        else:
-            path.write_bytes(data[:18] + bytes(8) + data[26:] if not path.stem.endswith("0" * 20) else data[:-1])
-    again = reopen(log, Checkpoints(clean=True, recovery_point=log.end_offset, high_watermark=log.end_offset))
-    assert again.reader.aborted_transactions(0, again.end_offset) == aborted
-    assert committed_values(again) == [b"%d" % number * 20 for number in (0, 2, 4, 6)]
-    again.close()
-    once_more = reopen(again, Checkpoints(clean=True, recovery_point=log.end_offset, high_watermark=log.end_offset))
-    assert once_more.reader.aborted_transactions(0, once_more.end_offset) == aborted
-
-
-class UnreadableDisk(QuickDisk):
-    """Transaction indexes cannot be read while `errors` are left."""
-
-    errors = 0
-
-    def read(self, path: Path) -> bytes:
-        if path.suffix == ".txnindex" and self.errors and path.exists():
-            self.errors -= 1
-            raise OSError(errno.EMFILE, "Too many open files", str(path))
-        return super().read(path)
-
-
-def test_a_transaction_index_that_cannot_be_read_fails_the_read_and_not_the_isolation(
-    make_log: MakeLog, reopen: Callable[..., PartitionLog]
-) -> None:
-    # After one EMFILE the index counted as read and empty: what was aborted came as committed until the next restart.
-    disk = UnreadableDisk()
-    log = make_log(disk, segment_bytes=400)
-    aborted = closed_with_aborted_transactions(log)
-    again = reopen(log, Checkpoints(clean=True, recovery_point=log.end_offset, high_watermark=log.end_offset))
-    disk.errors = 1
-    with pytest.raises(OSError, match="Too many open files"):
-        again.reader.aborted_transactions(0, again.end_offset)
-    assert again.reader.aborted_transactions(0, again.end_offset) == aborted
-
-
-@pytest.mark.parametrize("keep", [0, 1])
-def test_a_transaction_that_was_cut_off_is_not_aborted_after_a_restart_either(
-    make_log: MakeLog, reopen: Callable[..., PartitionLog], keep: int
-) -> None:
-    # An empty log was closed without writing its indexes: the old .txnindex hid the next transaction of the producer.
-    log = make_log()
-    one = Writer(log, 1)
-    log.append_as_leader(memoryview(build_batch([NewRecord(None, b"plain", NOW_MS)])), 0, NOW_MS)
-    one.write(b"aborted")
-    one.end(committed=False)
-    log.close()
-    clean = Checkpoints(clean=True, recovery_point=3, high_watermark=3)
-    log = reopen(log, clean)
-    assert len(log.reader.aborted_transactions(0, 3)) == 1
-    log.truncation.truncate_to(keep, NOW_MS)
-    log.close()
-    log = reopen(log, Checkpoints(clean=True, recovery_point=keep, high_watermark=keep))
-    one = Writer(log, 1)
-    one.write(b"first", b"second", b"third")
-    one.end(committed=True)
-    assert log.reader.aborted_transactions(0, log.end_offset) == []
-    assert committed_values(log, keep) == [b"first", b"second", b"third"]
-
-
-def test_a_transaction_index_without_entries_leaves_no_file(tmp_path: Path) -> None:
-    disk, path = QuickDisk(), tmp_path / "7.txnindex"
-    index = TransactionIndex(path)
-    entries = [AbortedTransaction(1, 3, 9, 4), AbortedTransaction(2, 10, 12, 13)]
-    for entry in entries:
-        index.append(entry)
-    index.save(disk)
-    again = TransactionIndex(path)
-    assert again.load(disk, 7)
-    assert list(again) == entries
-    again.truncate(12)
-    again.save(disk)
-    assert index.load(disk, 7)
-    assert list(index) == entries[:1]
-    again.truncate(9)
-    again.save(disk)
-    assert not path.exists(), "a stale file would hide later transactions"
-    assert index.load(disk, 7)
-    assert list(index) == []
-
-
-@pytest.mark.parametrize(
-    "entries",
-    [
-        [AbortedTransaction(1, 3, 6, 4)],  # its marker is before the segment
-        [AbortedTransaction(1, 10, 9, 4)],  # it begins after its marker
-        [AbortedTransaction(1, 3, 9, 4), AbortedTransaction(2, 3, 9, 4)],  # two markers at one offset
-    ],
-)
-def test_a_transaction_index_that_makes_no_sense_is_refused(tmp_path: Path, entries: list[AbortedTransaction]) -> None:
-    disk = QuickDisk()
-    index = TransactionIndex(tmp_path / "7.txnindex")
-    for entry in entries:
-        index.append(entry)
-    index.save(disk)
-    assert not index.load(disk, 7)
-    assert list(index) == []
