@@ -14,7 +14,7 @@ from streamactors.broker.records.compression import Compression
 from tests.broker.log.compacting import clean, put, records
 from tests.broker.log.conftest import NOW_MS
 from tests.broker.log.quick_disk import QuickDisk
-from tests.broker.log.test_transactions import Writer
+from tests.broker.log.transacting import Writer
 
 MakeLog = Callable[..., PartitionLog]
 DAY_MS = 86_400_000

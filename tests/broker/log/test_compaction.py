@@ -16,7 +16,7 @@ from streamactors.broker.records.compression import Compression
 from streamactors.broker.records.record import NewRecord
 from tests.broker.log.compacting import batches, clean, put, records
 from tests.broker.log.conftest import NOW_MS
-from tests.broker.log.test_transactions import Writer, committed_values
+from tests.broker.log.transacting import Writer, committed_values
 
 MakeLog = Callable[..., PartitionLog]
 DAY_MS = 86_400_000
