@@ -29,7 +29,8 @@ _warm: list[subprocess.Popen[str]] = []
 
 def _end() -> None:
     for process in _warm:
-        process.communicate()  # closes its input, so it ends
+        with process:  # a child of a fork may hold the input open: its end would not be seen
+            process.kill()
 
 
 def run_apart(node: str, environment: dict[str, str]) -> tuple[int, str]:
