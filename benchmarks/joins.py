@@ -141,7 +141,7 @@ def beside(name: str, build: Build, bare: Bare | None, rows: list[Record], targe
 
 
 PEERS = {"bytewax": "Bytewax join, running", "pathway": "Pathway join of upserted tables"}
-"""The peers with the same join in memory, a table with a table. Quix Streams joins topics only: benchmarks/joins_kafka.py."""
+"""The peers with the same join in memory, a table with a table. Quix Streams has no join of tables."""
 
 
 def beside_peers(rows: list[Record]) -> list[Row]:

@@ -32,6 +32,7 @@ import logging, signal, sys, threading
 from streamactors import ActorSystem
 from streamactors.kafka import Consumer, ConsumerSettings, ProducerSettings
 from streamactors.windows import State
+print("imported", file=sys.stderr, flush=True)
 logging.basicConfig(level=logging.INFO, stream=sys.stderr)
 servers, name, folder, standbys = sys.argv[1:]
 properties = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}
@@ -55,13 +56,18 @@ class Instance:
 
     def __init__(self, servers: str, name: str, folder: Path, standbys: int) -> None:
         self.log: list[str] = []
+        self.imported = 0.0
+        """When the program had its imports; before that the time is Python's."""
         command = [sys.executable, "-c", INSTANCE, servers, name, str(folder), str(standbys)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
         assert self.process.stderr is not None
-        self.log.extend(self.process.stderr)  # as the lines come
+        for line in self.process.stderr:
+            if line == "imported\n":
+                self.imported = time.perf_counter()
+            self.log.append(line)
 
     def end(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -199,7 +205,7 @@ def restart() -> list[Row]:
                 "name": f"restart after kill -9 with {KEYS:,} keys on disk, process start to first result",
                 "value": round(spent * 1_000),
                 "unit": "ms",
-                "peer": f"{instance.entries_read} entries of the changelog were read",
+                "peer": f"{round((instance.imported - began) * 1_000):,} ms of it are imports; {instance.entries_read} entries of the changelog were read",
                 "target": "<= 5,000",
             }
         ]
