@@ -228,13 +228,16 @@ def test_a_server_properties_file_is_read_and_single_settings_win_over_it(tmp_pa
         assert "num.io.threads has no effect" in running.process.stderr.read()
 
 
-def test_metrics_and_a_ready_probe_are_served_over_http() -> None:
+def test_metrics_and_a_ready_probe_are_served_over_http(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with broker("--listen", "127.0.0.1:0", "--metrics-port", str(port)) as running:
+    served = ("--metrics-port", str(port), "--metrics-token-file", str(tmp_path / "token"))
+    with broker("--listen", "127.0.0.1:0", *served) as running:
         with WireClient("127.0.0.1", running.port()) as client:
             auto_created(client, "t")
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            url, token = f"http://127.0.0.1:{port}/metrics", {"Authorization": "Bearer s3cret"}
+            with urllib.request.urlopen(urllib.request.Request(url, headers=token), timeout=10) as answer:
                 lines = answer.read().decode().splitlines()
         assert "streamactors_topics 1.0" in lines
         assert "streamactors_connections 1.0" in lines
@@ -246,7 +249,19 @@ def test_metrics_and_a_ready_probe_are_served_over_http() -> None:
         with urllib.request.urlopen(probe, timeout=10) as answer:
             assert (answer.status, answer.read()) == (200, b"")
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/x", timeout=10)
+            urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/x", headers=token), timeout=10)
+
+
+def test_metrics_without_a_token_file_have_a_token_that_the_start_tells() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with broker("--listen", "127.0.0.1:0", "--metrics-port", str(port)) as running:
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+        running.process.send_signal(signal.SIGTERM)
+        running.process.wait(30)
+        assert running.process.stderr is not None
+        assert re.search(r"/metrics asks for `Authorization: Bearer \S{32}`", running.process.stderr.read())
 
 
 # --- bad starts ---

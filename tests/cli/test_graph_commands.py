@@ -287,9 +287,11 @@ def test_metrics_show_the_consumers_of_a_run():
                 all_seen.set()
 
         graph = Consumer.source(settings, Subscriptions.topics("numbers")).to_mat(Sink.foreach(see), Keep.right)
-        with SupervisedRun(graph) as running, serve_metrics(HttpDoor.of("0"), registry_of(running)) as port:
+        door = HttpDoor.of("0")
+        with SupervisedRun(graph) as running, serve_metrics(door, registry_of(running)) as port:
             assert all_seen.wait(60)
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            url, token = f"http://127.0.0.1:{port}/metrics", {"Authorization": f"Bearer {door.token}"}
+            with urllib.request.urlopen(urllib.request.Request(url, headers=token)) as answer:
                 text = answer.read().decode()
             assert 'streamactors_consumer_position{consumer="0",partition="numbers-0"} 100.0' in text
             assert 'streamactors_consumer_delivered_total{consumer="0"} 100.0' in text

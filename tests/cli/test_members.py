@@ -57,8 +57,9 @@ def write(cluster, numbers, partitions):
     records.run_with(Producer.plain_sink(ProducerSettings(cluster.bootstrap_servers))).result(30)
 
 
-def scraped(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+def scraped(port, token):
+    url, headers = f"http://127.0.0.1:{port}/metrics", {"Authorization": f"Bearer {token}"}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
         return answer.read().decode()
 
 
@@ -82,7 +83,8 @@ def test_two_members_share_the_partitions_a_killed_one_comes_back_and_sigterm_dr
                     write(cluster, range(written, written + 8), 4)
                     written += 8
                     out.until(lambda lines, n=written: len(lines) >= n)
-                metrics = scraped(port)
+                told = next(line for line in err.lines if "Authorization: Bearer" in line)
+                metrics = scraped(port, told.partition("Bearer ")[2].partition("`")[0])
                 assert 'streamactors_member_up{member="0"} 1.0' in metrics
                 assert 'streamactors_member_up{member="1"} 1.0' in metrics
                 assert re.search(r'streamactors_kafka_delivered_total\{.*member="[01]"', metrics)

@@ -137,8 +137,12 @@ class Cluster(ClusterControl):
                 "pipelining": pipelining,
                 **(config or {}),
             },
-            "metrics": None if metrics_port is None else str(metrics_port),
+            "metrics": None,
         }
+        if metrics_port is not None:
+            from streamactors.broker.http.door import HttpDoor
+
+            self._arguments["metrics"] = HttpDoor.of(str(metrics_port))
         if self._doors is not None:
             self._arguments["listen"] = self._doors.listen(self._arguments["listen"])
             made = self._doors.settings() if brokers == 1 else self._doors.between_nodes()
@@ -198,6 +202,12 @@ class Cluster(ClusterControl):
     def pid(self) -> int:
         """The id of the broker's process."""
         return self._started().pid
+
+    @property
+    def metrics_token(self) -> str | None:
+        """The token that `/metrics` asks for, as `Authorization: Bearer TOKEN`; None without `metrics_port`."""
+        door = self._arguments["metrics"]
+        return None if door is None else str(door[2])
 
     def create_topic(
         self,

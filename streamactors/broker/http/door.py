@@ -1,4 +1,4 @@
-"""Where a process serves its metrics, and who may read them."""
+"""Where a process serves its metrics, and who may read them: whoever has the token. On loopback each start makes one, unless a file has one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ LOOPBACK: Final = ("localhost", "127.", "::1")
 
 
 class HttpDoor(NamedTuple):
-    """Where pages are served, and who may read them. `certificate` is a PEM file with chain and key; None for plain HTTP."""
+    """Where pages are served, and the token that opens them. `certificate` is a PEM file with chain and key; None for plain HTTP.
+
+    `made`: the token was made for this start, so somebody has to be told."""
 
     host: str
     port: int
-    token: str | None = None
+    token: str
     certificate: str | None = None
+    made: bool = False
 
     @classmethod
     def of(cls, address: str, token_file: str | None = None, certificate: str | None = None) -> HttpDoor:
-        """Return the door of `--metrics-port`; the host is loopback unless given. Raises InvalidSetting."""
+        """Return the door of `--metrics-port`; the host is loopback unless given. Raises InvalidSetting.
+
+        Without a file an address of loopback gets a token that is made here. Other addresses are refused: their readers need one that stays."""
         text = address.strip()
         _, host, port = parse_address("--metrics-port", f"127.0.0.1:{text}" if text.isdecimal() else text)
         token = None if token_file is None else _token(token_file)
@@ -37,6 +42,10 @@ class HttpDoor(NamedTuple):
             )
         if certificate is not None:
             tls_context(certificate)  # a wrong file is told at the start
+        if token is None:
+            import secrets  # only where it is used
+
+            return cls(host, port, secrets.token_urlsafe(24), certificate, made=True)
         return cls(host, port, token, certificate)
 
 

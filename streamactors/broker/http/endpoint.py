@@ -1,7 +1,7 @@
-"""Pages over HTTP or HTTPS, with a token where other hosts reach them: metrics and readiness.
+"""Pages over HTTP or HTTPS, behind a token: metrics and readiness.
 
-Owner: a thread of its own, and one for each request. An address of loopback needs no token; every other address needs one. A client sends
-it as `Authorization: Bearer TOKEN`, as Prometheus does. `/ready` shows no data and needs no token."""
+Owner: a thread of its own, and one for each request. A client sends the token as
+`Authorization: Bearer TOKEN`, as Prometheus does. `/ready` shows no data and needs no token."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, door: HttpDoor, pages: Pages) -> None:
         self.pages = pages
-        self.expected = None if door.token is None else f"Bearer {door.token}".encode()
+        self.expected = f"Bearer {door.token}".encode()
         self.address_family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
         self._tls = None if door.certificate is None else tls_context(door.certificate)
         self._open: dict[socket.socket, float] = {}
@@ -116,10 +116,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with a page."""
         path = self.path.partition("?")[0]
-        expected = self.server.expected
-        if expected is not None and path not in OPEN_PAGES:
+        if path not in OPEN_PAGES:
             given = self.headers.get("Authorization", "").encode("utf-8", "replace")
-            if not hmac.compare_digest(given, expected):
+            if not hmac.compare_digest(given, self.server.expected):
                 text = b"the token is missing or wrong; send it as Authorization: Bearer TOKEN\n"
                 self._answer(Page(text, status=HTTPStatus.UNAUTHORIZED))
                 return

@@ -16,7 +16,7 @@ from streamactors.clock import Clock
 
 def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, HttpDoor | None]:
     """Return the configuration of a Cluster's arguments, and where its metrics are served."""
-    metrics = arguments["metrics"]  # the address, or the parts of a door
+    metrics = arguments["metrics"]  # the parts of a door
     assembled = assemble(
         listen=arguments["listen"],
         advertise=arguments["advertise"],
@@ -27,7 +27,7 @@ def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, HttpDoo
     )
     if metrics is None:
         return assembled, None
-    return assembled, HttpDoor.of(metrics) if isinstance(metrics, str) else HttpDoor(*metrics)
+    return assembled, HttpDoor(*metrics)
 
 
 def bootstrap_servers(broker: Broker) -> str:

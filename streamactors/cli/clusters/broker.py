@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamactors.cli.clusters.broker_output import LOG_FORMAT, say
-from streamactors.cli.metrics_options import metrics_door, metrics_options
+from streamactors.cli.metrics_options import metrics_door, metrics_options, tell_token
 
 if TYPE_CHECKING:
     from streamactors.broker.server.server import Broker
@@ -99,5 +99,6 @@ def command(
         if assembled.temporary:
             folder += " (temporary: it goes with the broker; keep it with --data DIR)"
         say(f"streamactors broker ready: {where}, data in {folder}, cluster id {broker.node.cluster_id}")
+        tell_token(door)
 
     run(assembled, ready, metrics=door)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamactors.cli.clusters.broker_output import LOG_FORMAT, say
+from streamactors.cli.metrics_options import tell_token
 
 if TYPE_CHECKING:
     from streamactors.broker.http.door import HttpDoor
@@ -74,4 +75,5 @@ def run_processes(
         say(f"streamactors broker ready: {where}, data in {folder}{remark}, cluster id {children[0].cluster_id}")
         for each, child in zip(brokers.brokers, children, strict=True):
             say(f"  broker {each.node_id}: {child.bootstrap_servers}, process {child.pid}")
+        tell_token(door)
         brokers.serve()

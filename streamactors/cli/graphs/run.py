@@ -16,7 +16,7 @@ import click
 from streamactors.cli.graphs.durations import SECONDS
 from streamactors.cli.graphs.graph_module import graph_argument, load_graph
 from streamactors.cli.graphs.member import answering, member_name
-from streamactors.cli.metrics_options import metrics_door, metrics_options
+from streamactors.cli.metrics_options import metrics_door, metrics_options, tell_token
 from streamactors.collector import collecting_seldom
 from streamactors.errors import StreamActorsError
 
@@ -116,6 +116,7 @@ def command(
             from streamactors.cli.graphs.run_metrics import registry_of, serve_metrics
 
             undo.enter_context(serve_metrics(door, registry_of(running)))
+            tell_token(door)
         if member_name():
             from prometheus_client.exposition import generate_latest
 
@@ -175,6 +176,7 @@ def _run_members(
             registry = CollectorRegistry()
             registry.register(members)
             undo.enter_context(serve_metrics(door, registry))
+            tell_token(door)
         while not asked.wait(0.1) and not members.look():
             pass
         if asked.is_set():

@@ -22,7 +22,10 @@ def test_lag_is_measured_per_group_and_partition() -> None:
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
         consumer.commit(offsets=[TopicPartition("t", 0, 2), TopicPartition("t", 1, 5)], asynchronous=False)
         consumer.close()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        token = {"Authorization": f"Bearer {cluster.metrics_token}"}
+        with urllib.request.urlopen(
+            urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=token)
+        ) as answer:
             lines = answer.read().decode().splitlines()
         assert 'streamactors_group_lag{group="g",partition="0",topic="t"} 3.0' in lines
         assert 'streamactors_group_lag{group="g",partition="1",topic="t"} 0.0' in lines

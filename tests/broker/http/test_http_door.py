@@ -111,4 +111,19 @@ def test_slow_and_silent_clients_keep_nobody_out(guarded: HttpEndpoint) -> None:
 
 def test_a_cluster_serves_metrics_on_loopback_and_refuses_other_addresses_without_a_token() -> None:
     with pytest.raises(InvalidSetting, match="needs a token"):
-        Cluster(metrics_port="0.0.0.0:0").start()
+        Cluster(metrics_port="0.0.0.0:0")
+
+
+def test_metrics_on_loopback_need_the_token_of_this_start() -> None:
+    doors = [HttpDoor.of("0") for _ in range(2)]
+    assert doors[0].token != doors[1].token
+    assert min(len(door.token) for door in doors) >= 32
+    endpoint = serving(doors[0])
+    try:
+        url = f"http://127.0.0.1:{endpoint.port}"
+        for wrong in (None, f"Bearer {doors[1].token}"):
+            assert asked(f"{url}/metrics", wrong)[0] == 401
+        assert asked(f"{url}/metrics", f"Bearer {doors[0].token}") == (200, b"up 1\n")
+        assert asked(f"{url}/ready", None) == (200, b"ready\n")
+    finally:
+        endpoint.close()
