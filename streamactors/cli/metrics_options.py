@@ -26,7 +26,7 @@ def metrics_options(fn: Fn) -> Fn:
             "--metrics-token-file",
             metavar="FILE",
             envvar="STREAMACTORS_METRICS_TOKEN_FILE",
-            help="The token that /metrics asks for. Without a file each start makes one and prints it; other hosts need a file.",
+            help="The token that /metrics and /ready ask for. Without a file each start makes one and prints it; other hosts need a file.",
         ),
         click.option("--metrics-port", metavar="[HOST:]PORT", help="Serve /metrics (Prometheus) and /ready over HTTP."),
     ):
@@ -46,6 +46,6 @@ def tell_token(door: HttpDoor | None) -> None:
     """Say on stderr which token was made for this start, if one was."""
     if door is not None and door.made:
         click.echo(
-            f"/metrics asks for `Authorization: Bearer {door.token}`; the token is new at each start, --metrics-token-file FILE gives one that stays",
+            f"/metrics and /ready ask for `Authorization: Bearer {door.token}`; the token is new at each start, --metrics-token-file FILE gives one that stays",
             err=True,
         )

@@ -243,9 +243,10 @@ def test_metrics_and_a_ready_probe_are_served_over_http(tmp_path: Path) -> None:
         assert "streamactors_connections 1.0" in lines
         assert 'streamactors_log_bytes{topic="t"} 0.0' in lines
         assert 'streamactors_purgatory_delayed{purgatory="Fetch"} 0.0' in lines
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=10) as answer:
+        ready = f"http://127.0.0.1:{port}/ready"
+        with urllib.request.urlopen(urllib.request.Request(ready, headers=token), timeout=10) as answer:
             assert answer.read() == b"ready\n"
-        probe = urllib.request.Request(f"http://127.0.0.1:{port}/ready", method="HEAD")
+        probe = urllib.request.Request(ready, headers=token, method="HEAD")
         with urllib.request.urlopen(probe, timeout=10) as answer:
             assert (answer.status, answer.read()) == (200, b"")
         with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -261,7 +262,7 @@ def test_metrics_without_a_token_file_have_a_token_that_the_start_tells() -> Non
         running.process.send_signal(signal.SIGTERM)
         running.process.wait(30)
         assert running.process.stderr is not None
-        assert re.search(r"/metrics asks for `Authorization: Bearer \S{32}`", running.process.stderr.read())
+        assert re.search(r"/metrics and /ready ask for `Authorization: Bearer \S{32}`", running.process.stderr.read())
 
 
 # --- bad starts ---

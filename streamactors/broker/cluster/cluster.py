@@ -205,7 +205,7 @@ class Cluster(ClusterControl):
 
     @property
     def metrics_token(self) -> str | None:
-        """The token that `/metrics` asks for, as `Authorization: Bearer TOKEN`; None without `metrics_port`."""
+        """The token that `/metrics` and `/ready` ask for, as `Authorization: Bearer TOKEN`; None without `metrics_port`."""
         door = self._arguments["metrics"]
         return None if door is None else str(door[2])
 

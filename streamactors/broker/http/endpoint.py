@@ -1,7 +1,7 @@
 """Pages over HTTP or HTTPS, behind a token: metrics and readiness.
 
 Owner: a thread of its own, and one for each request. A client sends the token as
-`Authorization: Bearer TOKEN`, as Prometheus does. `/ready` shows no data and needs no token."""
+`Authorization: Bearer TOKEN`, as Prometheus does. A probe sends it, too."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class Page(NamedTuple):
 
 
 Pages = Mapping[str, Callable[[], Page]]
-OPEN_PAGES: Final = frozenset({"/ready", "/healthz"})
 
 
 class HttpEndpoint:
@@ -116,12 +115,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with a page."""
         path = self.path.partition("?")[0]
-        if path not in OPEN_PAGES:
-            given = self.headers.get("Authorization", "").encode("utf-8", "replace")
-            if not hmac.compare_digest(given, self.server.expected):
-                text = b"the token is missing or wrong; send it as Authorization: Bearer TOKEN\n"
-                self._answer(Page(text, status=HTTPStatus.UNAUTHORIZED))
-                return
+        given = self.headers.get("Authorization", "").encode("utf-8", "replace")
+        if not hmac.compare_digest(given, self.server.expected):
+            text = b"the token is missing or wrong; send it as Authorization: Bearer TOKEN\n"
+            self._answer(Page(text, status=HTTPStatus.UNAUTHORIZED))
+            return
         page = self.server.pages.get(path)
         if page is not None:
             self._answer(page())

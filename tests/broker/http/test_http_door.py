@@ -52,7 +52,8 @@ def test_metrics_need_the_whole_token(guarded: HttpEndpoint, wrong: str | None) 
     status, body = asked(f"{url}/metrics", wrong)
     assert (status, body) == (401, b"the token is missing or wrong; send it as Authorization: Bearer TOKEN\n")
     assert asked(f"{url}/metrics", "Bearer s3cret") == (200, b"up 1\n")
-    assert asked(f"{url}/ready") == (200, b"ready\n")
+    assert asked(f"{url}/ready", wrong)[0] == 401
+    assert asked(f"{url}/ready", "Bearer s3cret") == (200, b"ready\n")
 
 
 def test_what_is_not_there_is_not_told_without_the_token(guarded: HttpEndpoint) -> None:
@@ -124,6 +125,5 @@ def test_metrics_on_loopback_need_the_token_of_this_start() -> None:
         for wrong in (None, f"Bearer {doors[1].token}"):
             assert asked(f"{url}/metrics", wrong)[0] == 401
         assert asked(f"{url}/metrics", f"Bearer {doors[0].token}") == (200, b"up 1\n")
-        assert asked(f"{url}/ready", None) == (200, b"ready\n")
     finally:
         endpoint.close()
