@@ -11,6 +11,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal
 
+import cloudpickle
 import msgspec
 import pydantic
 import pytest
@@ -32,7 +33,7 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.kafka.errors import RecordError
-from streamactors.kafka.serdes.serdes import JSON, Serde, reading_serde, serde_of
+from streamactors.kafka.serdes.serdes import JSON, SERDES, Serde, reading_serde, serde_of
 from streamactors.kafka.serdes.typed_records import Misfit
 
 
@@ -312,3 +313,26 @@ def test_what_json_cannot_write_is_refused_naming_its_type() -> None:
     endless.append(endless)
     with pytest.raises(RecursionError):
         JSON.serialize(endless)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+        max_leaves=10,
+    )
+)
+def test_json_is_written_as_the_standard_library_does(value):
+    assert SERDES["json"].serialize(value) == json.dumps(value).encode()
+
+
+def test_json_of_what_has_no_json_names_the_type():
+    with pytest.raises(TypeError, match="Object of type set is not JSON serializable"):
+        SERDES["json"].serialize({1})
+
+
+@pytest.mark.parametrize("name", SERDES)
+def test_the_functions_of_a_serde_go_to_other_processes(name):
+    serde = SERDES[name]
+    for function in (serde.serialize, serde.deserialize):
+        cloudpickle.dumps(function)

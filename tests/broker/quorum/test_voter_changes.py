@@ -41,7 +41,7 @@ def fetches(state: RaftState, replica: int, offset: int) -> list[object]:
 
 def change(state: RaftState, log: MemoryLog, made: AppendVoters | ErrorCode) -> None:
     assert isinstance(made, AppendVoters)
-    log.records.append((1, made.voters))
+    log.extend([(1, made.voters)])
     state.stored(log.end_offset, NOW_MS)
 
 
