@@ -65,7 +65,7 @@ class NodeSettings(Settings):
     metadata_max_idle_interval_ms = integer(
         500,
         "How often the active controller of several nodes writes a no-op record to a metadata log that is idle; 0 for never. "
-        "A node alone writes none: nobody waits for its log.",
+        "A single node writes none, because no other node reads its log.",
         at_least(0),
     )
     metadata_log_dir = optional_text("Folder of the metadata log.", only(None, "metadata lives in the data folder"))

@@ -80,9 +80,7 @@ class Controller:
         self._published: MetadataImage | None = None
         self._newest = MetadataImage()  # the published image, with the change on top that is not committed yet
         self._change: Change | None = None
-        self._preparing = (
-            False  # a helper thread makes the folders of many new partitions; the quorum goes on meanwhile
-        )
+        self._preparing = False  # True while a helper thread makes the folders of many new partitions
         self._committed = 0
         self._turns: deque[Callable[[], object]] = deque()  # wait for the end of the change
         self._active = False

@@ -1,4 +1,4 @@
-"""Where a process serves its metrics, and who may read them: whoever has the token. On loopback each start makes one, unless a file has one."""
+"""Where a process serves its metrics, and the token that its readers send. On loopback each start makes a token, unless a file has one."""
 
 from __future__ import annotations
 

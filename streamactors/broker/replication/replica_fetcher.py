@@ -53,13 +53,13 @@ _SESSION_IS_GONE: Final = frozenset(
     }
 )
 LOOK_AT_ALL_MS: Final = 5_000.0
-"""How often every partition is compared with what the leader was told: retention may have moved a log start."""
+"""How often the fetcher compares every partition with its last request. Retention may have moved a log start."""
 
 _Key = tuple[Any, int]
 
 
 class _Asked(NamedTuple):
-    """A partition as the leader was told of it."""
+    """A partition as the last request to the leader named it."""
 
     fetch: AskedFetch
     last_epoch: int

@@ -2,7 +2,8 @@
 
 Owner: the thread of one dispatcher. Nothing blocks it. The connection is opened by the first request, which waits until TLS and the login are
 done. A failure of any kind, also one request without an answer in time, ends the connection and every request on it; the next
-request opens a new one. The owner decides whether and when to ask again."""
+request opens a new one. The owner decides whether and when to ask again. The file has over 400 lines because sending,
+receiving, logging in again and failing share the state of one connection."""
 
 from __future__ import annotations
 
