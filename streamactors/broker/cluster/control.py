@@ -35,7 +35,9 @@ class ClusterControl:
         self._several().node(node).resume()
 
     def partition(self, *sides: Collection[int]) -> None:
-        """Cut the network between nodes of different sides, as in `partition({1}, {2, 3})`. Clients still reach every node."""
+        """Cut the network between nodes of different sides, as in `partition({1}, {2, 3})`. Clients still reach every node.
+
+        Returns when every node has cut its links; a paused one cuts them before `resume` returns."""
         self._several().partition(*sides)
 
     def slow(self, node: int, ms: float) -> None:

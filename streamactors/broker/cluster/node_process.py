@@ -97,10 +97,11 @@ class NodeProcess:
         self._paused = True
 
     def resume(self) -> None:
-        """Let a paused process continue."""
+        """Let a paused process continue; return when its links are as they were told meanwhile."""
         if self._paused:
             self._paused = False
             os.kill(self.child.pid, signal.SIGCONT)
+            self.child.await_followed()
 
 
 def free_port(kept: Container[int] = (), in_a_row: int = 1) -> int:

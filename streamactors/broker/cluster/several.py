@@ -227,6 +227,7 @@ class SeveralBrokers:
         self._tell_links()
 
     def _tell_links(self) -> None:
+        """Tell every node its links; return when each node that is not paused has cut and healed them."""
         for node in self.nodes.values():
             if not node.alive:
                 continue
@@ -239,6 +240,9 @@ class SeveralBrokers:
                     elif delay_ms:
                         slow.append((address, delay_ms))
             node.child.tell({"cut": cut, "slow": slow})
+        for node in self.nodes.values():
+            if node.running:
+                node.child.await_followed()
 
     # --- what is seen ---
 

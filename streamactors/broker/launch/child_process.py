@@ -1,7 +1,8 @@
 """A broker in a process of its own, which ends when its parent ends.
 
 Owner: `Cluster(process=True)`. Parent and child share a socket. The parent sends the arguments of the broker, and the child
-answers with its addresses or an error. When the socket closes, the child stops; it also closes if the parent is killed.
+answers with its addresses or an error. It also answers each later message, by its number, when it has done what the message says. When the
+socket closes, the child stops; it also closes if the parent is killed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from streamactors.broker.errors import BrokerStartError
 
 START_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 10.0
+TELL_TIMEOUT_S: Final = 30.0
 MAX_MESSAGE: Final = 1 << 20
 
 
@@ -41,6 +43,8 @@ class ChildBroker:
                 env={**os.environ, "PYTHONPATH": _import_path()},
             )
         self._socket = ours
+        self._told = self._followed = 0  # numbers of the last message and of the last answer to one
+        self._received = b""
         self._temporary: Path | None = None
         try:
             ours.sendall(json.dumps(arguments).encode() + b"\n")
@@ -64,8 +68,27 @@ class ChildBroker:
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send the process a message, a line of JSON. It is lost if the process has ended."""
+        self._told += 1
         with suppress(OSError):
-            self._socket.sendall(json.dumps(message).encode() + b"\n")
+            self._socket.sendall(json.dumps({**message, "number": self._told}).encode() + b"\n")
+
+    def await_followed(self) -> None:
+        """Wait until the process has done what every message says, or has ended. Raises TimeoutError."""
+        self._socket.settimeout(TELL_TIMEOUT_S)
+        try:
+            while self._followed < self._told:
+                more = self._socket.recv(4096)
+                if not more:
+                    return
+                *lines, self._received = (self._received + more).split(b"\n")
+                if lines:
+                    self._followed = json.loads(lines[-1])["followed"]
+        except TimeoutError:
+            raise TimeoutError(
+                f"the broker's process {self.pid} has not changed its links after {TELL_TIMEOUT_S:g} s"
+            ) from None
+        except OSError:  # the process was killed
+            return
 
     @property
     def exit_code(self) -> int | None:
@@ -145,7 +168,9 @@ def _child(descriptor: int) -> int:
             def told(line: bytes) -> None:
                 from streamactors.broker.network.outgoing.links import LINKS
 
-                LINKS.follow(json.loads(line))
+                message = json.loads(line)
+                LINKS.follow(message)
+                _tell(end, {"followed": message["number"]})
 
             run(assembled, ready, metrics=metrics, parent_pipe=descriptor, on_line=told)
         except StreamActorsError as error:

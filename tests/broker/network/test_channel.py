@@ -20,6 +20,7 @@ from streamactors.broker.network.outgoing.channel import (
     ChannelBroken,
     UnsupportedByPeer,
 )
+from streamactors.broker.network.outgoing.links import LINKS
 from streamactors.clock import VirtualClock
 from tests.broker.live_broker import LiveBroker
 
@@ -153,4 +154,37 @@ def test_a_silent_node_fails_every_request_when_the_first_has_waited_too_long() 
         clock.advance(501)
         failed: list[Any] = [answers.get(timeout=WITHIN_S).error for _ in range(2)]
         assert all("did not answer metadata in time" in str(error) for error in failed)
+    dispatcher.stop()
+
+
+def test_a_delayed_request_does_not_cross_a_link_that_was_cut_meanwhile() -> None:
+    # slow(2, ms=300) -> a follower's request is held back -> partition({2}, {1, 3}) returned -> the request was sent all the same
+    clock = VirtualClock()
+    dispatcher = Dispatcher("channel-test", clock)
+    first_key: queue.Queue[int] = queue.Queue()
+
+    def serve(connection: socket.socket) -> None:
+        _, key = struct.unpack(">ih", connection.recv(6, socket.MSG_WAITALL))
+        first_key.put(key)
+
+    def send_and_cut() -> None:
+        LINKS.disturb([], {server.address: 500.0})
+        channel.request(*METADATA, {"topics": None}, lambda _: None)
+        LINKS.disturb([server.address], {})
+
+    def heal_and_send() -> None:
+        LINKS.disturb([], {})
+        channel.request(12, 4, {"group_id": "g", "generation_id": 1, "member_id": "m"}, lambda _: None)
+
+    with Server(serve) as server:
+        channel = Channel(dispatcher, server.address, "test", Buffers(), asks_versions=False)
+        try:
+            dispatcher.execute(send_and_cut)
+            clock.settle()
+            clock.advance(1_000)
+            dispatcher.execute(heal_and_send)
+            assert first_key.get(timeout=WITHIN_S) == 12
+        finally:
+            LINKS.disturb([], {})
+            dispatcher.execute(channel.close)
     dispatcher.stop()

@@ -1,0 +1,52 @@
+"""`partition`, `slow` and `heal` return when the nodes have done it: what a test does next is behind the cut."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from streamactors.broker import Cluster
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Cluster]:
+    with Cluster(brokers=2) as cluster:
+        yield cluster
+
+
+def test_the_cut_returns_when_every_node_has_cut_its_links(two: Cluster) -> None:
+    # partition() returned -> the test wrote to the leader -> the follower, which read the message late, copied the record
+    os.kill(two.pids[2], signal.SIGSTOP)  # not by pause(): the cluster does not know of it
+    cutting = threading.Thread(target=two.partition, args=({1}, {2}))
+    cutting.start()
+    try:
+        cutting.join(0.3)
+        assert cutting.is_alive(), "node 2 cannot have cut anything"
+    finally:
+        os.kill(two.pids[2], signal.SIGCONT)
+    cutting.join(20)
+    assert not cutting.is_alive()
+    two.heal()
+
+
+def test_a_paused_node_does_what_it_was_told_before_resume_returns(two: Cluster) -> None:
+    two.pause(2)
+    two.partition({1}, {2})  # does not wait for a node that cannot answer
+    two.heal()
+    two.resume(2)
+    child = two._several().node(2).child
+    assert child._followed == child._told > 0
+
+
+def test_a_node_that_has_died_is_not_waited_for(two: Cluster) -> None:
+    child = two._several().node(2).child
+    os.kill(child.pid, signal.SIGKILL)  # the cluster does not know of it
+    child._process.wait()
+    two.slow(2, ms=5)
+    two.heal()
+    two.kill(2)
+    two.start(2)
