@@ -82,7 +82,7 @@ def test_rows_meet_across_topics_of_different_numbers_of_partitions(
     assert known == [[n, f"name{n % 9}"] for n in range(36)]
 
 
-def test_tasks_of_separate_parts_move_on_their_own(cluster, settings, write, newest, wait_for, tmp_path):
+def test_tasks_of_separate_sub_topologies_move_on_their_own(cluster, settings, write, newest, wait_for, tmp_path):
     # Of four partitions a member of two gets two, of three partitions two or one: partition 2 of both topics goes to different members.
     for topic, partitions in {"four": 4, "three": 3, "fours": 1, "threes": 1}.items():
         cluster.create_topic(topic, partitions=partitions)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.between.changelogs.task_state import TaskState
+from streamactors.kafka.between.changelogs.task_state import KeptState, TaskState
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -24,7 +24,7 @@ class Changelog:
     def __init__(self):
         tasks = SimpleNamespace(changelog_settings={}, time_first=False)
         settings = ConsumerSettings("localhost:1", "g")
-        self.state = TaskState(settings, "app", {"store": "log"}, tasks, SimpleNamespace(), of_run=lambda: ())
+        self.state = TaskState(KeptState(settings, "app", {"store": "log"}, tasks, SimpleNamespace(), list))
         self.end = 0
         self.restored()
 
@@ -112,7 +112,7 @@ def test_a_cut_of_a_partition_that_went_and_came_back_does_not_move_the_offset(l
 
 def test_a_task_in_memory_has_nothing_to_write_with_a_commit():
     tasks = SimpleNamespace(changelog_settings={}, time_first=False)
-    state = TaskState(ConsumerSettings("localhost:1", "g"), "app", {"store": "log"}, tasks, None, of_run=lambda: ())
+    state = TaskState(KeptState(ConsumerSettings("localhost:1", "g"), "app", {"store": "log"}, tasks, None, list))
     cut = state.cut([ProducerRecord("log", b"v", b"k", 0)], [0])
     state.acknowledged(cut, {LOG: 1})
     state.committed([cut])

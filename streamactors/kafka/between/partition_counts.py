@@ -1,9 +1,9 @@
-"""How many partitions the topics of a topology have: the check of the topics that one part reads, and the numbers of its repartition topics.
+"""How many partitions the topics of a topology have: the check of the topics that one sub-topology reads, and the numbers of its repartition topics.
 
-The tasks of a part read the partitions of one number of all its topics, so these need equal numbers of partitions. The topics of another
-part may have other numbers. A repartition topic gets the number of the topics that its part reads beside it; where these are repartition
-topics, too, all get the largest number of the topics whose rows they carry. Kafka Streams has the same rule, but for streams that are merged:
-there it accepts different numbers."""
+The tasks of a sub-topology read the partitions of one number of all its topics, so these topics need equal numbers of partitions. The topics
+of another sub-topology may have another number. A repartition topic gets the number of the other topics that its sub-topology reads. If all of
+these are repartition topics, each gets the largest number of the topics whose rows they carry. Kafka Streams has the same rule, but accepts
+different numbers for streams that are merged."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from collections.abc import Mapping
 from streamactors.kafka.errors import TopicError
 from streamactors.windows.topology.model import SourceNode, Topology, above
 from streamactors.windows.topology.nodes.record_nodes import RepartitionNode
-from streamactors.windows.topology.parts import parts_of
+from streamactors.windows.topology.sub_topologies import sub_topologies_of
 
 
 def partition_counts(topology: Topology, given: Mapping[str, int]) -> dict[str, int]:
     """Return the number of partitions of each repartition topic; `given`: those of the other topics.
 
-    Raises TopicError if topics that one part reads have different numbers."""
+    Raises TopicError if topics that one sub-topology reads have different numbers."""
     counts = dict(given)
     carried = {node.topic: _topics_above(node) for node in topology.nodes if isinstance(node, RepartitionNode)}
-    open_parts = []
-    for part in parts_of(topology):
-        topics = {topic for topic, source in part.sources.items() if source.partitioned}
+    unsettled = []
+    for sub_topology in sub_topologies_of(topology):
+        topics = {topic for topic, source in sub_topology.sources.items() if source.partitioned}
         known = {topic: counts[topic] for topic in topics if topic in given}
         if len(set(known.values())) > 1:
             raise TopicError(_refusal(topology, known))
         if known:
             counts |= dict.fromkeys(topics, next(iter(known.values())))
         else:
-            open_parts.append(topics)
-    counts |= {topic: 1 for topics in open_parts for topic in topics}
-    for _ in open_parts:  # a topic may carry the rows of another open part; each round settles at least one part
-        for topics in open_parts:
+            unsettled.append(topics)
+    counts |= {topic: 1 for topics in unsettled for topic in topics}
+    for _ in unsettled:  # a topic may carry the rows of another unsettled sub-topology; each round settles at least one
+        for topics in unsettled:
             counts |= dict.fromkeys(topics, max(counts[source] for topic in topics for source in carried[topic]))
     return {topic: counts[topic] for topic in carried}
 
 
 def _refusal(topology: Topology, counts: Mapping[str, int]) -> str:
-    """Return the message about topics of one part that have different numbers."""
+    """Return the message about topics of one sub-topology that have different numbers."""
     for name, topics in topology.co_partitioned:
         own = {topic: count for topic, count in counts.items() if topic in topics}
         if len(set(own.values())) > 1:

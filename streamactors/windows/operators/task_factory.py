@@ -68,8 +68,8 @@ class TaskFactory:
         return frozenset()
 
     @property
-    def parts(self) -> list[TaskFactory]:
-        """The factories of the parts whose tasks are separate; itself if there is one part."""
+    def sub_topologies(self) -> list[TaskFactory]:
+        """The factories of the sub-topologies, whose tasks are separate; itself if there is one."""
         return [self]
 
     @property

@@ -1,7 +1,7 @@
 """Which task a row or an input belongs to.
 
-A stage has one task for each partition number. Where its topology has several parts that only repartition topics connect, each part has
-tasks of its own: its topics may have another number of partitions, and the members of a group share them out on their own.
+A stage has one task for each partition number. Where its topology has several sub-topologies, each has tasks of its own: its topics may
+have another number of partitions, and the members of a group share them out on their own.
 
 Owner: the stage; pure."""
 
@@ -17,14 +17,14 @@ ALONE: Final = -1
 
 
 class TaskId(NamedTuple):
-    """The task of one part of a topology for one partition number."""
+    """The task of one sub-topology for one partition number."""
 
-    part: int
+    sub_topology: int
     partition: int
 
 
-class Part(Protocol):
-    """Makes the tasks of one part."""
+class SubTopology(Protocol):
+    """Makes the tasks of one sub-topology."""
 
     @property
     def topics(self) -> frozenset[str]:
@@ -32,36 +32,36 @@ class Part(Protocol):
 
 
 class TaskIds:
-    """Names tasks. With one part the name of a task is its partition number, else a TaskId."""
+    """Names tasks. With one sub-topology the name of a task is its partition number, else a TaskId."""
 
-    def __init__(self, parts: Sequence[Part] = ()) -> None:
-        self._part_of: dict[str, int] = {}
-        if len(parts) > 1:
-            self._part_of = {topic: at for at, part in enumerate(parts) for topic in part.topics}
+    def __init__(self, sub_topologies: Sequence[SubTopology] = ()) -> None:
+        self._sub_topology_of: dict[str, int] = {}
+        if len(sub_topologies) > 1:
+            self._sub_topology_of = {topic: at for at, each in enumerate(sub_topologies) for topic in each.topics}
 
     def of_input(self, partition: Any) -> Any:
         """Return the task of a partition as marks name it: Kafka's TopicPartition, or what it is."""
         number = getattr(partition, "partition", partition)
-        return TaskId(self._part_of[partition.topic], number) if self._part_of else number
+        return TaskId(self._sub_topology_of[partition.topic], number) if self._sub_topology_of else number
 
     def of_row(self, row: Any) -> Any:
         """Return the task of a row, ALONE for a row without context. Raises InvalidRecord for a row of an unknown topic."""
         context = getattr(row, "context", None)
         if context is None:
             return ALONE
-        if not self._part_of:
+        if not self._sub_topology_of:
             return context.partition
-        part = self._part_of.get(context.topic)
-        if part is None:
+        sub_topology = self._sub_topology_of.get(context.topic)
+        if sub_topology is None:
             raise InvalidRecord(
-                f"{row!r} comes from the topic {context.topic!r}; this topology reads {sorted(self._part_of)}"
+                f"{row!r} comes from the topic {context.topic!r}; this topology reads {sorted(self._sub_topology_of)}"
             )
-        return TaskId(part, context.partition)
+        return TaskId(sub_topology, context.partition)
 
 
-def part_of(task: Any) -> int:
-    """Return the number of the part that a task belongs to."""
-    return task.part if type(task) is TaskId else 0
+def sub_topology_of(task: Any) -> int:
+    """Return the number of the sub-topology that a task belongs to."""
+    return task.sub_topology if type(task) is TaskId else 0
 
 
 def partition_of(task: Any) -> int:

@@ -17,7 +17,7 @@ from streamactors.windows.operators.operator import Found, Operator, TaskEnviron
 from streamactors.windows.record import LateRecord
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
-from streamactors.windows.state.store_log import Change, StoreReader, TaskIdentity
+from streamactors.windows.state.store_log import Change, Stateful, StoreReader, TaskIdentity
 
 
 class WindowTask:
@@ -38,6 +38,7 @@ class WindowTask:
         self._identity = identity
         self._idle_after_ms = idle_after_ms
         self._buffers = buffers
+        self._kept: Sequence[Stateful] = [operator for operator in operators if operator.store is not None]
         self._dead: Exception | None = None
 
     @property
@@ -47,7 +48,7 @@ class WindowTask:
     @property
     def stores(self) -> tuple[str, ...]:
         """The names of its stores. Each entry of `changes` carries one of them."""
-        return tuple(operator.store for operator in self._operators if operator.store is not None)
+        return tuple(each.store for each in self._kept if each.store is not None)
 
     @property
     def changelog_settings(self) -> Mapping[str, Mapping[str, str]]:
@@ -128,7 +129,7 @@ class WindowTask:
     def changes(self) -> list[Change]:
         """Return the changelog entries of everything that changed since the last call."""
         self._check_alive()
-        changes = [change for operator in self._operators for change in operator.changes(self._identity)]
+        changes = [change for each in self._kept for change in each.changes(self._identity)]
         if self.disk is not None:
             self.disk.take(changes)
         return changes
@@ -138,7 +139,7 @@ class WindowTask:
 
         Raises RestoreError if the entries belong to another task."""
         reader_of = StoreReader if self.disk is None else self.disk.reader
-        readers = {op.store: reader_of(op.store, self._identity) for op in self._operators if op.store is not None}
+        readers = {store: reader_of(store, self._identity) for store in self.stores}
         for change in changes:
             reader = readers.get(change.store)
             if reader is None:
@@ -147,14 +148,11 @@ class WindowTask:
                     "it belongs to another computation, begin with an empty changelog"
                 )
             reader.add(change.key, change.value)
-        for operator in self._operators:
-            if operator.store is not None:
-                try:
-                    operator.restore(readers[operator.store])
-                except (TypeError, ValueError, KeyError, AttributeError) as error:
-                    raise RestoreError(
-                        f"changelog of {operator.store} has an entry of another shape: {error}"
-                    ) from error
+        for each in self._kept:
+            try:
+                each.restore(readers[str(each.store)])
+            except (TypeError, ValueError, KeyError, AttributeError) as error:
+                raise RestoreError(f"changelog of {each.store} has an entry of another shape: {error}") from error
 
     @property
     def readable(self) -> frozenset[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from streamactors.windows.errors import InvalidRecord
 from streamactors.windows.operators.task_factory import TaskFactory
-from streamactors.windows.operators.task_ids import ALONE, TaskIds, part_of, partition_of
+from streamactors.windows.operators.task_ids import ALONE, TaskIds, partition_of, sub_topology_of
 from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.record import LateRecord
 from streamactors.windows.state.store_log import Change, TaskIdentity
@@ -24,8 +24,8 @@ class PartitionTasks:
 
     def __init__(self, factory: TaskFactory, application: str = "", partitions: int = 1) -> None:
         self._factory = factory
-        self._parts = factory.parts
-        self._task_of = TaskIds(self._parts).of_row
+        self._sub_topologies = factory.sub_topologies
+        self._task_of = TaskIds(self._sub_topologies).of_row
         self._application = application
         self._partitions = partitions
         self._tasks: dict[Any, WindowTask] = {}
@@ -43,7 +43,7 @@ class PartitionTasks:
 
     def assigned(self, partition: Any, changes: Iterable[Change] = ()) -> WindowTask:
         """A partition was assigned: make its task from its changelog. Raises RestoreError."""
-        task = self._parts[part_of(partition)].restored(self._identity(partition), changes)
+        task = self._sub_topologies[sub_topology_of(partition)].restored(self._identity(partition), changes)
         self.install(partition, task)
         return task
 
@@ -109,7 +109,7 @@ class PartitionTasks:
                 f"{sorted(self._tasks)}); it would have no state"
             )
         self._check_keys(partition)
-        task = self._parts[part_of(partition)](self._identity(partition))
+        task = self._sub_topologies[sub_topology_of(partition)](self._identity(partition))
         self._tasks[partition] = task
         return task
 

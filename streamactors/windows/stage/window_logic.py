@@ -55,7 +55,7 @@ class WindowLogic(Logic):
         self.completing = False
         self._ending = False
         self._failure: BaseException | None = None
-        self.ids = TaskIds(factory.parts)
+        self.ids = TaskIds(factory.sub_topologies)
         self._inputs = Inputs(self.ids)
         self.turns = Turns(self, self.intake.max_task_idle_ms, self.ids)
         self._last_input_ms = 0.0

@@ -20,15 +20,15 @@ from streamactors.windows.state.store_log import Change, TaskIdentity
 
 
 class Tasks(Protocol):
-    """Makes the tasks of a stage, or of one part of it; may be called from any thread."""
+    """Makes the tasks of a stage, or of one of its sub-topologies; may be called from any thread."""
 
     @property
     def topics(self) -> frozenset[str]:
         """The topics whose rows the tasks take; empty where a task takes the rows of any topic."""
 
     @property
-    def parts(self) -> Sequence[Tasks]:
-        """The parts whose tasks are separate; itself if there is one part."""
+    def sub_topologies(self) -> Sequence[Tasks]:
+        """The sub-topologies, whose tasks are separate; itself if there is one."""
 
     def changelog_topics(self, application: str) -> Mapping[str, str]:
         """Return the changelog topic of each store that the tasks have, by the store's name."""

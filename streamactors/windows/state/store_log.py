@@ -39,6 +39,18 @@ class TaskIdentity:
     partitions: int = 1
 
 
+class Stateful(Protocol):
+    """What a task keeps in changelogs: operators with a store, and stores that several operators share."""
+
+    store: str | None
+
+    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
+        """Return the changelog entries of the state that changed since the last call."""
+
+    def restore(self, reader: StoreReader) -> None:
+        """Rebuild the state from the changelog entries of the store."""
+
+
 class Logged(Protocol):
     """An object in a store. `dirty`: it waits for the next commit. `logged`: the changelog has an entry of it, so its
     removal needs a tombstone. Without a changelog an object is dirty from birth and stays so."""

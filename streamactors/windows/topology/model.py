@@ -6,15 +6,15 @@ for one task. The children of a node receive its rows in the order in which they
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import Any, TypeVar
 
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.blueprint import Semantics
 from streamactors.windows.operators.buffered import Buffered
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.processors.task_time import TaskTime
-from streamactors.windows.state.store_log import Change, StoreReader, TaskIdentity
+from streamactors.windows.state.store_log import Stateful
 from streamactors.windows.state.stores import Stores
 from streamactors.windows.topology.edges import Outbox, TaskEntrance
 
@@ -135,18 +135,6 @@ class Topology:
     def is_kafka(self, where: str, semantics: Semantics | None) -> bool:
         """True if a step follows Kafka Streams to the letter: `semantics`, or the topology's."""
         return (self.semantics if semantics is None else semantics_of(where, semantics)) == "kafka"
-
-
-class Stateful(Protocol):
-    """What a task keeps in changelogs: operators with a store, and stores that several operators share."""
-
-    store: str | None
-
-    def changes(self, identity: TaskIdentity) -> Iterable[Change]:
-        """Return the changelog entries of the state that changed since the last call."""
-
-    def restore(self, reader: StoreReader) -> None:
-        """Rebuild the state from the changelog entries of the store."""
 
 
 class Build:

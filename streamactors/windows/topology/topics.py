@@ -20,9 +20,9 @@ from streamactors.windows.topology.edges import Outbox
 from streamactors.windows.topology.model import Build, SourceNode, Topology
 from streamactors.windows.topology.nodes.join_nodes import LookupNode
 from streamactors.windows.topology.nodes.table_nodes import table_source
-from streamactors.windows.topology.parts import parts_of
 from streamactors.windows.topology.queues import InternalQueues
 from streamactors.windows.topology.stream import TopologyStream
+from streamactors.windows.topology.sub_topologies import sub_topologies_of
 from streamactors.windows.topology.table import GlobalTable, TopologyTable
 from streamactors.windows.topology.topology_task import TopologyTask
 
@@ -128,8 +128,10 @@ class TopologyFactory(TaskFactory):
         return frozenset(topic for topic, source in self.topology.sources.items() if source.partitioned)
 
     @property
-    def parts(self) -> list[TaskFactory]:
-        return [self] if self.in_memory else [replace(self, topology=part) for part in parts_of(self.topology)]
+    def sub_topologies(self) -> list[TaskFactory]:
+        if self.in_memory:
+            return [self]
+        return [replace(self, topology=sub_topology) for sub_topology in sub_topologies_of(self.topology)]
 
     @property
     def keeps_time(self) -> bool:

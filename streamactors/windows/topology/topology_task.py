@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from streamactors.windows.errors import InvalidRecord, RestoreError
+from streamactors.windows.errors import InvalidRecord
 from streamactors.windows.joins.lookup import LookupJoin
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.processors.state_store import StateStore
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
-from streamactors.windows.state.store_log import Change, StoreReader, TaskIdentity
+from streamactors.windows.state.store_log import Stateful, TaskIdentity
 from streamactors.windows.topology.edges import Outbox
-from streamactors.windows.topology.model import Build, Node, Stateful
+from streamactors.windows.topology.model import Build, Node
 from streamactors.windows.topology.plan import Plan, forward, run
 
 
@@ -39,14 +39,10 @@ class TopologyTask(WindowTask):
         operators = [step.operator for step in self._plan.steps.values()]
         super().__init__(operators, env, identity, idle_after_ms, build.buffers, disk)
         self._stateful = {each.store: each for each in build.stateful if each.store is not None}
+        self._kept = list(self._stateful.values())
         self._times = build.times
         self._outbox = outbox
         self._started = False
-
-    @property
-    def stores(self) -> tuple[str, ...]:
-        """The names of its stores. Each entry of `changes` carries one of them."""
-        return tuple(self._stateful)
 
     def operator(self, node: Node) -> Operator:
         """Return the operator of a node, for reading."""
@@ -188,36 +184,6 @@ class TopologyTask(WindowTask):
             if node.name == store:
                 return step.operator.entries(request)
         return ()
-
-    # ── changelog ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def changes(self) -> list[Change]:
-        """Return the changelog entries of everything that changed since the last call."""
-        self._check_alive()
-        changes = [change for each in self._stateful.values() for change in each.changes(self._identity)]
-        if self.disk is not None:
-            self.disk.take(changes)
-        return changes
-
-    def restore(self, changes: Iterable[Change]) -> None:
-        """Rebuild the state from changelog entries, oldest first, or from disk. Call it before the first row.
-
-        Raises RestoreError if the entries belong to another task."""
-        reader_of = StoreReader if self.disk is None else self.disk.reader
-        readers = {store: reader_of(store, self._identity) for store in self._stateful}
-        for change in changes:
-            reader = readers.get(change.store)
-            if reader is None:
-                raise RestoreError(
-                    f"the changelog has entries of the store {change.store!r}; this task has {sorted(readers)}: "
-                    "it belongs to another topology, begin with an empty changelog"
-                )
-            reader.add(change.key, change.value)
-        for store, each in self._stateful.items():
-            try:
-                each.restore(readers[store])
-            except (TypeError, ValueError, KeyError, AttributeError) as error:
-                raise RestoreError(f"changelog of {store} has an entry of another shape: {error}") from error
 
 
 def _topic_of(row: Any) -> str:

@@ -20,8 +20,8 @@ from streamactors.engine.island.boundary import logics_behind
 from streamactors.engine.marks.marks import PositionMark
 from streamactors.engine.marks.progress import SinkProgress
 from streamactors.errors import BuildError
-from streamactors.kafka.between.changelogs.part_states import CutOfParts, PartStates
 from streamactors.kafka.between.changelogs.standby import STEP_MS
+from streamactors.kafka.between.changelogs.sub_topology_states import CutOfStage, SubTopologyStates
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
@@ -42,7 +42,7 @@ class _KafkaChangelog:
         application: str,
         keeper: StateKeeper,
         topics: Mapping[str, str],
-        state: PartStates,
+        state: SubTopologyStates,
         leave: Callable[[], None],
     ) -> None:
         """`leave`: called on the reading thread when the stage has stopped and its state is closed."""
@@ -135,7 +135,7 @@ class ChangelogInTransaction(_KafkaChangelog):
         application: str,
         keeper: StateKeeper,
         topics: Mapping[str, str],
-        state: PartStates,
+        state: SubTopologyStates,
         leave: Callable[[], None],
         transaction: RunTransaction,
     ) -> None:
@@ -143,9 +143,8 @@ class ChangelogInTransaction(_KafkaChangelog):
         self._transaction = transaction
         self._ready = False
         self._early: list[Sequence[Any]] = []
-        self._cuts: list[
-            CutOfParts
-        ] = []  # of the open transaction; two where the parts of the run first stopped at different marks
+        self._cuts: list[CutOfStage] = []
+        """The cuts of the open transaction: two where the parts of the run first stopped at different marks."""
         try:
             transaction.start(lambda error: self._execute(lambda: self._on_started(error)))
         except BuildError:
@@ -214,7 +213,7 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
         application: str,
         keeper: StateKeeper,
         topics: Mapping[str, str],
-        state: PartStates,
+        state: SubTopologyStates,
         leave: Callable[[], None],
         progress: SinkProgress | None,
     ) -> None:

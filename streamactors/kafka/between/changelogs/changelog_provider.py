@@ -16,7 +16,8 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key, Position, PositionMark
 from streamactors.errors import BuildError, StreamActorsError
 from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
-from streamactors.kafka.between.changelogs.part_states import PartStates
+from streamactors.kafka.between.changelogs.sub_topology_states import SubTopologyStates
+from streamactors.kafka.between.changelogs.task_state import KeptState
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.read_plan import OrderedSource
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
@@ -174,7 +175,8 @@ class ChangelogProvider:
                 transaction.start(lambda _: None)
                 transaction.leave(keeper, error)
             raise error
-        state = PartStates(self.settings, self.application, topics, tasks, folder, of_run=self._topics_of_run)
+        kept = KeptState(self.settings, self.application, topics, tasks, folder, self._topics_of_run)
+        state = SubTopologyStates(kept)
 
         def leave() -> None:
             if folder is not None:

@@ -35,27 +35,34 @@ class Cut:
     counts: Mapping[TopicPartition, int]
 
 
-class TaskState:
-    """`topics`: changelog topic by store. `folder`: None for state in memory. `of_run`: returns the changelog
-    topics of all stages of the run."""
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """What belongs to the state of a stage's tasks, or of the tasks of one of its sub-topologies."""
 
-    def __init__(
-        self,
-        settings: ConsumerSettings,
-        application: str,
-        topics: Mapping[str, str],
-        tasks: Tasks,
-        folder: StateFolder | None,
-        *,
-        of_run: Callable[[], Iterable[str]],
-    ) -> None:
+    settings: ConsumerSettings
+    application: str
+    """The consumer group of the run. The names of the changelog topics begin with it."""
+    topics: Mapping[str, str]
+    """The changelog topic of each store."""
+    tasks: Tasks
+    folder: StateFolder | None
+    """The state folder of the application; None for state in memory."""
+    topics_of_run: Callable[[], Iterable[str]]
+    """Returns the changelog topics of all stages of the run."""
+
+
+class TaskState:
+    """The state of the tasks of one sub-topology."""
+
+    def __init__(self, kept: KeptState) -> None:
+        settings, topics, tasks = kept.settings, kept.topics, kept.tasks
         self._settings = settings
-        self._application = application
+        self._application = kept.application
         self._topics = topics
         self._stores = tuple(topics)
         self._tasks = tasks
-        self._folder = folder
-        self._reader = ChangelogTopics(settings, topics, of_run, tasks.changelog_settings)
+        self._folder = folder = kept.folder
+        self._reader = ChangelogTopics(settings, topics, kept.topics_of_run, tasks.changelog_settings)
         self._disks: dict[int, TaskDisk] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._since: Counter[TopicPartition] = Counter()  # entries of acknowledged cuts behind these ends
