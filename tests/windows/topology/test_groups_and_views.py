@@ -165,3 +165,33 @@ def test_a_reduced_group_is_the_sum_of_its_entries(updates: Any) -> None:
             total = output.record.value
         table[key] = value
         assert total == sum(value or 0 for value in table.values())
+
+
+@pytest.mark.parametrize("semantics", ["strict", "kafka"])
+def test_a_cogroup_drops_and_counts_rows_without_value_unless_it_has_windows(semantics: Any) -> None:
+    """As Kafka Streams does it: KStreamAggregate drops such rows, KStreamWindowAggregate adds them."""
+    driver = TopologyDriver(cogroup_of, semantics=semantics)
+    assert [driver.pipe(topic, "k", None, 1) for topic in "ab"] == [[], []]
+    assert driver.metrics.dropped_null == 2
+    (output,) = driver.pipe("a", "k", 5, 3)
+    assert (output.record.value, driver.metrics.dropped_null) == ([("a", 5)], 2)
+    windowed = TopologyDriver(
+        lambda topics: cogroup_of(topics, TimeWindows.of_size(SIZE).with_grace(0)), semantics=semantics
+    )
+    (output,) = windowed.pipe("a", "k", None, 1)
+    assert (output.record.value, windowed.metrics.dropped_null) == ([("a", None)], 0)
+
+
+@pytest.mark.parametrize("step", ["map_values", "flat_map_values", "peek"])
+def test_a_step_on_values_keeps_the_window_of_a_row(step: str) -> None:
+    def build(topics: Any) -> Any:
+        windowed = topics.stream("a").group_by_key().windowed_by(TimeWindows.of_size(SIZE).with_grace(0))
+        rows = windowed.count().to_stream()
+        fn = {"map_values": lambda n: n + 10, "flat_map_values": lambda n: [n + 10], "peek": lambda row: None}[step]
+        return getattr(rows, step)(fn)
+
+    outputs = TopologyDriver(build).pipe("a", "k", "x", 34)
+    (record,) = [each.record for each in outputs]
+    assert (record.key, record.start, record.end, record.timestamp) == ("k", 30, 40, 34)
+    assert record.value == (1 if step == "peek" else 11)
+    assert (record.context.topic, record.context.offset) == ("a", 0)
