@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -266,6 +266,25 @@ class WheelAgainstSortedList(RuleBasedStateMachine):
         assert (due is None) == (not self.model)
         if due is not None:
             assert due <= min(self.model.values())
+
+
+_EDGES = st.builds(lambda block, beside: block * 1_024 + beside, st.integers(0, 5), st.integers(-2, 2))
+
+
+@given(st.lists(st.tuples(_EDGES, st.integers(0, 4).map(lambda n: n * 500)), min_size=2, max_size=30))
+def test_equal_deadlines_fire_in_the_order_set_at_the_edges_of_blocks(steps: list[tuple[int, int]]) -> None:
+    """A timer that waits on a coarse level must come down before a later one of the same deadline is set on the finest level."""
+    wheel, now = wheel_at(), 0
+    fired: list[int] = []
+    for number, (deadline, step) in enumerate(steps):
+        wheel.schedule(deadline, lambda number=number: fired.append(number))
+        now += step
+        wheel.advance(now)
+    wheel.advance(10_000)
+    assert sorted(fired) == list(range(len(steps)))
+    for deadline, _ in steps:
+        equal = [number for number in fired if steps[number][0] == deadline]
+        assert equal == sorted(equal)
 
 
 def void(_: object) -> None:

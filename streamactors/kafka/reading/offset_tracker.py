@@ -70,9 +70,8 @@ class OffsetTracker:
         self._when_drained: Callable[[], None] | None = None
         self._drain_listeners: weakref.WeakSet[DrainListener] = weakref.WeakSet()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
-        self._texts: dict[
-            TopicPartition, dict[int, str]
-        ] = {}  # what is committed with a position: by position, in order
+        self._texts: dict[TopicPartition, dict[int, str]] = {}
+        """The metadata that is committed with a position, by position, in order."""
 
     def assigned(self, keys: Iterable[TopicPartition], epoch: int) -> None:
         """Partitions were assigned; nothing of them is delivered yet."""
@@ -200,8 +199,9 @@ class OffsetTracker:
                 if progress is not None and (progress.committed is None or position > progress.committed):
                     progress.committed = position
                     texts = self._texts.get(key)
-                    if texts:
-                        self._texts[key] = {at: text for at, text in texts.items() if at >= position}
+                    if texts:  # the last text that is not behind the position is that of the next commit, too, until another one is described
+                        last = max((at for at in texts if at <= position), default=position)
+                        self._texts[key] = {at: text for at, text in texts.items() if at >= last}
 
     def revoking(self, keys: Iterable[TopicPartition]) -> None:
         """Let no further record of these partitions be delivered."""

@@ -70,12 +70,8 @@ class SideRows:
 
     def refuses(self, time: int) -> bool:
         """True if Kafka Streams' store on disk would not take a row: its segment of the store is dead already."""
-        newest = max(time, self.newest)
         segment = max(self.retention_ms // 2, _SEGMENT_MS)
-        if time // segment >= max(0, newest - self.retention_ms) // segment:
-            return False
-        self.newest = newest
-        return True
+        return time // segment < (self.newest - self.retention_ms) // segment
 
     def expire(self, before_ms: int) -> None:
         """Forget the rows before a time; once in a while, so that a row pays a constant share."""

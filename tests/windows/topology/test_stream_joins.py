@@ -174,3 +174,17 @@ def test_the_changelog_of_a_join_with_other_windows_is_refused(before: int, afte
     driver_of(5, 5, 0, "inner").restart(changes)
     with pytest.raises(RestoreError, match="belongs to definition"):
         driver_of(before, after, 0, "inner").restart(changes)
+
+
+@pytest.mark.parametrize(("reach", "segment"), [(200_000, 200_000), (10_000, 60_000)])
+@pytest.mark.parametrize("newest", [0, 399_999, 400_000, 599_999, 600_000, 600_001, 799_999, 800_000])
+def test_kafkas_store_refuses_and_counts_the_rows_of_dead_segments(reach: int, segment: int, newest: int) -> None:
+    """A segment has half of the retention, at least a minute; it is dead when the retention has left it. Such a row still meets the other side."""
+    dead = max(0, newest - 2 * reach) // segment * segment
+    for time in {0, max(0, dead - 1), dead, dead + 1} - {newest}:
+        driver = driver_of(reach, reach, 0, "inner", "kafka")
+        driver.pipe("left", "a", "newest", newest)
+        driver.pipe("right", "a", "match", time)
+        dropped = driver.dropped
+        assert [each[1:3] for each in plain(driver.pipe("left", "a", "old", time))] == [("old", "match")]
+        assert driver.dropped - dropped == (time < dead)

@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 from streamactors.errors import BuildError
 from streamactors.testing import TopologyDriver
 from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.joins.foreign_key import ValueHashes
+from streamactors.windows.metrics import TaskMetrics
+from streamactors.windows.operators.operator import TaskEnvironment
+from streamactors.windows.state.serdes import Serdes
 
 ROWS = st.lists(
     st.tuples(
@@ -234,3 +238,20 @@ def test_a_function_of_a_join_that_raises_is_named_with_its_key(build: Any, says
     driver.pipe("right", "a", "r", 1)
     with pytest.raises(OperatorFailed, match=says):
         driver.pipe("left", "a", "l", 2)
+
+
+@given(st.lists(st.sampled_from([None, "a", "b", "", 0, 1, True, ("a",)]), max_size=12))
+def test_the_hash_of_a_left_value_is_that_of_its_bytes_however_often_it_was_asked_for(values: list[Any]) -> None:
+    """An answer is of the present value if it carries this hash, and Kafka Streams' hash has 16 bytes. The last value is remembered."""
+    env = TaskEnvironment(Serdes(), TaskMetrics())
+    hashes = ValueHashes(env)
+    for value in [each for each in values for _ in range(2)]:
+        found = hashes.of(value)
+        assert found == ValueHashes(env).of(value)
+        assert (found is None) == (value is None)
+        if found is not None:
+            assert len(found) == 16
+            assert all(
+                (found == hashes.of(other)) == (env.serdes.value(other) == env.serdes.value(value))
+                for other in ("a", 0, 1)
+            )
