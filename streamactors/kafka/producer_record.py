@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from streamactors.errors import BuildError
 
@@ -22,6 +23,10 @@ class ProducerRecord(NamedTuple):
     partition: int | None = None
     timestamp: int | None = None
     headers: Headers | None = None
+
+
+new_record: Final[Callable[[tuple[Any, ...]], ProducerRecord]] = partial(tuple.__new__, ProducerRecord)
+"""Makes a ProducerRecord of all its fields, in half the time of `ProducerRecord(…)`."""
 
 
 class Message(NamedTuple):

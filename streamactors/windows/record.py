@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
 from streamactors.errors import StreamError
@@ -28,6 +29,10 @@ class RecordContext(NamedTuple):
 
     def without_headers(self) -> RecordContext:
         return RecordContext(self.topic, self.partition, self.offset) if self.headers else self
+
+
+new_context: Final[Callable[[tuple[str, int, int, Headers]], RecordContext]] = partial(tuple.__new__, RecordContext)
+"""Makes a context of its fields, in half the time of `RecordContext(…)`."""
 
 
 class InvalidTimestamp(StreamError, ValueError):

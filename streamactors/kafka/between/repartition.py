@@ -63,7 +63,7 @@ def repartitioned(
     rows = TopicRows("key_by", topic, "msgpack", "msgpack")
 
     def write(record: Any) -> ProducerRecord:
-        return rows.write(record.replace(key=key_of(record)))._replace(partition=None)  # the key chooses it
+        return rows.write(record.replace(key=key_of(record)))
 
     producer = producer_beside(settings).with_property("transaction.timeout.ms", ABANDONED_AFTER_MS)
     stage = TransactionalStage(

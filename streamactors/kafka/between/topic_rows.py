@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from streamactors.errors import StreamError
-from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.producer_record import ProducerRecord, new_record
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.serdes.serdes import serde_of
 from streamactors.windows.record import Record, RecordContext, WindowedRecord
@@ -29,35 +29,45 @@ class TopicRows:
     def __init__(self, where: str, topic: str, key: Any, value: Any) -> None:
         self._where = where
         self._topic = topic
-        self._key = serde_of(f"{where}: key", key).for_topic(topic, is_key=True)
-        self._value = serde_of(f"{where}: value", value).for_topic(topic, is_key=False)
+        keys = serde_of(f"{where}: key", key).for_topic(topic, is_key=True)
+        values = serde_of(f"{where}: value", value).for_topic(topic, is_key=False)
+        self._to_key, self._from_key = keys.serialize, keys.deserialize
+        self._to_value, self._from_value = values.serialize, values.deserialize
 
-    def write(self, row: Any) -> ProducerRecord:
-        """Return the record of a row. Raises NoRow."""
-        context = getattr(row, "context", None)
-        headers = [*context.headers] if context is not None else []
+    def write(self, row: Any, partition: int | None = None) -> ProducerRecord:
+        """Return the record of a row for a partition; None: its key chooses one. Raises NoRow."""
+        headers: list[tuple[str, bytes | None]] | None = None
         if type(row) is Record:
             value = row.value
         elif type(row) is WindowedRecord:
             value = (row.start, row.end, row.value)
-            headers.append((_WINDOWED, _FINAL if row.is_final else _EARLY))
+            headers = [(_WINDOWED, _FINAL if row.is_final else _EARLY)]
         else:
             raise NoRow(
                 f"{self._where} {self._topic}: takes Record and WindowedRecord, got {type(row).__name__}; "
                 "make one: .map(lambda x: Record(key, x, timestamp))"
             )
-        timestamp = row.timestamp
+        key, timestamp, context = row.key, row.timestamp, row.context
+        if context is not None and context.headers:
+            headers = [*context.headers, *(headers or ())]
         if timestamp <= 0:
-            headers.append((_TIMESTAMP, b"%d" % timestamp))
+            headers = [*(headers or ()), (_TIMESTAMP, b"%d" % timestamp)]
             timestamp = 1
-        return ProducerRecord(
-            self._topic,
-            None if value is None else self._value.serialize(value),
-            None if row.key is None else self._key.serialize(row.key),
-            None if context is None else context.partition,
-            timestamp,
-            headers,
+        return new_record(
+            (
+                self._topic,
+                None if value is None else self._to_value(value),
+                None if key is None else self._to_key(key),
+                partition,
+                timestamp,
+                headers,
+            )
         )
+
+    def write_beside(self, row: Any) -> ProducerRecord:
+        """As `write`, for the partition that the row came from."""
+        context = getattr(row, "context", None)
+        return self.write(row, None if context is None else context.partition)
 
     def read(self, record: ConsumerRecord) -> Record | WindowedRecord:
         """Return the row of a record. Raises NoRow for a record that this class did not write."""
@@ -65,8 +75,8 @@ class TopicRows:
         headers = tuple(header for header in record.headers if not header[0].startswith(_OWN))
         context = RecordContext(record.topic, record.partition, record.offset, headers)
         raw_key, raw_value = record.key, record.value
-        key = None if raw_key is None else self._key.deserialize(raw_key)
-        value = None if raw_value is None else self._value.deserialize(raw_value)
+        key = None if raw_key is None else self._from_key(raw_key)
+        value = None if raw_value is None else self._from_value(raw_value)
         timestamp = int(own[_TIMESTAMP] or 0) if _TIMESTAMP in own else record.timestamp or 0
         windowed = own.get(_WINDOWED)
         if windowed is None:

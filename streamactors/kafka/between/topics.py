@@ -32,6 +32,7 @@ from streamactors.windows.definitions.blueprint import Intake, Semantics
 from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.stage.stage import WindowStage
 from streamactors.windows.topology.edges import Output
+from streamactors.windows.topology.nodes.record_nodes import SinkNode
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import TopologyTable
 from streamactors.windows.topology.topics import TopologyTopics, topology_factory
@@ -74,14 +75,16 @@ class KafkaTopics(TopologyTopics):
         if not isinstance(result, TopologyStream | TopologyTable) or result.topology is not self.topology:
             raise BuildError(f"topics.source: {result!r} is no stream or table of this topology")
         result.to(RESULT)
-        outputs = self._outputs(idle_after)
+        outputs, _ = self._outputs(idle_after)
         return outputs.map(lambda output: output.record)
 
     def graph(self, *, idle_after: Duration | None = None) -> Any:
         """The whole topology as a runnable graph, for what it writes with `to`; run() returns its Control."""
-        return self._outputs(idle_after).to(Sink.ignore())
+        outputs, writer = self._outputs(idle_after)
+        return outputs.to(Sink.ignore() if writer is None else writer)
 
-    def _outputs(self, idle_after: Duration | None) -> Source[Output, Control]:
+    def _outputs(self, idle_after: Duration | None) -> tuple[Source[Output, Control], Sink[Any, Any] | None]:
+        """Return the Outputs of RESULT and None, or all Outputs and their sink where nothing goes to RESULT."""
         settings, topology = self._settings, self.topology
         internal = [topic for topic, source in topology.sources.items() if source.internal]
         if internal:
@@ -106,9 +109,12 @@ class KafkaTopics(TopologyTopics):
         stage = WindowStage(factory)
         read = source.map(rows.read).named("read topics")
         outputs: Any = read._via(stage) if topology.late is None else read._fan_out(stage, topology.late)
-        outputs = outputs.divert_to(self._writer(rows), lambda output: output.topic != RESULT)
+        writer: Sink[Any, Any] | None = self._writer(rows)
+        if any(isinstance(node, SinkNode) and node.topic == RESULT for node in topology.nodes):
+            outputs = outputs.divert_to(writer, lambda output: output.topic != RESULT)
+            writer = None
         begin = self._beginning(settings, names, internal, tables)
-        return Source(Wired((outputs.watch_termination(Keep.both).module,), (), (), ((0, 0),), begin))
+        return Source(Wired((outputs.watch_termination(Keep.both).module,), (), (), ((0, 0),), begin)), writer
 
     def _writer(self, rows: TopologyRows) -> Sink[Any, Any]:
         producer = self._producer

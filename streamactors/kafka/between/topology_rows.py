@@ -14,7 +14,7 @@ from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.serdes.serdes import reading_serde
 from streamactors.windows.joins.foreign_key import ForeignAnswer
-from streamactors.windows.record import Record, RecordContext
+from streamactors.windows.record import Record, new_context
 from streamactors.windows.topology.edges import Output
 from streamactors.windows.topology.model import SourceNode, Topology
 from streamactors.windows.topology.nodes.record_nodes import SinkNode
@@ -41,11 +41,11 @@ class TopologyRows:
             if isinstance(node, SinkNode):
                 key = DEFAULT_KEY if node.key is None else node.key
                 value = DEFAULT_VALUE if node.value is None else node.value
-                self._write.setdefault(node.topic, _writer(TopicRows("to", node.topic, key, value)))
+                self._write.setdefault(node.topic, TopicRows("to", node.topic, key, value).write)
 
     def read(self, record: ConsumerRecord) -> Record:
         """Return the row of a record."""
-        return self._read[record.topic](record)
+        return self._read[record.message.topic()](record)
 
     def write(self, output: Output) -> ProducerRecord:
         """Return the record of a row that leaves."""
@@ -58,15 +58,17 @@ def reader_of(source: SourceNode) -> Callable[[ConsumerRecord], Record]:
     values = reading_serde(f"{source.topic}: value", DEFAULT_VALUE if source.value is None else source.value)
     key_of = keys.for_topic(source.topic, is_key=True).deserialize
     value_of = values.for_topic(source.topic, is_key=False).deserialize
-    time_of = source.timestamp
+    topic, time_of = source.topic, source.timestamp
 
     def read(found: ConsumerRecord) -> Record:
-        raw_key, raw_value = found.key, found.value
+        message = found.message  # asked directly: the properties of a record cost a call each
+        raw_key, raw_value, headers = message.key(), found.value, message.headers()
+        kind, time = message.timestamp()
         record = Record(
             None if raw_key is None else key_of(raw_key),
             None if raw_value is None else value_of(raw_value),
-            found.timestamp or 0,
-            RecordContext(found.topic, found.partition, found.offset, tuple(found.headers)),
+            time if kind else 0,
+            new_context((topic, message.partition(), message.offset(), tuple(headers) if headers else ())),
         )
         return record if time_of is None else record.replace(timestamp=time_of(record))
 
@@ -97,10 +99,6 @@ def _internal_writer(rows: TopicRows) -> Callable[[Any], ProducerRecord]:
         partition = value.partition if type(value) is ForeignAnswer else None
         if isinstance(value, tuple):
             row = row.replace(value=tuple(value))
-        return rows.write(row)._replace(partition=partition)
+        return rows.write(row, partition)
 
     return write
-
-
-def _writer(rows: TopicRows) -> Callable[[Any], ProducerRecord]:
-    return lambda row: rows.write(row)._replace(partition=None)

@@ -20,6 +20,7 @@ from operator import length_hint
 from typing import Any, TypeVar
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.clock import SECONDS_TO
 from streamactors.kafka.client.bounded_call import bounded
 from streamactors.kafka.client.connection import Connection, ck
 from streamactors.kafka.client.created_topics import CreatedTopics
@@ -185,8 +186,11 @@ class StreamProducer:
             try:
                 if type(record) is ProducerRecord:
                     topic, value, key, partition, timestamp, headers = record
-                    if timestamp is None and headers is None:
+                    if not headers and timestamp is None:
                         produce(topic, value, key, -1 if partition is None else partition, report)
+                        continue
+                    if not headers and timestamp >= SECONDS_TO:  # else it may be in seconds, or 0, or negative
+                        produce(topic, value, key, -1 if partition is None else partition, report, None, timestamp)
                         continue
                 send(record, report)
             except BufferError:

@@ -73,7 +73,10 @@ def through_topic(
         producer = producer.with_transactional_id(group)
     rows = TopicRows(where, name, key, value)
     write: Flow[Any, Any, tuple[InputEnd, KillSwitch]] = (
-        Flow(StageModule(WatchEnd())).via_mat(KillSwitches.single(), Keep.both).map(rows.write).named(f"write {name}")
+        Flow(StageModule(WatchEnd()))
+        .via_mat(KillSwitches.single(), Keep.both)
+        .map(rows.write_beside)
+        .named(f"write {name}")
     )
     sink = write.to_mat(Transactional.sink(producer), Keep.both)
     source = (

@@ -4,6 +4,7 @@ The stream calls a serde; a record that makes it raise becomes a dead letter, or
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -78,15 +79,38 @@ def _as_integer(data: bytes) -> int:
 BYTES: Final = Serde("bytes", _same, _same)
 STRING: Final = Serde("string", str.encode, bytes.decode)
 INTEGER: Final = Serde("integer", _integer, _as_integer)  # as Kafka's Long and Integer serializers
-_parsed_text: Final = json.JSONDecoder().decode
+_scan: Final = json.JSONDecoder().scan_once
+
+
+def _scanned(data: bytes) -> Any:
+    """Parse UTF-8 that is one value with no space around it. Raises ValueError, TypeError or StopIteration for everything else."""
+    text = str(data, "utf-8")
+    value, end = _scan(text, 0)
+    if end != len(text):
+        raise ValueError
+    return value
+
+
+def _quick_decoder() -> Callable[[bytes], Any]:
+    try:
+        decode: Callable[[bytes], Any] = importlib.import_module("msgspec").json.decode
+    except ImportError:
+        return _scanned
+    return decode
+
+
+_parsed: Final = _quick_decoder()
 
 
 def parsed_json(data: bytes) -> Any:
-    """Return what `json.loads` returns for bytes, or raise what it raises. UTF-8 is tried first, so its bytes are not searched for another encoding."""
+    """Return what `json.loads` returns for bytes, or raise what it raises.
+
+    msgspec parses the bytes where it is installed. It refuses some of what `json.loads` takes (NaN, lone surrogates, UTF-16), and never
+    returns another value; `json.loads` gets whatever is refused."""
     try:
-        return _parsed_text(str(data, "utf-8"))
-    except (ValueError, TypeError):
-        pass  # UTF-16, UTF-32, a byte order mark, text, or no JSON: json.loads tells them apart
+        return _parsed(data)
+    except (ValueError, TypeError, StopIteration, RecursionError):
+        pass
     return json.loads(data)
 
 
