@@ -210,12 +210,23 @@ class StreamProducer:
 
     def send_all(self, records: Iterable[ProducerRecord], report: Report) -> None:
         """Queue records that share a report; wait while the queue is full. On the producer's thread."""
+        produce, topic_before = self.produce, None
         for record in records:
+            topic, value, key, partition, timestamp, headers = record
+            if topic is not topic_before:
+                self._created.sent(topic)
+                topic_before = topic
+            plain = timestamp is None and not headers
             while True:
                 try:
-                    self.send(record, report)
+                    if plain:
+                        produce(topic, value, key, -1 if partition is None else partition, report)
+                    else:
+                        self.send(record, report)
                 except BufferError:
                     self.poll(POLL_S)
+                except REFUSALS as error:
+                    raise self._errors.refusal(record, error) from None
                 else:
                     break
         self.wake()

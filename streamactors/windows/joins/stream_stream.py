@@ -198,8 +198,10 @@ class StrictSide(JoinSide):
         if not matches and self._nulls and self._waiting is not None:
             self._waiting.put(ident, key, timestamp, self._side, row.value)
         own.put(ident, key, timestamp, row.value)
-        own.expire(stream_time - own.retention_ms)
-        self._other.expire(stream_time - own.retention_ms)
+        over = stream_time - own.retention_ms
+        if over > own.sweeps_at:
+            own.expire(over)
+            self._other.expire(over)
 
     def _given_alone(self, is_left: bool, key: Any, time: int) -> None:
         rows = self._own if is_left == self._is_left else self._other

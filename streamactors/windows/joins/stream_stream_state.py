@@ -51,7 +51,8 @@ class SideRows:
         self._log = StoreLog(store, node, shape, env.track_changes)
         env.expires(self._log, retention_ms)
         self._sequence = 0
-        self._swept_to = NO_TIME
+        self.sweeps_at = NO_TIME
+        """`expire` does something when it is called with a later time."""
         self.between = self._rows.between
 
     def shown(self, ident: Ident, first_ms: int, last_ms: int) -> Sequence[StoredRow]:
@@ -75,8 +76,8 @@ class SideRows:
 
     def expire(self, before_ms: int) -> None:
         """Forget the rows before a time; once in a while, so that a row pays a constant share."""
-        if before_ms - self._swept_to > self.retention_ms:
-            self._swept_to = before_ms
+        if before_ms > self.sweeps_at:
+            self.sweeps_at = before_ms + self.retention_ms
             for key, row in self._rows.expire(before_ms):
                 self._log.leave(key, row)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final
 
 from streamactors.engine.marks.marks import NOWHERE, Position, Signal
@@ -244,23 +243,30 @@ class HeadTimeOrder:
         return row
 
     def _take_run(self, taken: list[Any], room: int) -> None:
-        """Take rows of the input whose head is the oldest, until the head of another input is older."""
-        heads = sorted((each.rows[0].timestamp, at) for at, each in enumerate(self._inputs.values()) if each.rows)
-        first = heads[0][1]
-        input_ = next(islice(self._inputs.values(), first, None))
-        rows = input_.rows
+        """Take up to `room` rows in order, until an input has no more: a row that it gets may be older than all others."""
+        inputs = list(self._inputs.values())
+        heads = [(each.rows[0].timestamp, at) for at, each in enumerate(inputs) if each.rows]
+        heads.sort()
         until = len(taken) + room
-        before = len(rows)
-        if len(heads) == 1:
-            taken.extend(rows.popleft() for _ in range(min(room, before)))
-        else:
-            following = heads[1]
-            while rows and len(taken) < until and (rows[0].timestamp, first) < following:
-                taken.append(rows.popleft())
-        gone = before - len(rows)
-        self.size -= gone
-        input_.taken += gone
-        input_.offset = _offset_of(taken[-1])
+        while True:
+            first = heads[0][1]
+            input_ = inputs[first]
+            rows = input_.rows
+            before = len(rows)
+            if len(heads) == 1:
+                taken.extend(rows.popleft() for _ in range(min(until - len(taken), before)))
+            else:
+                following = heads[1]
+                while rows and len(taken) < until and (rows[0].timestamp, first) < following:
+                    taken.append(rows.popleft())
+            gone = before - len(rows)
+            self.size -= gone
+            input_.taken += gone
+            input_.offset = _offset_of(taken[-1])
+            if not rows or len(taken) == until:
+                return
+            heads[0] = (rows[0].timestamp, first)
+            heads.sort()
 
     def deadline_ms(self) -> float | None:
         """Return the time at which the last wait for a silent input ends; None without such a wait."""

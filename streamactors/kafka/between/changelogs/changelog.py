@@ -23,7 +23,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka.between.changelogs.standby import STEP_MS
 from streamactors.kafka.between.changelogs.sub_topology_states import CutOfStage, SubTopologyStates
 from streamactors.kafka.client.producer import StreamProducer
-from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.producer_record import ProducerRecord, new_record
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.kafka.transactions.run_transaction import RunTransaction
@@ -118,11 +118,11 @@ class _KafkaChangelog:
 
     def _records(self, changes: Sequence[tuple[Any, list[Change]]]) -> list[ProducerRecord]:
         topics = self._topics
-        return [
-            ProducerRecord(topics[store], value, key, partition_of(task))
-            for task, entries in changes
-            for store, key, value in entries
-        ]
+        records: list[ProducerRecord] = []
+        for task, entries in changes:
+            partition = partition_of(task)
+            records += [new_record((topics[store], value, key, partition, None, None)) for store, key, value in entries]
+        return records
 
 
 class ChangelogInTransaction(_KafkaChangelog):
