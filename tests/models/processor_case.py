@@ -253,3 +253,46 @@ def processor_cases(max_rows: int = 30) -> st.SearchStrategy[TopologyCase]:
     rows = [st.lists(_rows(acts), min_size=max_rows // 2, max_size=max_rows) for acts in _ALL]
     mixed = st.lists(_rows(st.one_of(*_ALL)), min_size=1, max_size=max_rows)
     return st.builds(TopologyCase, ops=schedules, rows=st.one_of(*rows, mixed, mixed))
+
+
+# ── seeded ones, for vectors that are recorded ────────────────────────────────────────────────────────────────────────
+
+_WORDS = {
+    "key": ("a", "ab", "b"),
+    "open": ("-", "a", "ab", "b", "c"),
+    "value": ("-", "1", "2", "3"),
+    "time": ("0", "5", "10", "29", "30", "31", "40", "41", "60", "70"),
+    "span": ("0 0", "0 10", "5 10", "10 10", "0 40", "10 40", "30 40", "31 41", "40 60", "60 70"),
+    "store": ("window", "doubles"),
+    "single": ("window",),
+    "clock": ("stream", "wall"),
+    "every": ("1", "3", "10", "20"),
+    "limit": ("1", "2", "4"),
+    "which": ("0", "1", "2"),
+}
+_SCRIPTS = (
+    "put key value|get key|absent key value|delete key|range open open|backwards open open|prefix key|all",
+    "wput store key value time|wput store key value time|wget single key time|wrange store key time time|wback store key time time",
+    "sput key span value|sput key span value|sremove key span|sget key span|sfind key time time",
+    "vput key value time|vput key value time|vget key|vas key time|vdelete key time",
+    "schedule clock every limit|cancel which|put key value|get key",
+)
+
+
+def random_script(dice: Any, count: int) -> TopologyCase:
+    """A script for one kind of store, or for all kinds; `dice`: a random.Random."""
+    kinds = dice.choice([*_SCRIPTS, "|".join(_SCRIPTS)]).split("|")
+    ops = [
+        ("schedule", dice.choice(_WORDS["clock"]), int(dice.choice(_WORDS["every"])), int(dice.choice(_WORDS["limit"])))
+        for _ in range(dice.randrange(3))
+    ]
+    rows: list[Any] = []
+    for _ in range(count):
+        verb, *words = dice.choice(kinds).split(" ")
+        act = " ".join([verb, *(dice.choice(_WORDS[word]) for word in words)])
+        if dice.random() < 0.2:
+            rows.append(("clock", None, None, dice.randrange(40)))
+        else:
+            value = None if dice.random() < 0.1 else act
+            rows.append((dice.choice("aaab"), dice.choice(("k", "x", "y", None)), value, dice.randrange(100)))
+    return TopologyCase(ops, rows)

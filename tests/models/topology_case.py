@@ -13,12 +13,12 @@ from streamactors.windows.definitions.join_windows import JoinWindows
 
 TOPICS = ("a", "b", "c")
 Op = tuple[Any, ...]
-Row = tuple[str, str | None, str | None, int]
+Row = tuple[str, str | None, str | None, int] | tuple[str, str | None, str | None, int, str]
 
 
 @dataclass
 class TopologyCase:
-    """`ops`: (kind, id, arguments…); `rows`: (topic, key, value, timestamp)."""
+    """`ops`: (kind, id, arguments…); `rows`: (topic, key, value, timestamp), and the value of the header "h" or nothing."""
 
     ops: list[Op]
     rows: list[Row]
@@ -26,7 +26,7 @@ class TopologyCase:
 
 @dataclass
 class TopologyOutcome:
-    """What each row gave: (key, value, timestamp); the number of rows dropped; the row at which the task died."""
+    """What each row gave: (key, value, timestamp, header); the number of rows dropped; the row at which the task died."""
 
     given: list[list[tuple[Any, ...]]] = field(default_factory=list)
     dropped: int = 0
@@ -234,13 +234,21 @@ def run(case: TopologyCase, semantics: Any = "kafka") -> TopologyOutcome:
     driver = TopologyDriver(lambda topics: build(case, topics), semantics=semantics)
     for at, row in enumerate(case.rows):
         try:
-            outputs = driver.pipe(*row)
+            outputs = driver.pipe(*row[:4], headers=[("h", each.encode()) for each in row[4:]])
         except Exception:
             outcome.died = at
             break
-        outcome.given.append([(each.record.key, each.record.value, each.record.timestamp) for each in outputs])
+        outcome.given.append(
+            [(each.record.key, each.record.value, each.record.timestamp, header(each.record)) for each in outputs]
+        )
     outcome.dropped = driver.dropped
     return outcome
+
+
+def header(record: Any) -> str | None:
+    """Return the value of the last header "h" of a record."""
+    found = [value for name, value in record.context.headers if name == "h"] if record.context is not None else []
+    return found[-1].decode() if found else None
 
 
 # ── random ones ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -409,9 +417,12 @@ def topology_cases(draw: Any, max_rows: int = 14, max_steps: int = 5) -> Topolog
         making.step()
     making.out()
     topics = sorted({str(op[2]) for op in making.ops if op[0] in ("stream", "table", "versioned", "global")})
-    keys = st.sampled_from(["a", "b", "x", None])
-    values = st.sampled_from(["a1", "b1", "x2", "a22", "b22", "n1", "q1", "x333", None])
+    keys = st.sampled_from(["a", "b", "x", "", None])
+    values = st.sampled_from(["a1", "b1", "x2", "a22", "b22", "n1", "q1", "x333", "", None])
     scale = draw(st.sampled_from([1, 1, 1, 1, 40_000]))
     times = st.integers(0, 30).map(lambda time: time * scale)
-    rows = draw(st.lists(st.tuples(st.sampled_from(topics), keys, values, times), min_size=1, max_size=max_rows))
+    headers = st.sampled_from("123")
+    rows = draw(
+        st.lists(st.tuples(st.sampled_from(topics), keys, values, times, headers), min_size=1, max_size=max_rows)
+    )
     return TopologyCase(making.ops, rows)

@@ -30,6 +30,9 @@ ANSWER_ALWAYS: Final = 2
 ANSWER_IF_THERE: Final = 3
 
 
+_BYTES_OR_TEXT: Final = (str, bytes)
+"""Types whose empty value has no bytes. Kafka Streams' answer ends with the bytes of the right value; no bytes there mean no value."""
+
 Sends = tuple[tuple[Any, int], ...]
 """(foreign key, instruction) of each message that one update of the left table sends."""
 
@@ -285,6 +288,8 @@ class Resolve(Operator):
         hash_of, read, ident_of = self._hashes.of, self._table.read, env.identity.of
         for row in rows:
             value_hash, right, _ = row.value
+            if self._kafka and type(right) in _BYTES_OR_TEXT and not right:
+                right = None
             found = read(ident_of(row.key), None, None)
             value = None if found is None else found[0]
             if hash_of(value) != value_hash:

@@ -30,8 +30,9 @@ class CaseProgram:
             if name == "END":
                 return outcome
             if name == "OUT":
-                row, key, value, timestamp = fields
-                outcome.given[int(row)].append((_nullable(key), _nullable(value), int(timestamp)))
+                row, key, value, timestamp, *header = fields
+                given = (_nullable(key), _nullable(value), int(timestamp), *map(_nullable, header))
+                outcome.given[int(row)].append(given)
             elif name == "DIE":
                 outcome.died, outcome.reason = int(fields[0]), fields[1]
                 del outcome.given[outcome.died :]

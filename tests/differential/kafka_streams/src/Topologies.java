@@ -15,6 +15,9 @@ import java.util.Properties;
 import java.util.function.BiFunction;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -45,7 +48,7 @@ import org.apache.kafka.streams.test.TestRecord;
 
 /**
  * Runs topologies of several topics through TopologyTestDriver. Cases come on standard input, tab-separated lines from CASE to END:
- * OP kind id arguments, then ROW topic key value timestamp. A value of "\N" is null. The functions are fixed; tests/models/topology_case.py
+ * OP kind id arguments, then ROW topic key value timestamp, with the value of the header "h" behind it or not. A value of "\N" is null. The functions are fixed; tests/models/topology_case.py
  * has the same ones.
  */
 @SuppressWarnings({"unchecked", "rawtypes"})
@@ -93,14 +96,14 @@ public final class Topologies {
                 final TestInputTopic<String, String> input = inputs.computeIfAbsent(
                     line[1], topic -> driver.createInputTopic(topic, new StringSerializer(), new StringSerializer()));
                 try {
-                    input.pipeInput(nullable(line[2]), nullable(line[3]), Long.parseLong(line[4]));
+                    input.pipeInput(new TestRecord<>(nullable(line[2]), nullable(line[3]), headers(line), Long.parseLong(line[4])));
                 } catch (final RuntimeException error) {
                     out.println("DIE\t" + row + "\t" + error + " " + error.getCause());
                     return;
                 }
                 while (!output.isEmpty()) {
                     final TestRecord<String, String> record = output.readRecord();
-                    out.println("OUT\t" + row + "\t" + orNull(record.key()) + "\t" + orNull(record.value()) + "\t" + record.timestamp());
+                    out.println("OUT\t" + row + "\t" + orNull(record.key()) + "\t" + orNull(record.value()) + "\t" + record.timestamp() + "\t" + header(record));
                 }
                 row++;
             }
@@ -273,6 +276,17 @@ public final class Topologies {
 
     private static String text(final String value) {
         return value == null ? "." : value;
+    }
+
+    private static Headers headers(final String[] row) {
+        final Headers headers = new RecordHeaders();
+        if (row.length > 5) headers.add("h", row[5].getBytes(StandardCharsets.UTF_8));
+        return headers;
+    }
+
+    private static String header(final TestRecord<?, ?> record) {
+        final Header last = record.headers().lastHeader("h");
+        return last == null ? NULL : new String(last.value(), StandardCharsets.UTF_8);
     }
 
     static String nullable(final String text) {
