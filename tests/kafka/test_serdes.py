@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -33,6 +34,7 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.kafka.errors import RecordError
+from streamactors.kafka.serdes import serdes
 from streamactors.kafka.serdes.serdes import JSON, SERDES, Serde, reading_serde, serde_of
 from streamactors.kafka.serdes.typed_records import Misfit
 
@@ -273,6 +275,16 @@ JSON_VALUES = st.recursive(
 ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "latin-1"]
 
 
+@pytest.fixture(scope="module", params=["msgspec", "standard library"])
+def parser(request: pytest.FixtureRequest) -> Iterator[None]:
+    """JSON is parsed by msgspec, or as where it is not installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "standard library":
+            patch.setattr(serdes, "_parsed", serdes._scanned)
+        yield
+
+
+@pytest.mark.usefixtures("parser")
 @given(value=JSON_VALUES, plain=st.booleans(), encoding=st.sampled_from(ENCODINGS), junk=st.binary(max_size=2))
 def test_json_of_any_encoding_or_none_is_read_as_json_loads_reads_it(
     value: Any, plain: bool, encoding: str, junk: bytes
@@ -287,6 +299,35 @@ def test_json_of_any_encoding_or_none_is_read_as_json_loads_reads_it(
         assert repr(JSON.deserialize(data)) == repr(wanted)
 
 
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"-0",
+        b"1e400",
+        b"NaN",
+        b"-Infinity",
+        b"9" * 30,
+        b'{"a":1,"a":2}',
+        b"01",
+        b'"\x01"',
+        b"[1] ",
+        b" 1",
+        b"",
+        b'"\\ud800"',
+    ],
+)
+def test_json_at_the_edges_is_read_as_json_loads_reads_it(data: bytes) -> None:
+    try:
+        wanted = repr(json.loads(data))
+    except ValueError as error:
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            JSON.deserialize(data)
+    else:
+        assert repr(JSON.deserialize(data)) == wanted
+
+
+@pytest.mark.usefixtures("parser")
 def test_json_surrogates_text_and_other_types_are_read_as_json_loads_reads_them() -> None:
     lone = b'"\xed\xa0\x80"'
     assert JSON.deserialize(lone) == json.loads(lone) == "\ud800"
