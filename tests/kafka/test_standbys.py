@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,9 @@ from click.testing import CliRunner
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.cli.main import LazyGroup
 from streamactors.kafka import MetadataClient
-from streamactors.kafka.between.queries.query_peers import ask
+from streamactors.kafka.between.changelogs.standby import Standby
+from streamactors.kafka.between.queries.query_peers import ask, ask_with_lag
+from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.reads import StoreRequest, UnknownStore
 from tests.kafka._windows import produce, windows_settings  # noqa: F401  # fixtures
@@ -94,6 +97,14 @@ def test_copies_answer_readers_that_allow_it(cluster, settings, wait_for, tmp_pa
         assert [store.get(key, stale=True).result(20) for key in ("k0", "k1", "none")] == [1, 1, None]
     found = ask(addresses[0], "t", "sums", StoreRequest("range"), dirty=False, local=False, stale=True)
     assert {each.key: each.value for each in found} == everything
+    for n, (_, control, _) in enumerate(running):
+        (partition,) = control.snapshot()["partitions"]
+        other = 1 - int(str(partition)[-1])
+        wait_for(lambda control=control, other=other: control.store("sums").copies().result(20) == {other: 0})
+        asked = ask_with_lag(addresses[n], "t", "sums", StoreRequest("range"), dirty=False, local=False, stale=True)
+        assert asked[1] == 0
+    fresh = ask_with_lag(addresses[0], "t", "sums", StoreRequest("range"), dirty=False, local=False, stale=False)
+    assert fresh[1] is None
     command = ["query", "sums", "k1", "--at", addresses[0], "--token", "t", "--stale", "--json"]
     assert json.loads(CliRunner().invoke(LazyGroup("streamactors"), command).output)["value"] == 1
     produce(
@@ -108,6 +119,19 @@ def test_copies_answer_readers_that_allow_it(cluster, settings, wait_for, tmp_pa
         system.shutdown()
 
 
+def test_the_lag_of_a_copy_is_that_of_its_slowest_store_and_a_marker_at_the_end_is_none(settings):
+    standby = Standby(settings, {"one": "log-one", "two": "log-two"}, None, ())
+    ends = {TopicPartition("log-one", 3): 10, TopicPartition("log-two", 3): 20}
+    offsets = {"one": 4, "two": 19}
+    standby._disks = {3: SimpleNamespace(offset=offsets.get)}
+    standby._client = SimpleNamespace(known_ends=lambda keys: {key: ends[key] for key in keys})
+    assert standby.lag(3) == 6
+    offsets["one"] = 10
+    assert standby.lag(3) == 1
+    standby._ended[TopicPartition("log-two", 3)] = 20
+    assert standby.lag(3) == 0
+
+
 def test_an_instance_without_copies_says_so(cluster, settings, wait_for, tmp_path, system):
     produce(cluster, "no-copies", [(0, "a", 1_000)], 1)
     settings = settings.with_state(State.on_disk(tmp_path, cache="16MB"))
@@ -115,5 +139,7 @@ def test_an_instance_without_copies_says_so(cluster, settings, wait_for, tmp_pat
     wait_for(lambda: control.snapshot()["partitions"] and not control.store("sums").lag)
     with pytest.raises(UnknownStore, match=r"keeps no copies of others; give it State.on_disk\(…, standbys=1\)"):
         control.store("sums").get("b", stale=True).result(20)
+    with pytest.raises(UnknownStore, match="keeps no copies of others"):
+        control.store("sums").copies().result(20)
     control.shutdown().result(30)
     done.result(30)

@@ -6,7 +6,7 @@ import click
 
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.errors import BuildError
-from streamactors.kafka.between.queries.query_peers import ask
+from streamactors.kafka.between.queries.query_peers import ask_with_lag
 from streamactors.kafka.between.queries.query_server import as_json as entry_as_json
 from streamactors.kafka.between.queries.query_server import request_of
 from streamactors.kafka.between.queries.query_wire import BadRequest
@@ -80,7 +80,7 @@ def command(
         request = request_of({name: text for name, text in asked.items() if text is not None})
     except BadRequest as error:
         raise click.UsageError(str(error)) from error
-    found = ask(address, token, store, request, dirty=dirty, local=False, stale=stale)
+    found, lag = ask_with_lag(address, token, store, request, dirty=dirty, local=False, stale=stale)
     if as_json:
         print_json(entry_as_json(entry) for entry in found)
     elif found:
@@ -88,3 +88,5 @@ def command(
         print_table(("key", "value", "timestamp", "start", "end"), rows)
     else:
         click.echo(f"store {store} has nothing of this")
+    if lag:
+        click.echo(f"the standby copies at {address} are up to {lag} changelog entries behind", err=True)

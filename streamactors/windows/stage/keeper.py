@@ -26,7 +26,7 @@ from streamactors.windows.operators.task_ids import TaskIds
 from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.stage.partition_tasks import PartitionTasks
 from streamactors.windows.stage.turns import Turns
-from streamactors.windows.state.changelogs import Changelog, Provider, changelogs_of
+from streamactors.windows.state.changelogs import Changelog, Provider, StandbyCopy, changelogs_of
 
 
 class KeptStage(RunningStage, Protocol):
@@ -135,7 +135,7 @@ class Keeper:
         """True if the stream was stopped while the stage held rows before `target`, which the next run reads; once the stage has ended."""
         return any(place < target.get(key, NOWHERE) for key, place in self.stage.turns.dropped_from.items())
 
-    def read_copies(self, read: Callable[[Sequence[WindowTask] | None], None]) -> None:
+    def read_copies(self, read: Callable[[Sequence[StandbyCopy] | None], None]) -> None:
         """Call `read` with the standby copies of other instances' tasks, None if there are none."""
         if self._changelog is None:
             read(None)

@@ -18,7 +18,8 @@ class QueryableStore:
     `State(advertise=…)` the other instances of the group are asked for what is not here; else only the partitions of this instance are read.
     A future fails with UnknownStore if there is no such store, if no partition is assigned here, when the run ends, and while the state that
     may have the answer is being restored: `lag` says of how many partitions. With `stale` only this instance answers, also from its standby
-    copies of the tasks of other instances (`State.on_disk(…, standbys=1)`): also while the owner of a key is away, but the value may be older."""
+    copies of the tasks of other instances (`State.on_disk(…, standbys=1)`): also while the owner of a key is away, but the value may be older;
+    `copies` says by how many entries of the changelog."""
 
     def __init__(self, name: str, stores: RunStores) -> None:
         self.name = name
@@ -65,6 +66,11 @@ class QueryableStore:
     ) -> StreamFuture[list[StoreEntry]]:
         """Return the windows of a key that begin from `first_ms` to `last_ms`, both included; None: no bound."""
         return self.ask(StoreRequest("windows", key, None, first_ms, last_ms), dirty=dirty, stale=stale)
+
+    def copies(self) -> StreamFuture[dict[int, int]]:
+        """Return the lag of each standby copy of this instance, by partition number: number of changelog entries that the copy still lacks. Reads
+        with `stale` see the copy without them. Fails with UnknownStore if this instance keeps no copies."""
+        return self._reads.lag_of_copies(self.name)
 
     def ask(
         self, request: StoreRequest, *, dirty: bool = False, local: bool = False, stale: bool = False

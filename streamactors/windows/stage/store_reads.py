@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.codec import CodecError
@@ -24,6 +24,21 @@ class ReadableTask(Protocol):
         """Return the entries that a request asks for, of those the store has quickly; None if the task has no such store."""
 
 
+class ReadableCopy(Protocol):
+    """A standby copy of another instance's task as its readers see it."""
+
+    @property
+    def task(self) -> ReadableTask: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def lag(self) -> int: ...
+
+
+Copies = Sequence[ReadableCopy]
+T = TypeVar("T")
+
+
 class ReadStage(Protocol):
     """The windowed stage as its readers see it."""
 
@@ -36,7 +51,7 @@ class ReadStage(Protocol):
     @property
     def restoring(self) -> int: ...
     def when_committed(self, read: Callable[[], Callable[[], None]], /) -> None: ...
-    def read_copies(self, read: Callable[[Sequence[ReadableTask] | None], None], /) -> None: ...
+    def read_copies(self, read: Callable[[Sequence[ReadableCopy] | None], None], /) -> None: ...
     def async_callback(self, handler: Callable[[Any], None], /) -> Any: ...
 
 
@@ -47,7 +62,7 @@ class StageReads:
         self._stage = stage
         self._on_read = stage.async_callback(self._read)
         self._lock = threading.Lock()
-        self._open: set[StreamFuture[list[StoreEntry]]] = set()
+        self._open: set[StreamFuture[Any]] = set()
         self._closed = False
 
     @property
@@ -73,7 +88,24 @@ class StageReads:
     def read_copies(self, store: str, request: StoreRequest) -> StreamFuture[list[StoreEntry]]:
         """Return the entries that a request finds in the standby copies of other instances' tasks. The future fails with UnknownStore if this
         instance keeps none, or if the run ends."""
-        answer: StreamFuture[list[StoreEntry]] = StreamFuture("store")
+        serdes = self._stage.serdes
+        return self._of_copies(
+            store, lambda copies: in_order(Reading(store, request, serdes)(copy.task for copy in copies), serdes)
+        )
+
+    def lag_of_copies(self, store: str) -> StreamFuture[dict[int, int]]:
+        """Return the lag of each standby copy by partition number, the largest where several stores' tasks have one number. Fails as `read_copies`."""
+
+        def lags(copies: Copies) -> dict[int, int]:
+            found: dict[int, int] = {}
+            for copy in copies:
+                found[copy.partition] = max(copy.lag, found.get(copy.partition, 0))
+            return found
+
+        return self._of_copies(store, lags)
+
+    def _of_copies(self, store: str, answer_of: Callable[[Copies], T]) -> StreamFuture[T]:
+        answer: StreamFuture[T] = StreamFuture("store")
         with self._lock:
             closed = self._closed
             self._open.add(answer)
@@ -81,13 +113,13 @@ class StageReads:
             self._fail(answer, _ended(store))
             return answer
 
-        def read(copies: Sequence[ReadableTask] | None) -> None:
+        def read(copies: Copies | None) -> None:
             try:
                 if copies is None:
                     raise UnknownStore(
                         f"store {store}: this instance keeps no copies of others; give it State.on_disk(…, standbys=1), or ask without stale"
                     )
-                found = in_order(Reading(store, request, self._stage.serdes)(copies), self._stage.serdes)
+                found = answer_of(copies)
             except Exception as error:  # noqa: BLE001 - the reader hears of it
                 self._fail(answer, error)
             else:
@@ -130,15 +162,15 @@ class StageReads:
         else:
             self._stage.when_committed(read)
 
-    def _answer(self, answer: StreamFuture[list[StoreEntry]], found: list[StoreEntry]) -> None:
+    def _answer(self, answer: StreamFuture[T], found: T) -> None:
         if self._forget(answer):
             answer.set_result(found)
 
-    def _fail(self, answer: StreamFuture[list[StoreEntry]], error: Exception) -> None:
+    def _fail(self, answer: StreamFuture[Any], error: Exception) -> None:
         if self._forget(answer):
             answer.set_exception(error)
 
-    def _forget(self, answer: StreamFuture[list[StoreEntry]]) -> bool:
+    def _forget(self, answer: StreamFuture[Any]) -> bool:
         """False if it was answered before."""
         with self._lock:
             if answer in self._open:

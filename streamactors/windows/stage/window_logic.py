@@ -27,13 +27,12 @@ from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import LIVE_TASKS
 from streamactors.windows.operators.task_factory import TaskFactory
 from streamactors.windows.operators.task_ids import TaskIds
-from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.stage.inputs import Inputs
 from streamactors.windows.stage.keeper import Keeper
 from streamactors.windows.stage.partition_tasks import PartitionTasks
 from streamactors.windows.stage.store_reads import StageReads, stores_of
 from streamactors.windows.stage.turns import Turns
-from streamactors.windows.state.changelogs import changelogs_of
+from streamactors.windows.state.changelogs import StandbyCopy, changelogs_of
 from streamactors.windows.state.serdes import Serdes
 
 log: Final = logging.getLogger(__name__)
@@ -324,7 +323,7 @@ class WindowLogic(Logic):
         else:
             self._keeper.when_committed(read)
 
-    def read_copies(self, read: Callable[[Sequence[WindowTask] | None], None]) -> None:
+    def read_copies(self, read: Callable[[Sequence[StandbyCopy] | None], None]) -> None:
         """Call `read` with the standby copies of other instances' tasks, None if there are none; any thread."""
         if self._keeper is None:
             read(None)

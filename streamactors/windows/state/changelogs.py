@@ -8,7 +8,7 @@ Owner: the run."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from streamactors.engine.island.connection import RunningStage
 from streamactors.engine.island.run import Run
@@ -85,6 +85,14 @@ class StateKeeper(CutPart, Protocol):
         """The last entries are on their way."""
 
 
+class StandbyCopy(NamedTuple):
+    """A copy of a task of another instance. `lag`: number of changelog entries that the copy still lacks, those of its slowest store."""
+
+    task: WindowTask
+    partition: int
+    lag: int
+
+
 class Changelog(Protocol):
     """The changelog of one stage in one run. Called on the stage's island, never waits; answers go to the stage's StateKeeper."""
 
@@ -100,8 +108,8 @@ class Changelog(Protocol):
     def hurry(self) -> None:
         """Have the next cut come at once: what changed since the last one fills the memory."""
 
-    def read_copies(self, read: Callable[[Sequence[WindowTask] | None], None]) -> None:
-        """Call `read` with the tasks of the standby copies, None if there are none; on the thread that follows them."""
+    def read_copies(self, read: Callable[[Sequence[StandbyCopy] | None], None]) -> None:
+        """Call `read` with the standby copies, None if this instance keeps none; on the thread that follows them."""
 
     def revoked(self, partition: Any) -> None:
         """A partition is ours no more: its state on disk may be closed."""

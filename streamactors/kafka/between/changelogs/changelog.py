@@ -29,8 +29,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.kafka.transactions.run_transaction import RunTransaction
 from streamactors.kafka.writing.deliveries import Slot
 from streamactors.windows.operators.task_ids import partition_of
-from streamactors.windows.operators.window_task import WindowTask
-from streamactors.windows.state.changelogs import StateKeeper
+from streamactors.windows.state.changelogs import StandbyCopy, StateKeeper
 from streamactors.windows.state.store_log import Change
 
 
@@ -75,8 +74,8 @@ class _KafkaChangelog:
         except DispatcherStopped:
             pass  # the stage has ended
 
-    def read_copies(self, read: Callable[[Sequence[WindowTask] | None], None]) -> None:
-        """Call `read` with the tasks of the standby copies, None if there are none."""
+    def read_copies(self, read: Callable[[Sequence[StandbyCopy] | None], None]) -> None:
+        """Call `read` with the standby copies, None if this instance keeps none."""
         self._execute(lambda: read(self._state.copies()))
 
     def revoked(self, partition: Any) -> None:

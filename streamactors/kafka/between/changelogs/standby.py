@@ -40,6 +40,9 @@ class Standby:
         self._disks: dict[int, TaskDisk] = {}
         self._partitions = 0
         self._steps = 0
+        self._ended: dict[
+            TopicPartition, int
+        ] = {}  # read to this end; behind the last entry stands the marker of its transaction
 
     def step(self, owned: Container[int]) -> int:
         """Follow the tasks that are not `owned`; return the number of entries read. Raises KafkaError, StateError."""
@@ -56,7 +59,9 @@ class Standby:
             return 0
         count = 0
         places: dict[TopicPartition, int] = {}
-        for key, records, _, end in self._client.poll(10_000, POLL_S).runs:
+        batch = self._client.poll(10_000, POLL_S)
+        self._ended.update(batch.ends)
+        for key, records, _, end in batch.runs:
             disk = self._disks.get(key.partition)
             if disk is not None:
                 entries = [(record.key, record.value) for record in records if record.key is not None]
@@ -89,6 +94,15 @@ class Standby:
     def disks(self) -> dict[int, tuple[TaskDisk, int]]:
         """The copies by partition number, each with the number of partitions."""
         return {number: (disk, self._partitions) for number, disk in self._disks.items()}
+
+    def lag(self, number: int) -> int:
+        """Return how many entries a copy lacks of the changelog that is furthest ahead of it, as of the last fetch. It counts offsets, so the
+        markers of transactions are among them."""
+        assert self._client is not None
+        disk = self._disks[number]
+        keys = {TopicPartition(topic, number): disk.offset(store) for store, topic in self._topics.items()}
+        ends = self._client.known_ends(keys)
+        return max(ends.get(key, 0) - max(at, self._ended.get(key, 0), 0) for key, at in keys.items())
 
     def release(self, number: int) -> None:
         """A task is assigned to this instance: follow it no more."""

@@ -14,6 +14,7 @@ from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.operators.task_ids import TaskIds, partition_of, sub_topology_of
 from streamactors.windows.operators.window_task import WindowTask
+from streamactors.windows.state.changelogs import StandbyCopy
 
 CutOfStage = Mapping[int, Cut]
 """The cut of each sub-topology that has entries, by its number."""
@@ -59,11 +60,11 @@ class SubTopologyStates:
             if state.has_standbys:
                 state.follow()
 
-    def copies(self) -> list[WindowTask] | None:
-        """Return tasks that read the standby copies; None if there are none. Raises StateError."""
+    def copies(self) -> list[StandbyCopy] | None:
+        """Return the standby copies, to be read; None if this instance keeps none. Raises StateError."""
         if not self.has_standbys:
             return None
-        return [task for state in self._states for task in state.copies()]
+        return [copy for state in self._states for copy in state.copies()]
 
     def cancel(self) -> None:
         """End the current `restore`; any thread."""

@@ -18,7 +18,7 @@ from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.errors import RestoreError
 from streamactors.windows.operators.window_task import WindowTask
-from streamactors.windows.state.changelogs import Tasks
+from streamactors.windows.state.changelogs import StandbyCopy, Tasks
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.folder import StateFolder
 from streamactors.windows.state.disk.task_disk import TaskDisk
@@ -135,14 +135,17 @@ class TaskState:
                 "%s: standby copies could not be brought up to date, and are tried again: %s", self._application, error
             )
 
-    def copies(self) -> list[WindowTask]:
-        """Return tasks that read the copies as they are now, before the next `follow`. Raises StateError."""
-        if self._standby is None:
+    def copies(self) -> list[StandbyCopy]:
+        """Return the copies as they are now, to be read before the next `follow`. Raises StateError."""
+        standby = self._standby
+        if standby is None:
             return []
-        return [
-            self._tasks.restored(TaskIdentity(self._application, number, count), (), DiskStores(disk, self._share))
-            for number, (disk, count) in self._standby.disks.items()
-        ]
+        copies = []
+        for number, (disk, count) in standby.disks.items():
+            identity = TaskIdentity(self._application, number, count)
+            task = self._tasks.restored(identity, (), DiskStores(disk, self._share))
+            copies.append(StandbyCopy(task, number, standby.lag(number)))
+        return copies
 
     def cancel(self) -> None:
         """End the current `restore`; any thread."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from streamactors.kafka.between.queries.query_wire import (
     CONTENT,
+    LAG,
     MOST_ANSWER_BYTES,
     BadRequest,
     pack_request,
@@ -73,8 +74,15 @@ class Peers:
 def ask(
     address: str, token: str, store: str, request: StoreRequest, *, dirty: bool, local: bool, stale: bool = False
 ) -> list[StoreEntry]:
-    """Return the entries that the instance at `address` has; with `local` without asking others, with `stale` also in its copies of them. Raises
-    PeerFailed."""
+    """As `ask_with_lag`, without the lag."""
+    return ask_with_lag(address, token, store, request, dirty=dirty, local=local, stale=stale)[0]
+
+
+def ask_with_lag(
+    address: str, token: str, store: str, request: StoreRequest, *, dirty: bool, local: bool, stale: bool
+) -> tuple[list[StoreEntry], int | None]:
+    """Return the entries that the instance at `address` has; with `local` without asking others, with `stale` also in its copies of them, and
+    then the lag of the copy that is furthest behind. Raises PeerFailed."""
     url = f"http://{address}/stores/{urllib.parse.quote(store, safe='')}"
     body = pack_request(request, dirty=dirty, local=local, stale=stale)
     asked = urllib.request.Request(
@@ -83,7 +91,7 @@ def ask(
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(asked, timeout=PATIENCE_S) as answer:
-            data = answer.read(MOST_ANSWER_BYTES + 1)
+            data, lag = answer.read(MOST_ANSWER_BYTES + 1), answer.headers.get(LAG)
     except urllib.error.HTTPError as error:
         says = error.read(2_000).decode(errors="replace").strip()
         raise PeerFailed(f"store {store} at {address}: {says or error.reason} ({error.code})") from error
@@ -96,6 +104,6 @@ def ask(
             f"store {store} at {address}: the answer has more than {MOST_ANSWER_BYTES >> 20} MB; ask for a smaller range"
         )
     try:
-        return unpack_entries(data)
+        return unpack_entries(data), None if lag is None else int(lag)
     except BadRequest as error:
         raise PeerFailed(f"store {store} at {address}: {error}") from error

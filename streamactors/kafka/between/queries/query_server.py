@@ -10,7 +10,7 @@ import logging
 import socket
 import threading
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from streamactors.errors import StreamActorsError
 from streamactors.kafka.between.queries.query_peers import Peers
 from streamactors.kafka.between.queries.query_wire import (
     CONTENT,
+    LAG,
     MOST_REQUEST_BYTES,
     BadRequest,
     pack_entries,
@@ -35,6 +36,7 @@ _log = logging.getLogger("streamactors.kafka")
 ANSWER_S: Final = 30.0
 _SILENT_S: Final = 10.0
 JSON: Final = "application/json"
+_NONE: Final[Mapping[str, str]] = {}
 
 
 class QueryServer:
@@ -66,6 +68,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
     address_family = socket.AF_INET
+
+
+def _lag(store: QueryableStore) -> dict[str, str]:
+    """Return the header of a stale answer: the largest lag of the copies that may have answered."""
+    return {LAG: str(max(store.copies().result(ANSWER_S).values(), default=0))}
 
 
 def _handler(stores: RunStores, token: str) -> type[BaseHTTPRequestHandler]:
@@ -113,18 +120,23 @@ def _handler(stores: RunStores, token: str) -> type[BaseHTTPRequestHandler]:
             if not length.isdigit() or int(length) > MOST_REQUEST_BYTES:
                 raise BadRequest(f"a request has a Content-Length of at most {MOST_REQUEST_BYTES}, not {length[:20]!r}")
             request, dirty, local, stale = unpack_request(self.rfile.read(int(length)))
-            found = QueryableStore(store, stores).ask(request, dirty=dirty, local=local, stale=stale).result(ANSWER_S)
-            self._send(200, pack_entries(found), CONTENT)
+            asked = QueryableStore(store, stores)
+            found = asked.ask(request, dirty=dirty, local=local, stale=stale).result(ANSWER_S)
+            self._send(200, pack_entries(found), CONTENT, _lag(asked) if stale else {})
 
         def _answer_person(self, store: str, query: str) -> None:
             asked = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
             dirty, stale = (asked.pop(name, "0") in ("1", "true") for name in ("dirty", "stale"))
             request = request_of(asked)
-            found = QueryableStore(store, stores).ask(request, dirty=dirty, stale=stale).result(ANSWER_S)
-            self._send(200, json.dumps([as_json(entry) for entry in found]).encode(), JSON)
+            store_here = QueryableStore(store, stores)
+            found = store_here.ask(request, dirty=dirty, stale=stale).result(ANSWER_S)
+            body = json.dumps([as_json(entry) for entry in found]).encode()
+            self._send(200, body, JSON, _lag(store_here) if stale else {})
 
-        def _send(self, code: int, body: bytes, kind: str) -> None:
+        def _send(self, code: int, body: bytes, kind: str, headers: Mapping[str, str] = _NONE) -> None:
             self.send_response(code)
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

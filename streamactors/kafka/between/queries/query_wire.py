@@ -11,6 +11,8 @@ from streamactors.windows.state.reads import KINDS, StoreEntry, StoreRequest
 MOST_REQUEST_BYTES: Final = 64 << 10
 MOST_ANSWER_BYTES: Final = 64 << 20
 CONTENT: Final = "application/msgpack"
+LAG: Final = "Streamactors-Lag"
+"""The header of an answer that standby copies may have given: number of changelog entries that the copy furthest behind still lacks."""
 
 
 class BadRequest(Exception):
