@@ -4,7 +4,8 @@ Expiry goes by the stream time of the task: an entry written at stream time t ex
 never read. They are removed, with a tombstone in the changelog, before the next row is processed.
 
 The queue of expiries has one item for a key: an item whose entry was written again goes back into the queue when its time has come. On
-disk the queue spills like the entries; there a key that was deleted and written again has two items for a while."""
+disk the queue spills like the entries, and nobody knows whether a deleted key still has an item. So the first item of an entry stands at the
+beginning of a 64th of the TTL, where equal ones are one: a key that is deleted and written again and again has at most 65 items."""
 
 from __future__ import annotations
 
@@ -125,7 +126,8 @@ class KeyValues(StateStore[Valued]):
         if self._ttl is not None:
             entry.expires = max(self.time.stream_ms, 0) + self._ttl
             if not self._has_item(at):
-                self._expiries.push(entry.expires, at, _QUEUED)
+                early = 0 if self._deleted is not None else entry.expires % max(1, self._ttl // _BUCKETS)
+                self._expiries.push(entry.expires - early, at, _QUEUED)
         self._put(at, entry)
 
     def _has_item(self, at: bytes) -> bool:

@@ -215,6 +215,22 @@ def test_a_store_with_ttl_holds_one_expiry_for_a_key_however_often_it_is_written
         assert waiting <= 3, "one for each key"
 
 
+def test_the_queue_of_expiries_does_not_grow_with_deletions(tmp_path: Path, memory: Memory) -> None:
+    for each, most in zip(both(KeyValueStore("s", ttl=10_000), tmp_path, memory), (1, 65), strict=True):
+        for now in range(9_000):
+            each.time.stream_ms = now
+            each.store.put("k", now)
+            each.store.delete("k")
+        each.store.put("k", "last")
+        assert len(list(each.store._expiries.items())) <= most
+        each.time.stream_ms = 18_998
+        each.store.expire(lambda *_: None)
+        assert each.store.get("k") == "last"
+        each.time.stream_ms = 18_999
+        each.store.expire(lambda *_: None)
+        assert each.store.get("k") is None
+
+
 def test_entries_expire_by_the_time_of_their_last_write_and_on_expire_may_write_and_delete(
     tmp_path: Path, memory: Memory
 ) -> None:
