@@ -4,7 +4,9 @@ Owner: TopologyTask. An entry expires when the stream time of its task reaches i
 that moved the time they are removed, in the order of their expiry, and a deletion of each is forwarded, with the time of the expiry. A row that comes
 when its entry would have expired already is refused and counted.
 
-The queue has one item for a key, as a rule. An item whose entry was written again goes back into the queue when its time has come."""
+The queue has one item for a key, as a rule. An item whose entry was written again goes back into the queue when its time has come. On disk
+nobody knows whether a deleted key still has an item, so there the items of new entries stand at the beginning of a 64th of the TTL, where equal ones are
+one."""
 
 from __future__ import annotations
 
@@ -46,6 +48,9 @@ class ExpiringTable(TableSource):
         self._time = time
         queue: CalendarQueue[int] = CalendarQueue(ttl_ms // _BUCKETS)
         self._expiries: ClosingQueue[int] = stores.closing(store, queue, self._queued)
+        self._gone: dict[Ident, int] | None = {}  # latest time of the item that a deleted key still has; None: on disk
+        if self._expiries is not queue:
+            self._gone = None
         self._forward: Callable[[list[Any]], None] | None = None
         time.processors.append(self)
 
@@ -60,11 +65,18 @@ class ExpiringTable(TableSource):
         if expires <= self._time.stream_ms and record.value is not None:
             refuse_row(self.node, self.env, record, timestamp, timestamp, self._time.stream_ms, self._ttl)
             return
-        before = self._table.get(ident)
-        queued = before is not None and before.timestamp + self._ttl <= expires
+        before, gone = self._table.get(ident), self._gone
+        item_by = None if before is None else before.timestamp + self._ttl
         super()._take_one(ident, record, timestamp, out)
-        if record.value is not None and not queued:
-            self._expiries.push(expires, key_bytes(ident), _QUEUED)
+        if record.value is None:
+            if item_by is not None and gone is not None:
+                gone[ident] = item_by
+            return
+        if before is None and gone is not None:
+            item_by = gone.pop(ident, None)
+        if item_by is None or item_by > expires:
+            early = 0 if gone is not None else expires % max(1, self._ttl // _BUCKETS)
+            self._expiries.push(expires - early, key_bytes(ident), _QUEUED)
 
     def start(self) -> None:
         """Nothing is due before the first row."""
@@ -74,16 +86,23 @@ class ExpiringTable(TableSource):
         now = self._time.stream_ms
         if self._expiries.first_time() > now:
             return
-        out: list[Any] = []
+        due: set[tuple[int, bytes]] = set()
         for _, tie, _ in self._expiries.pop_before(now + 1):
             ident = ident_of_bytes(tie)
+            if self._gone is not None:
+                self._gone.pop(ident, None)
             entry = self._table.get(ident)
             if entry is None:
                 continue
             expires = entry.timestamp + self._ttl
             if expires > now:
                 self._expiries.push(expires, tie, _QUEUED)
-                continue
+            else:
+                due.add((expires, tie))
+        out: list[Any] = []
+        for expires, tie in sorted(due):
+            ident = ident_of_bytes(tie)
+            entry = self._table[ident]
             old = entry.value if self._sends_old else None
             self._put(ident, entry, entry.key, None, expires)
             out.append((ident, entry.key, None, None, None, old, expires, None, False))

@@ -112,3 +112,21 @@ def test_a_table_with_history_has_no_ttl() -> None:
         TopologyDriver(lambda topics: topics.table("t", history=5, ttl=5))
     with pytest.raises(BuildError, match="table: ttl"):
         TopologyDriver(lambda topics: topics.table("t", ttl=0))
+
+
+def test_entries_that_expire_together_are_deleted_in_the_order_of_their_expiry() -> None:
+    driver = TopologyDriver(lambda topics: topics.table("people", ttl=TTL, name="people"))
+    for key, time in (("a", 0), ("b", 2), ("a", 5)):
+        driver.pipe("people", key, "x", time)
+    given = [(each.record.key, each.record.timestamp) for each in driver.pipe("people", "c", "x", 30)]
+    assert given == [("c", 30), ("b", 12), ("a", 15)]
+
+
+def test_the_queue_of_expiries_does_not_grow_with_deletions() -> None:
+    driver = TopologyDriver(lambda topics: topics.table("people", ttl=10_000, name="people"))
+    table = next(step.operator for node, step in driver._task._plan.steps.items() if node.name == "people")
+    for time in range(3_000):
+        driver.pipe("people", "a", "x", time)
+        driver.pipe("people", "a", None, time)
+    driver.pipe("people", "a", "x", 3_000)
+    assert len(list(table._expiries.items())) == 1
