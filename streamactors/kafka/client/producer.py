@@ -186,12 +186,14 @@ class StreamProducer:
             try:
                 if type(record) is ProducerRecord:
                     topic, value, key, partition, timestamp, headers = record
-                    if not headers and timestamp is None:
-                        produce(topic, value, key, -1 if partition is None else partition, report)
-                        continue
-                    if not headers and timestamp >= SECONDS_TO:  # else it may be in seconds, or 0, or negative
-                        produce(topic, value, key, -1 if partition is None else partition, report, None, timestamp)
-                        continue
+                    if not headers:
+                        partition = -1 if partition is None else partition
+                        if timestamp is None:
+                            produce(topic, value, key, partition, report)
+                            continue
+                        if timestamp >= SECONDS_TO:  # else it may be in seconds, or 0, or negative
+                            produce(topic, value, key, partition, report, None, timestamp)
+                            continue
                 send(record, report)
             except BufferError:
                 return len(records) - length_hint(rest) - 1

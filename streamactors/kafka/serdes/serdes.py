@@ -79,7 +79,7 @@ def _as_integer(data: bytes) -> int:
 BYTES: Final = Serde("bytes", _same, _same)
 STRING: Final = Serde("string", str.encode, bytes.decode)
 INTEGER: Final = Serde("integer", _integer, _as_integer)  # as Kafka's Long and Integer serializers
-_scan: Final = json.JSONDecoder().scan_once
+_scan: Final = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 def _scanned(data: bytes) -> Any:
