@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
-from collections.abc import Callable
 
 import pytest
 
-from streamactors.actors.dispatching import poller
-from streamactors.actors.dispatching.descriptors import Descriptors
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.actors.threads import current_owner
 from streamactors.clock import VirtualClock
-from streamactors.errors import ActorError
 from tests.actors.eventually import eventually
-
-
-def on_loop(dispatcher: Dispatcher, fn: Callable[[], object]) -> object:
-    """Run fn on the loop and give its result or raise its error here."""
-    done = threading.Event()
-    box: list[object] = []
-
-    def run() -> None:
-        try:
-            box.append(fn())
-        except BaseException as error:
-            box.append(error)
-        done.set()
-
-    dispatcher.execute(run)
-    assert done.wait(10)
-    if isinstance(box[0], BaseException):
-        raise box[0]
-    return box[0]
+from tests.actors.on_loop import on_loop
 
 
 def test_functions_run_in_order_on_the_loop_thread(dispatcher: Dispatcher) -> None:
@@ -152,133 +128,6 @@ def test_timers_set_and_cancelled_by_many_threads_are_counted_exactly(dispatcher
     assert dispatcher.pending_timers == 0
 
 
-def test_readable_and_writable_are_reported_until_modified(dispatcher: Dispatcher) -> None:
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    received: list[bytes] = []
-    written, got = threading.Event(), threading.Event()
-
-    def on_writable() -> None:
-        ours.send(b"hello")
-        dispatcher.modify(ours, on_readable)
-        written.set()
-
-    def on_readable() -> None:
-        received.append(ours.recv(100))
-        got.set()
-
-    dispatcher.execute(lambda: dispatcher.register(ours, on_readable, on_writable))
-    assert written.wait(10)
-    assert theirs.recv(100) == b"hello"
-    theirs.send(b"world")
-    assert got.wait(10)
-    assert received == [b"world"]
-    on_loop(dispatcher, lambda: dispatcher.unregister(ours))
-    theirs.send(b"unseen")
-    on_loop(dispatcher, int)
-    assert received == [b"world"]
-    ours.close()
-    theirs.close()
-
-
-def test_a_hang_up_is_reported_as_readable(dispatcher: Dispatcher) -> None:
-    ours, theirs = socket.socketpair()
-    ended = threading.Event()
-
-    def on_readable() -> None:
-        assert ours.recv(100) == b""
-        dispatcher.unregister(ours)
-        ours.close()
-        ended.set()
-
-    dispatcher.execute(lambda: dispatcher.register(ours, on_readable))
-    theirs.close()
-    assert ended.wait(10)
-
-
-def test_a_broken_descriptor_nobody_looks_at_is_dropped(
-    dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
-) -> None:
-    reader, writer = os.pipe()
-    on_loop(dispatcher, lambda: dispatcher.register(reader))
-    os.close(writer)
-    eventually(lambda: "unregistered" in caplog.text)
-    with pytest.raises(KeyError):
-        on_loop(dispatcher, lambda: dispatcher.unregister(reader))
-    os.close(reader)
-
-
-def test_a_descriptor_closed_before_it_is_unregistered_is_still_found(dispatcher: Dispatcher) -> None:
-    ours, theirs = socket.socketpair()
-    on_loop(dispatcher, lambda: dispatcher.register(ours, int))
-    ours.close()
-    on_loop(dispatcher, lambda: dispatcher.unregister(ours))
-    theirs.close()
-
-
-def test_a_callback_that_unregisters_a_ready_neighbour_keeps_it_silent(dispatcher: Dispatcher) -> None:
-    pairs = [socket.socketpair() for _ in range(2)]
-    called: list[int] = []
-
-    def on_readable(me: int) -> None:
-        called.append(me)
-        for ours, _ in pairs:
-            dispatcher.unregister(ours)
-
-    def set_up() -> None:
-        for k, (ours, theirs) in enumerate(pairs):
-            theirs.send(b"x")
-            dispatcher.register(ours, lambda k=k: on_readable(k))
-
-    on_loop(dispatcher, set_up)
-    on_loop(dispatcher, int)
-    on_loop(dispatcher, int)
-    assert len(called) == 1
-    for ours, theirs in pairs:
-        ours.close()
-        theirs.close()
-
-
-def test_an_event_of_a_closed_descriptor_is_not_given_to_its_successor_of_the_same_number() -> None:
-    descriptors = Descriptors("by hand")
-    pipes = [os.pipe() for _ in range(2)]
-    quiet_read, quiet_write = os.pipe()
-    called: list[str] = []
-
-    def replace(other: int) -> None:
-        if called:
-            return
-        called.append("first of the two")
-        descriptors.unregister(other)
-        os.dup2(quiet_read, other)  # closes it and takes its number
-        descriptors.register(other, lambda: called.append("successor"))
-
-    for k, (read, write) in enumerate(pipes):
-        os.write(write, b"x")
-        descriptors.register(read, lambda other=pipes[1 - k][0]: replace(other))
-    descriptors.serve(descriptors.poll(10), lambda callback: callback())
-    assert called == ["first of the two"]
-    os.write(quiet_write, b"x")
-    descriptors.serve(descriptors.poll(10), lambda callback: callback())
-    assert called == ["first of the two", "successor"]
-    descriptors.close()
-    for fd in (quiet_read, quiet_write, *pipes[0], *pipes[1]):
-        os.close(fd)
-
-
-def test_registration_belongs_on_the_loop_thread(dispatcher: Dispatcher) -> None:
-    ours, theirs = socket.socketpair()
-    dispatcher.start()
-    on_loop(dispatcher, int)
-    with pytest.raises(ActorError, match="loop thread"):
-        dispatcher.register(ours, int)
-    on_loop(dispatcher, lambda: dispatcher.register(ours, int))
-    with pytest.raises(ValueError, match="already"):
-        on_loop(dispatcher, lambda: dispatcher.register(ours, int))
-    ours.close()
-    theirs.close()
-
-
 def test_stop_runs_what_is_queued_and_then_refuses() -> None:
     dispatcher = Dispatcher("d")
     gate, seen = threading.Event(), []
@@ -352,18 +201,6 @@ def test_virtual_time_passes_many_timers_of_one_distant_moment(virtual: VirtualC
     virtual.advance("2s")
     assert times == [1_500.0] * 100
     assert dispatcher.stop()
-
-
-def test_the_portable_poller_serves_the_same_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamactors.actors.dispatching.descriptors.new_poller", poller.SelectorPoller)
-    monkeypatch.delattr(os, "eventfd", raising=False)
-    dispatcher = Dispatcher("portable")
-    try:
-        test_readable_and_writable_are_reported_until_modified(dispatcher)
-        test_a_hang_up_is_reported_as_readable(dispatcher)
-        test_an_earlier_timer_from_another_thread_wakes_the_loop(dispatcher)
-    finally:
-        assert dispatcher.stop()
 
 
 def test_cells_of_a_dispatcher_take_turns_on_its_thread(dispatcher: Dispatcher) -> None:

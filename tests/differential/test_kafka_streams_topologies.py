@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from tests.differential.kafka_streams.build import classpath
 from tests.differential.kafka_streams.case_program import CaseProgram
-from tests.models.topology_case import TopologyCase, run, topology_cases
+from tests.models.topology_case import TopologyCase, run
+from tests.models.topology_draw import topology_cases
 
 pytestmark = [
     pytest.mark.differential,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
-import signal
 import socket
 import ssl
 import struct
-import subprocess
-import sys
 import threading
 import time
 from datetime import UTC, datetime
@@ -27,7 +23,6 @@ from streamactors import (
     ActorSystem,
     ConnectionFailed,
     Keep,
-    KillSwitches,
     Sink,
     SinkRef,
     Source,
@@ -38,17 +33,7 @@ from streamactors import (
     VirtualClock,
 )
 from streamactors.stages.stream_refs.wire import HELLO, REFUSED, WELCOME, checked, frame, frames_of
-from tests.own_process import own_process
-
-
-def sent(source: Any, **options: Any) -> SourceRef[Any]:
-    return source.run_with(StreamRefs.source_ref(**options)).result(10)
-
-
-def received(**options: Any) -> tuple[SinkRef[Any], Any]:
-    ref, got = StreamRefs.sink_ref(**options).to_mat(Sink.to_list(), Keep.both).run()
-    return ref.result(10), got
-
+from tests.dsl.stream_ref_ends import received, sent
 
 VALUES = [
     None,
@@ -116,9 +101,6 @@ def test_a_type_that_the_codec_refuses_is_named_at_both_ends():
     assert any("in stage sink_ref.sink" in note for note in raised.value.__notes__)
     with pytest.raises(StreamRefError, match=r"CodecError: a builtins\.object cannot be encoded"):
         got.result(10)
-
-
-# ── ends ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_end_comes_behind_every_element_and_empty_streams_end():
@@ -196,9 +178,6 @@ def test_a_ref_can_be_used_once():
         ref.source().run_with(Sink.to_list()).result(10)
     assert first.pull().result(10) == 1
     first.cancel()
-
-
-# ── texts, tokens, strangers ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_text_that_is_no_ref_is_refused_and_a_repr_shows_no_token():
@@ -310,109 +289,3 @@ def test_a_stream_goes_over_tls():
     authority.configure_trust(client)
     ref = sent(Source.range(0, 2_000), tls=server)
     assert ref.source(tls=client).run_with(Sink.count()).result(10) == 2_000
-
-
-# ── between processes ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-SENDER = """
-import sys
-from streamactors import *
-ref = Source.range(0, {n}).concat(Source.never() if {endless} else Source.empty()).run_with(StreamRefs.source_ref()).result(10)
-print(ref, flush=True)
-sys.stdin.read()
-"""
-READER = """
-import sys
-from streamactors import *
-SourceRef.parse(sys.argv[1]).source().run_with(Sink.foreach(lambda x: print(x, flush=True))).result(30)
-"""
-
-
-def started(program: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_another_process_sends():
-    child = started(SENDER.format(n=10_000, endless=False))
-    assert child.stdout is not None
-    ref = SourceRef.parse(child.stdout.readline().strip())
-    assert ref.source().run_with(Sink.to_list()).result(30) == list(range(10_000))
-    _, errors = child.communicate(timeout=30)
-    assert (child.returncode, errors) == (0, "")
-
-
-def test_the_reader_hears_that_the_sending_process_was_killed():
-    child = started(SENDER.format(n=10, endless=True))
-    assert child.stdout is not None
-    queue = SourceRef.parse(child.stdout.readline().strip()).source().run_with(Sink.to_queue(1))
-    for n in range(10):
-        assert queue.pull().result(30) == n
-    child.send_signal(signal.SIGKILL)
-    with pytest.raises(StreamRefError, match="the other end is gone: the connection has ended"):
-        queue.pull().result(30)
-    child.communicate()
-
-
-def test_the_sender_hears_that_the_reading_process_was_killed():
-    switch, ref = (
-        Source.range(0, 5)
-        .concat(Source.never())
-        .via_mat(KillSwitches.single(), Keep.right)
-        .watch_termination(Keep.both)
-        .to_mat(StreamRefs.source_ref(), Keep.both)
-        .run()
-    )
-    (_, ended), ref = switch, ref.result(10)
-    child = started(READER, str(ref))
-    assert child.stdout is not None
-    for n in range(5):
-        assert child.stdout.readline() == f"{n}\n"
-    child.send_signal(signal.SIGKILL)
-    child.communicate()
-    error = ended.exception(30)
-    assert error is not None
-    assert "the other end is gone" in str(error)
-
-
-# ── what they leave behind ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@own_process
-def test_two_hundred_runs_leave_no_descriptor_and_no_thread():
-    def once() -> None:
-        assert sent(Source.range(0, 3)).source().run_with(Sink.to_list()).result(10) == [0, 1, 2]
-        sink_ref, got = received()
-        Source.range(0, 3).run_with(sink_ref.sink()).result(10)
-        got.result(10)
-        assert sent(Source.repeat(1)).source().run_with(Sink.head()).result(10) == 1
-        unused, switch = (
-            StreamRefs.sink_ref().via_mat(KillSwitches.single(), Keep.both).to_mat(Sink.ignore(), Keep.left).run()
-        )
-        unused.result(10)
-        switch.shutdown()
-
-    def left() -> int:
-        deadline = time.monotonic() + 5
-        last = -1
-        while time.monotonic() < deadline:  # sockets close behind the end of their streams
-            gc.collect()
-            now = len(os.listdir("/proc/self/fd"))
-            if now == last:
-                break
-            last = now
-            time.sleep(0.1)
-        return last
-
-    for _ in range(10):
-        once()
-    descriptors, threads = left(), threading.active_count()
-    for _ in range(50):
-        once()  # four runs each
-    assert left() <= descriptors + 1
-    assert threading.active_count() <= threads + 20, "the pool grows with the load, not with the number of runs"

@@ -11,20 +11,15 @@ from hypothesis import strategies as st
 from streamactors import (
     ActorSystem,
     Flow,
-    FlowWithContext,
     Keep,
-    RestartSettings,
-    RetryFlow,
     Sink,
     Source,
     StreamFuture,
     VirtualClock,
 )
-from streamactors.errors import AbruptTermination, BuildError, StreamError, StreamTimeout
+from streamactors.errors import AbruptTermination, BuildError, StreamTimeout
 from streamactors.testing import TestSink, TestSource
-
-LAW = settings(max_examples=40)
-QUICK = RestartSettings(10, 40, random_factor=0)
+from tests.stages.nested_runs import LAW, probes, run
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +28,8 @@ def system():
         yield system
 
 
-def run(source, system):
-    return source.run_with(Sink.to_list(), system).result(10)
-
-
 def chunked(n, size):
     return Source.range(n).max_chunk(size).async_boundary(size)
-
-
-def probes(flow, system):
-    """Return (source probe, sink probe, materialized value of the flow) of a run of the flow."""
-    (source, value), sink = TestSource.probe().via_mat(flow, Keep.both).to_mat(TestSink.probe(), Keep.both).run(system)
-    return source, sink, value
 
 
 def lazy(flow):
@@ -73,9 +58,6 @@ def prefix(flow):
 
 
 LATER = [lazy, future, lazy_future, from_materializer, prefix]
-
-
-# ── flows and sinks that are known later ──────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("later", LATER)
@@ -182,9 +164,6 @@ def test_materialize_into_source_emits_the_result_of_the_sink(system):
     assert run(Flow.map(str).materialize_into_source(Source.range(3), Sink.to_list()), system) == [["0", "1", "2"]]
 
 
-# ── prefix ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @given(n=st.integers(0, 30), size=st.integers(1, 9), head=st.integers(0, 8))
 @LAW
 def test_flat_map_prefix_and_prefix_and_tail_split_the_stream(system, n, size, head):
@@ -229,9 +208,6 @@ def test_a_rest_that_is_not_started_in_time_cancels_the_stream(system):
         rest.run_with(Sink.ignore(), system)
 
 
-# ── switch_map ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_switch_map_cancels_the_source_of_the_element_before(system):
     inner = {}
 
@@ -271,65 +247,6 @@ def test_switch_map_ends_with_failures_and_cancels_inside(system):
         run(Source.single(0).switch_map(lambda x: 1 // x), system)
     assert any("switch_map, element 0" in note for note in caught.value.__notes__)
     assert run(Source.single(1).switch_map(lambda _: Source.range(9)), system) == list(range(9))
-
-
-# ── RetryFlow ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@given(elements=st.lists(st.integers(0, 4), max_size=12), most=st.integers(0, 5), size=st.integers(1, 5))
-@LAW
-def test_retry_tries_each_element_until_it_is_well_or_the_retries_are_used_up(system, elements, most, size):
-    settings_ = RestartSettings(1, 2, random_factor=0, max_restarts=most)
-    flow = RetryFlow.with_backoff(settings_, Flow.map(lambda x: x - 1), lambda x, y: y if y > 0 else None)
-    source = Source.from_iterable(elements).max_chunk(size).via(flow)
-    result = source.run_with(Sink.to_list(), system)
-    while not result.done():
-        system.clock.advance(1)
-    assert result.result(0) == [x - 1 if x < 1 else max(0, x - 1 - most) for x in elements]
-
-
-def test_a_retry_waits_for_a_back_off_that_doubles(system):
-    tried = []
-    flow = Flow.map(lambda x: tried.append((x, system.clock.now_ms())) or x)
-    source, sink, _ = probes(RetryFlow.with_backoff(QUICK, flow, lambda x, y: x if len(tried) < 5 else None), system)
-    sink.request(1)
-    source.send_next("a")
-    system.clock.settle()
-    start = system.clock.now_ms()
-    for _ in range(130):
-        system.clock.advance(1)
-    sink.expect_next("a")
-    assert [at - start for _, at in tried] == [0, 10, 30, 70, 110]
-    source.send_complete()
-    sink.expect_complete()
-
-
-def test_a_flow_that_is_not_one_to_one_fails_with_what_it_did(system):
-    def through(flow):
-        return run(Source.range(3).via(RetryFlow.with_backoff(QUICK, flow, lambda x, y: None)), system)
-
-    with pytest.raises(StreamError, match="exactly one"):
-        through(Flow.map_concat(lambda x: [x, x]))
-    with pytest.raises(StreamError, match="it must emit one result for each element"):
-        through(Flow.take(1))
-    with pytest.raises(ZeroDivisionError):
-        through(Flow.map(lambda x: 1 // x))
-    with pytest.raises(BuildError, match="RestartSettings"):
-        RetryFlow.with_backoff(3, Flow.identity(), lambda x, y: None)
-
-
-def test_retry_with_context_sees_pairs(system):
-    flow = FlowWithContext.identity().map(lambda x: x * 10)
-    retry = RetryFlow.with_backoff_and_context(
-        RestartSettings(1, 1, random_factor=0), flow, lambda a, b: (a[0] + 1, a[1]) if b[0] < 30 else None
-    )
-    result = Source.from_iterable([1, 5]).with_context(lambda x: f"at {x}").via(retry).run_with(Sink.to_list(), system)
-    while not result.done():
-        system.clock.advance(1)
-    assert result.result(0) == [(30, "at 1"), (50, "at 5")]
-
-
-# ── pre_materialize, coupled ends, contramap ──────────────────────────────────────────────────────────────────────────
 
 
 def test_a_sink_and_a_flow_run_before_what_feeds_them(system):

@@ -31,6 +31,7 @@ from streamactors.broker.transaction.transaction_record import decode_transactio
 from streamactors.broker.transaction.transaction_state import step
 
 E = ErrorCode
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class DataPartition:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from streamactors import ActorSystem
 from streamactors.broker import Cluster
+from tests.spark.conftest import SETTINGS
 
 
 @pytest.fixture(scope="module")
@@ -20,3 +22,10 @@ def cluster() -> Iterator[Cluster]:
 def system() -> Iterator[ActorSystem]:
     with ActorSystem("executors") as system:
         yield system
+
+
+@pytest.fixture
+def spark() -> Any:
+    from streamactors.spark import spark_session
+
+    return spark_session("tests", **SETTINGS)

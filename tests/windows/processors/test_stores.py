@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,247 +13,19 @@ from streamactors.windows import (
     REFUSED,
     KeyValueStore,
     SessionStore,
-    StoreDefinition,
-    TaskIdentity,
     VersionedStore,
     WindowStore,
 )
 from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.operators.operator import TaskEnvironment
-from streamactors.windows.processors.state_store import StateStore
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.changelog_settings import expiring, versioned
-from streamactors.windows.state.disk.disk_stores import DiskStores
-from streamactors.windows.state.disk.rocks import Memory, Rocks
-from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.state.disk.rocks import Memory
 from streamactors.windows.state.reads import StoreRequest
-from streamactors.windows.state.serdes import Serdes, default_bytes
-from streamactors.windows.state.store_log import StoreReader
+from streamactors.windows.state.serdes import Serdes
 from streamactors.windows.state.stores import MemoryStores
 from streamactors.windows.topology.nodes.processor_nodes import KINDS
-
-IDENTITY = TaskIdentity("stores")
-
-
-@pytest.fixture(scope="module")
-def memory() -> Memory:
-    return Memory(8 << 20)
-
-
-class Kept:
-    """A store that is committed and restored, in memory or on disk."""
-
-    def __init__(self, definition: StoreDefinition, disk: TaskDisk | None = None) -> None:
-        self._definition, self._disk = definition, disk
-        self._entries: dict[bytes, bytes | None] = {}
-        self.metrics = TaskMetrics()
-        self.time = TaskTime(lambda: 0)
-        self.store: Any = self._made()
-
-    def _made(self) -> StateStore[Any]:
-        env = TaskEnvironment(Serdes(), self.metrics, track_changes=True)
-        stores: Any = MemoryStores()
-        if self._disk is not None:
-            stores = self._disk_stores = DiskStores(self._disk, lambda: 1)
-        return KINDS[type(self._definition)](self._definition, "p", env, self.time, stores)
-
-    def cut(self) -> None:
-        changes = list(self.store.changes(IDENTITY))
-        if self._disk is not None:
-            self._disk_stores.take(changes)
-            self._disk.commit()
-            self._disk_stores.rest()
-        for _, key, value in changes:
-            self._entries.pop(key, None)
-            if value is not None:
-                self._entries[key] = value
-
-    def restart(self) -> None:
-        self.cut()
-        self.store = self._made()
-        reader = StoreReader(self._definition.name, IDENTITY)
-        if self._disk is not None:
-            reader = self._disk_stores.reader(self._definition.name, IDENTITY)
-        else:
-            for key, value in self._entries.items():
-                reader.add(key, value)
-        self.store.restore(reader)
-
-
-def both(definition: StoreDefinition, path: Path, memory: Memory) -> list[Kept]:
-    disk = TaskDisk(Rocks(path, memory), [definition.name])
-    return [Kept(definition), Kept(definition, disk)]
-
-
-KEYS = st.sampled_from(["", "a", "ab", "b", 3, b"\xff", "a\x00"])
-TIMES = st.integers(0, 40)
-VALUES = st.none() | st.integers(1, 9)
-by_bytes = default_bytes
-
-
-def steps(*operations: Any) -> Any:
-    between = st.sampled_from([("cut",), ("restart",)])
-    return st.lists(st.one_of(*operations, *operations, between), max_size=30)
-
-
-def carried_out(kept: list[Kept], step: tuple[Any, ...], on_store: Callable[[Any], Any]) -> list[Any]:
-    """Return what the step gives on each of the stores."""
-    if step[0] in ("cut", "restart"):
-        return [getattr(each, step[0])() for each in kept]
-    return [on_store(each) for each in kept]
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    history=steps(
-        st.tuples(st.just("put"), KEYS, VALUES),
-        st.tuples(st.just("absent"), KEYS, VALUES),
-        st.tuples(st.just("delete"), KEYS),
-        st.tuples(st.just("range"), st.none() | KEYS, st.none() | KEYS, st.booleans()),
-        st.tuples(st.just("prefix"), KEYS, st.booleans()),
-    )
-)
-def test_T_83_a_key_value_store(history: list[Any], tmp_path_factory: pytest.TempPathFactory, memory: Memory) -> None:
-    kept = both(KeyValueStore("s"), tmp_path_factory.mktemp("kv"), memory)
-    model: dict[Any, Any] = {}
-    for step in history:
-        match step:
-            case ("put", key, value):
-                carried_out(kept, step, lambda k: k.store.put(key, value))  # noqa: B023
-                model.pop(key, None)
-                model.update({key: value} if value is not None else {})
-            case ("absent", key, value):
-                found = carried_out(kept, step, lambda k: k.store.put_if_absent(key, value))  # noqa: B023
-                assert found == [model.get(key)] * 2
-                if key not in model and value is not None:
-                    model[key] = value
-            case ("delete", key):
-                assert carried_out(kept, step, lambda k: k.store.delete(key)) == [model.pop(key, None)] * 2  # noqa: B023
-            case ("range", first, last, reverse):
-                expected = [
-                    (key, value)
-                    for key, value in sorted(model.items(), key=lambda e: by_bytes(e[0]), reverse=reverse)
-                    if (first is None or by_bytes(first) <= by_bytes(key))
-                    and (last is None or by_bytes(key) <= by_bytes(last))
-                ]
-                found = carried_out(kept, step, lambda k: list(k.store.range(first, last, reverse=reverse)))
-                assert found == [expected] * 2
-            case ("prefix", prefix, reverse):
-                expected = [
-                    (key, value)
-                    for key, value in sorted(model.items(), key=lambda e: by_bytes(e[0]), reverse=reverse)
-                    if by_bytes(key).startswith(by_bytes(prefix))
-                ]
-                found = carried_out(kept, step, lambda k: list(k.store.prefix(prefix, reverse=reverse)))
-                assert found == [expected] * 2
-            case _:
-                carried_out(kept, step, lambda k: None)
-        for each in kept:
-            assert {key: each.store.get(key) for key in model} == model
-            assert len(list(each.store.items())) == len(model)
-
-
-@pytest.mark.parametrize("touch", ["write", "read"])
-@settings(max_examples=30, deadline=None)
-@given(
-    history=steps(
-        st.tuples(st.just("put"), KEYS, VALUES),
-        st.tuples(st.just("get"), KEYS),
-        st.tuples(st.just("time"), st.integers(1, 8)),
-        st.tuples(st.just("expire")),
-    )
-)
-def test_a_store_with_ttl_never_shows_what_has_expired_and_tells_of_it_once(
-    touch: Any, history: list[Any], tmp_path_factory: pytest.TempPathFactory, memory: Memory
-) -> None:
-    definition = KeyValueStore("s", ttl=10, on_expire=lambda key, value: None, touch=touch)
-    kept = both(definition, tmp_path_factory.mktemp("ttl"), memory)
-    model: dict[Any, tuple[Any, int]] = {}  # value, expires
-    now = 0
-    for step in history:
-        match step:
-            case ("put", key, value):
-                carried_out(kept, step, lambda k: k.store.put(key, value))  # noqa: B023
-                model.pop(key, None)
-                if value is not None:
-                    model[key] = value, now + 10
-            case ("get", key):
-                value, expires = model.get(key, (None, 0))
-                lives = expires > now
-                assert carried_out(kept, step, lambda k: k.store.get(key)) == [value if lives else None] * 2  # noqa: B023
-                if lives and touch == "read":
-                    model[key] = value, now + 10
-            case ("time", by):
-                now += by
-                for each in kept:
-                    each.time.stream_ms = now
-            case ("expire",):
-                expected = sorted((by_bytes(key), v) for key, (v, expires) in model.items() if expires <= now)
-                for each in kept:
-                    told: list[Any] = []
-                    each.store.expire(lambda fn, key, value: told.append((by_bytes(key), value)))  # noqa: B023
-                    assert sorted(told) == expected
-                model = {key: entry for key, entry in model.items() if entry[1] > now}
-            case _:
-                carried_out(kept, step, lambda k: None)
-        alive = sorted((by_bytes(key), value) for key, (value, expires) in model.items() if expires > now)
-        for each in kept:
-            assert [(by_bytes(key), value) for key, value in each.store.items()] == alive
-
-
-def test_a_store_with_ttl_holds_one_expiry_for_a_key_however_often_it_is_written(
-    tmp_path: Path, memory: Memory
-) -> None:
-    for at, each in enumerate(both(KeyValueStore("s", ttl=1_000), tmp_path, memory)):
-        for now in range(900):
-            each.time.stream_ms = now
-            each.store.put(f"k{now % 3}", now)
-            if now % 5 == 0 and not at:  # on disk, where the queue spills, a deletion may leave an item
-                each.store.delete("k1")
-        waiting = len(list(each.store._expiries.items()))
-        assert waiting <= 3, "one for each key"
-
-
-def test_the_queue_of_expiries_does_not_grow_with_deletions(tmp_path: Path, memory: Memory) -> None:
-    for each, most in zip(both(KeyValueStore("s", ttl=10_000), tmp_path, memory), (1, 65), strict=True):
-        for now in range(9_000):
-            each.time.stream_ms = now
-            each.store.put("k", now)
-            each.store.delete("k")
-        each.store.put("k", "last")
-        assert len(list(each.store._expiries.items())) <= most
-        each.time.stream_ms = 18_998
-        each.store.expire(lambda *_: None)
-        assert each.store.get("k") == "last"
-        each.time.stream_ms = 18_999
-        each.store.expire(lambda *_: None)
-        assert each.store.get("k") is None
-
-
-def test_entries_expire_by_the_time_of_their_last_write_and_on_expire_may_write_and_delete(
-    tmp_path: Path, memory: Memory
-) -> None:
-    for each in both(KeyValueStore("s", ttl=10, on_expire=lambda key, value: None), tmp_path, memory):
-        store, told = each.store, []
-        for now, key in enumerate(["a", "b", "c", "d", "a", "e"]):
-            each.time.stream_ms = now
-            store.put(key, now)
-        each.time.stream_ms = 20
-
-        def on_expire(_: Any, key: Any, value: Any, store: Any = store, told: Any = told) -> None:
-            told.append((key, value))
-            if key == "b":  # while it is called: c is written again, d goes, b comes back
-                store.put("c", "again")
-                store.delete("d")
-                store.put("b", "back")
-
-        store.expire(on_expire)
-        assert told == [("b", 1), ("a", 4), ("e", 5)]
-        store.put("d", "new")
-        each.time.stream_ms = 30
-        store.expire(lambda _, key, value: told.append((key, value)))  # noqa: B023
-        assert told[3:] == [("b", "back"), ("c", "again"), ("d", "new")]
-        assert list(store.items()) == []
+from tests.windows.processors.kept_store import KEYS, TIMES, VALUES, Kept, both, by_bytes, carried_out, steps
 
 
 @pytest.mark.parametrize("duplicates", [False, True])
@@ -430,6 +201,8 @@ def test_a_reader_from_outside_sees_the_newest_version_of_each_key_that_is_not_d
 
 
 EVERY_STORE = [KeyValueStore("s"), WindowStore("s", 12), SessionStore("s", 12), VersionedStore("s", 12)]
+
+
 WRITTEN: dict[type, Callable[[Any, Any], object]] = {
     KeyValueStore: lambda store, value: store.put("k", value),
     WindowStore: lambda store, value: store.put("k", value, 5),

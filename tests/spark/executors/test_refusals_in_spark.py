@@ -1,0 +1,96 @@
+"""What a graph on Spark's executors refuses, and how the errors of its tasks name their cause."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamactors import BuildError, Keep
+from streamactors.kafka.errors import RecordsGone, TopicNotFound
+from streamactors.spark import CheckpointError, SparkExecutors, SparkQueryFailed, SparkSink
+from tests.spark.executors._plain import write_rows
+from tests.spark.executors.in_spark import END_S, HOURS, counted, new_topic, records_of, rows_of
+
+
+def failing(spark: Any, stream: Any, folder: Path, schema: str = "n long") -> BaseException | None:
+    sink = SparkSink.foreach_batch(spark, lambda df, epoch: df.count(), schema, folder)
+    query = stream.to_mat(sink, Keep.right).run(SparkExecutors(spark))
+    query.completion.exception(END_S)
+    return query.exception()  # type: ignore[no-any-return]
+
+
+def test_errors_of_tasks_topics_and_checkpoints_name_their_cause(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    topic = new_topic()
+    error = failing(spark, records_of(cluster, topic).map(lambda record: (1,)), tmp_path / "none")
+    assert isinstance(error, TopicNotFound)
+
+    write_rows(cluster, topic, rows_of(8, 20))
+    bad = records_of(cluster, topic).map(lambda record: (1 // (record.value - 7),)).named("divide")
+    error = failing(spark, bad, tmp_path / "user")
+    assert isinstance(error, SparkQueryFailed)
+    assert "a task failed: ZeroDivisionError" in str(error)
+    assert "in stage divide" in str(error)
+    aggregated = (
+        records_of(cluster, topic).group_by_key().windowed_by(HOURS).aggregate(int, lambda n, value: 1 // (value - 7))
+    )
+    error = failing(spark, aggregated.to_stream().map(lambda row: (row.value,)), tmp_path / "aggregate")
+    assert isinstance(error, SparkQueryFailed)  # the thread that waits for Spark died here, and the query never ended
+    assert "a task failed: AggregationFailed: aggregate" in str(error)
+
+    assert failing(spark, records_of(cluster, topic).map(lambda record: (1,)), tmp_path / "ck") is None
+    windows = counted(records_of(cluster, topic)).map(lambda row: (row.value,))
+    error = failing(spark, windows, tmp_path / "ck")
+    assert isinstance(error, CheckpointError)
+    assert "was written by a graph without windows" in str(error)
+    assert failing(spark, windows, tmp_path / "windows") is None
+    other = records_of(cluster, topic).group_by_key().windowed_by(HOURS).count(name="others").to_stream()
+    error = failing(spark, other.map(lambda row: (row.value,)), tmp_path / "windows")
+    assert isinstance(error, CheckpointError)
+    assert "count-store-0000000001" in str(error)
+    assert "others-store" in str(error)
+    error = failing(spark, records_of(cluster, topic).map(lambda record: (1,)), tmp_path / "windows")
+    assert isinstance(error, CheckpointError)
+    assert "has the windows count-store-0000000001" in str(error)
+    assert "this graph has no windows" in str(error)
+    elsewhere = new_topic()
+    write_rows(cluster, elsewhere, [])
+    error = failing(spark, records_of(cluster, elsewhere).map(lambda record: (1,)), tmp_path / "ck")
+    assert isinstance(error, CheckpointError)
+    assert topic in str(error)
+    assert elsewhere in str(error)
+
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, partitions=2)
+    error = failing(spark, records_of(cluster, topic).map(lambda record: (1,)), tmp_path / "ck")
+    assert isinstance(error, (RecordsGone, CheckpointError))
+    assert topic in str(error)
+
+
+def test_settings_are_given_once(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    rows = records_of(cluster, "t").map(lambda record: (1,))
+
+    def graph(**settings: Any) -> Any:
+        return rows.to(SparkSink.foreach_batch(spark, print, "n long", tmp_path / "ck", **settings))
+
+    with pytest.raises(BuildError, match=r"checkpoint /there differs from the sink's .*ck; give it once"):
+        graph().run(SparkExecutors(spark, checkpoint="/there"))
+    with pytest.raises(BuildError, match="max_rows 5 differs from the sink's 7"):
+        graph(max_rows=7).run(SparkExecutors(spark, max_rows=5))
+    with pytest.raises(BuildError, match="a query with an interval as trigger does not"):
+        graph().run(SparkExecutors(spark, trigger="5 seconds"))
+    with pytest.raises(BuildError, match=r"trigger .* differs from the sink's"):
+        graph(trigger=3).run(SparkExecutors(spark, trigger=2))
+    with pytest.raises(BuildError, match="max_rows"):
+        SparkExecutors(spark, max_rows=0)
+
+
+def test_a_function_that_cannot_be_pickled_is_an_error_of_run_with_its_stage(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    lock = threading.Lock()
+    rows = records_of(cluster, "t").map(lambda record: (lock and 1,)).named("locked")
+    with pytest.raises(BuildError, match="SparkExecutors: stage 'locked' cannot be sent to Spark's workers"):
+        rows.to(SparkSink.foreach_batch(spark, print, "n long", tmp_path / "ck")).run(SparkExecutors(spark))
