@@ -25,9 +25,6 @@ def test_retry_tries_each_element_until_it_is_well_or_the_retries_are_used_up(ti
     assert result.result(0) == [x - 1 if x < 1 else max(0, x - 1 - most) for x in elements]
 
 
-QUICK = RestartSettings(10, 40, random_factor=0)
-
-
 def test_a_retry_waits_for_a_back_off_that_doubles(timeless):
     tried = []
     flow = Flow.map(lambda x: tried.append((x, timeless.clock.now_ms())) or x)

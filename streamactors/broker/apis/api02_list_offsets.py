@@ -50,7 +50,7 @@ def handle(request: Request) -> Body | Later:
                 if wanted.timestamp == _LATEST and unknown:
                     answer["error_code"] = unknown
                 elif wanted.timestamp in (_LATEST, _EARLIEST):
-                    _fill(answer, partition.log.reader.list_offset(wanted.timestamp, bound), wanted.timestamp)
+                    _fill(answer, partition.log.reader.list_offset(wanted.timestamp, bound))
                 else:
                     searches.append(_Search(answer, partition, wanted.timestamp, bound, unknown))
             answers.append(answer)
@@ -125,10 +125,10 @@ def _search(searches: list[_Search]) -> None:
             if search.unknown and listed.offset >= search.bound:
                 answer["error_code"] = search.unknown
             else:
-                _fill(answer, listed, search.timestamp)
+                _fill(answer, listed)
 
 
-def _fill(answer: dict[str, Any], listed: ListedOffset, timestamp: int) -> None:
+def _fill(answer: dict[str, Any], listed: ListedOffset) -> None:
     answer["offset"] = listed.offset
     answer["leader_epoch"] = listed.leader_epoch
     answer["timestamp"] = listed.timestamp_ms

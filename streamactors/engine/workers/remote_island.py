@@ -16,7 +16,7 @@ import logging
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.actors.shutdown_hooks import ShutdownHook
@@ -53,12 +53,6 @@ MOST_CRASHES: Final = 5
 _BACKOFF_MS: Final = 100.0
 _MAY_END_MS: Final = 5_000.0
 _NEVER: Final = 1 << 62
-
-
-class Half(Protocol):
-    """A half of the boundary: `post(handler, argument)` calls it on its island."""
-
-    def post(self, handler: Any, argument: Any, /) -> None: ...
 
 
 @dataclass(slots=True)
