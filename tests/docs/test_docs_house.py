@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ROOT / "streamactors"
 
@@ -21,3 +23,42 @@ def test_every_word_of_the_glossary_is_defined_once() -> None:
     words = re.findall(r"^\*\*([^*]+)\*\*:", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(words) > 60
     assert sorted(words) == sorted(set(words))
+
+
+PATHS = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:\.py|/))`")
+"""A file or a folder as texts name it."""
+
+
+def places(folder: Path) -> list[Path]:
+    """Return where a header's names begin: its package, the packages in it, and those around it."""
+    around = [above for above in (folder, *folder.parents) if PRODUCT in (above, *above.parents)]
+    return [*around, *(below for below in folder.iterdir() if below.is_dir()), ROOT]
+
+
+def missing(text: str, where: list[Path]) -> list[str]:
+    """Return the files and folders that a text names and that do not exist. `apiNN_name.py` stands for any API."""
+    names = [name for name in PATHS.findall(text) if "NN" not in name]
+    return [name for name in names if not any((place / name).exists() for place in where)]
+
+
+def test_every_file_that_a_header_names_exists() -> None:
+    found = {}
+    for path in sorted(PRODUCT.rglob("*.py")):
+        header = re.match(r'"""(.*?)"""', path.read_text(encoding="utf-8"), re.DOTALL)
+        absent = missing(header[1], places(path.parent)) if header else []
+        if absent:
+            found[str(path.relative_to(ROOT))] = absent
+    assert found == {}
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_file_that_the_map_names_exists(page: str) -> None:
+    """A name may begin at a folder that its section has named before, or beside it."""
+    found = {}
+    for section in (ROOT / page).read_text(encoding="utf-8").split("\n## "):
+        named = [ROOT / name for name in PATHS.findall(section)] + [PRODUCT / name for name in PATHS.findall(section)]
+        folders = [each if each.is_dir() else each.parent for each in named if each.exists()]
+        absent = missing(section, [PRODUCT, ROOT, *folders, *(folder.parent for folder in folders)])
+        if absent:
+            found[section.splitlines()[0]] = absent
+    assert found == {}

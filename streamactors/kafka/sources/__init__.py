@@ -1,5 +1,5 @@
 """The source stages over Kafka topics. Each pushes records from a feed to its outlet through a lane.
 
 `source_*` emits all partitions, `partitioned_*` hands out a `sub_source` per partition. `lane.py` asks, cuts, runs fused steps, pushes and
-marks for all of them. `consumer_link.py` starts the consumer actor of `reading`. What committing, transactions, changelogs and
-repartitioning do for a source is handed in by the facades (`services.py`)."""
+marks for all of them. `consumer_link.py` starts the consumer actor of `reading`. The facades hand in what
+committing, transactions, changelogs and repartitioning do for a source (`kafka/between/source_services.py`)."""

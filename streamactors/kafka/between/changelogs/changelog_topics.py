@@ -1,4 +1,5 @@
-"""Changelog topics: compacted (`changelog_settings.py`), with as many partitions as the input. They are created when missing, checked otherwise, and read to their end.
+"""Changelog topics: compacted, with as many partitions as the input. They are created when missing, checked otherwise, and read to their end.
+Their settings are in `windows/state/changelog_settings.py`.
 
 Only committed entries are read. An open transaction of the former owner ends first: the new owner fences it, or the broker times it out.
 
