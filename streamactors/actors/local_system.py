@@ -326,7 +326,7 @@ class LocalSystemBase:
             )
 
     def after_fork_in_child(self) -> None:
-        """This process has none of the system's threads: make every use raise an error instead of waiting for them."""
+        """This process is a fork without the system's threads: make every use raise an error, because none of them would ever answer."""
         self._lock = threading.RLock()
         self._hooks = ShutdownHooks()
         self._ending = self._closing = True

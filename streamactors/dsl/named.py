@@ -30,9 +30,9 @@ class GraphFailed(StreamActorsError):
 
 
 def load_named(text: str, kind: type, form: str) -> Any:
-    """Return what MODULE:NAME names, or what the function returns that it names. The caller checks that it is of `kind`.
+    """Return the object that MODULE:NAME names; if it is a function, return the function's result. The caller checks that it is of `kind`.
 
-    `kind`: what is looked for; a callable of that kind is not called. `form`: what errors say about the form of `text`.
+    `kind`: the wanted class; a callable of that class is not called. `form`: the form of `text`, for errors.
     Raises GraphNotFound or GraphFailed, each in one sentence."""
     where, colon, name = text.rpartition(":")
     if not colon or not where or not name:

@@ -103,7 +103,7 @@ class TopologyDriver:
         return self._task.process_chunk(list(records))
 
     def advance_wall_clock(self, by: Duration) -> list[Output]:
-        """Advance the wall clock by `by` (ms, a timedelta or a text) without input; return what left."""
+        """Advance the wall clock by `by` (ms, a timedelta or a text) without input; return the outputs."""
         self._now_ms += to_ms(by, "advance_wall_clock")
         return self._task.wall_clock(self._now_ms) + self._task.idle(self._now_ms - self._last_input_ms)
 

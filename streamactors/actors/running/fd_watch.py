@@ -32,7 +32,7 @@ class FdWatch:
         self.wanted: frozenset[int] = frozenset()
 
     def watch(self, filenos: Iterable[int], *, answered: bool) -> None:
-        """From now on watch exactly these. `answered`: the actor has just handled a WatchMessage. On the actor's thread."""
+        """Watch these descriptors and no others. `answered`: the actor has just handled a WatchMessage. Called on the actor's thread."""
         wanted = frozenset(filenos)
         if wanted == self.wanted and not answered:
             return

@@ -82,7 +82,7 @@ class RunningActor(ThespianInterface, FailingActor):
         self._held = None
         self._fd_watch: FdWatch | None = None
         self._watchers: list[ActorRef] | None = None
-        # A static function of the actor's class that gets messages sent after the end, when these are no dead letters.
+        # A static function of the actor's class. It gets the messages that were sent after the actor's end and are no dead letters.
         self._too_late: Callable[[Any], None] | None = getattr(instance, "refuse_letter", None)
         instance._myRef = self
 

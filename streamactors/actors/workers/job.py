@@ -1,7 +1,7 @@
 """A job: an importable function and its arguments, as bytes that a worker process gets when it is started.
 
-Functions among the arguments go by import name, else by cloudpickle (extra `processes`). These bytes are the only ones that are unpickled, and they
-are an argument of the spawn: nothing that comes over a socket is.
+Functions among the arguments go by import name, else by cloudpickle (extra `processes`). Only these bytes are unpickled, and they
+are an argument of the spawned process. No bytes from a socket are unpickled.
 
 Functions of `__main__` go by value with cloudpickle. Without it the process imports the program again under another name, as
 multiprocessing does; the program must then start its streams under `if __name__ == "__main__":`."""

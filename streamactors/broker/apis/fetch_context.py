@@ -116,7 +116,7 @@ class SessionFetch:
                         session.touch(cached)
 
     def settle(self, topics: Iterable[WantedTopic], reading: Reading, limits: ReadLimits) -> None:
-        """These reads are the answer: leave out of the next one what has nothing more to say."""
+        """The answer has these reads. The next answer leaves out each partition that has no news."""
         self.session.take()
         for topic, answers in zip(topics, reading.response.topics, strict=True):
             for wanted, answer in zip(topic.partitions, answers.partitions, strict=True):

@@ -90,9 +90,9 @@ class ChangeVoters(NamedTuple):
 def view_of(
     quorum: KnowsQuorum, own: Replica, others: Mapping[int, Replica], named: Voters | None = None
 ) -> QuorumView:
-    """Return what the leader tells: `own` is its own replica now, `others` are those that have read its log.
+    """Return the leader's view of the quorum: `own` is its own replica, `others` are the replicas that have read its log.
 
-    `named` are the voters as the log names them: it knows the folder of a voter that has not fetched yet."""
+    `named` are the voters in the log. The log knows the folder of a voter that has not fetched yet."""
     leader = Leadership(-1 if quorum.leader is None else quorum.leader, quorum.epoch)
     if leader.leader_id != own.replica_id:
         return QuorumView(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)

@@ -185,7 +185,7 @@ class Voter:
         self._channels.ask(leader, _UPDATE_VOTER, body, answered)
 
     def _told(self, changed: Changed) -> None:
-        self._telling = False  # after a refusal the next record that is committed is the next try
+        self._telling = False  # after a refusal, the next committed record makes the next attempt
 
 
 def no_leader(node: Runtime, within_s: float) -> str:

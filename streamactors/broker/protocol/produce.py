@@ -48,7 +48,7 @@ class ProduceRequest(NamedTuple):
 
 
 class RecordProblem(NamedTuple):
-    """A record because of which its batch is refused, by its index in the batch."""
+    """The record that caused the refusal of its batch, by its index in the batch."""
 
     batch_index: int
     message: str | None

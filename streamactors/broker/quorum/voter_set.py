@@ -98,7 +98,7 @@ class VoterSet:
 
     @property
     def keys(self) -> frozenset[tuple[int, uuid.UUID]]:
-        """The id and the folder of each voter: what is compared to tell whether two sets have the same voters."""
+        """The id and the folder of each voter. Two sets have the same voters if these are equal."""
         return frozenset((each.node_id, each.directory_id) for each in self.voters)
 
     def __str__(self) -> str:

@@ -165,7 +165,7 @@ class LeaderState:
         return Proposal(isr, self.epoch, self.partition_epoch)
 
     def propose(self, proposal: Proposal) -> None:
-        """Count a proposal from now on; it is about to be sent."""
+        """A proposal is about to be sent: its replicas count towards the ISR from now on."""
         self.proposed = proposal
         self.in_flight = True
 

@@ -73,7 +73,7 @@ class SupervisedRun:
 
     def _held(self, module: Module) -> Module:
         """Return the module with a handle behind every source."""
-        spine = []  # chains are deep on their left side, deeper than Python likes to recurse
+        spine = []  # The modules of a long chain are nested on the left, too deeply for recursion.
         while isinstance(module, (Joined, Attributed, MatMapped)):
             spine.append(module)
             module = module.left if isinstance(module, Joined) else module.inner

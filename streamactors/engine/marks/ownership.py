@@ -45,7 +45,7 @@ class SourceHandle(Protocol):
         A range that the source no longer has is an error; with `skip_lost` it is skipped."""
 
     def ends(self) -> Positions:
-        """Return the positions behind the elements that are last now, for the partitions whose end is known."""
+        """Return the present end of each partition whose end is known."""
 
 
 class PositionOwner(Protocol):

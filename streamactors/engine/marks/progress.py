@@ -163,7 +163,7 @@ class SinkProgress:
         return None
 
     def _wait(self, wait: _Wait) -> Callable[[], object] | None:
-        """Return the call that answers a wait; None if it waits for a sink that is behind, where it is kept."""
+        """Return the call that ends a wait. None if a sink is still behind: then the wait is kept at this sink."""
         sink = self._first_behind(wait.target, wait.among)
         if sink is None:
             return wait.then

@@ -1,6 +1,6 @@
-"""The cause for which a run stands still, read from its snapshot: who waits for whom, and where that ends.
+"""Why a run stands still, read from its snapshot: which stage waits for which, and what the last of them waits for.
 
-Cost: a snapshot and, for a stage that is inside user code, a look at the stacks of all threads. Nothing while it is not asked for."""
+Cost: a snapshot and, for a stage that is inside user code, a look at the stacks of all threads. A run that is not diagnosed pays nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Stall:
         return f"{text}\n{self.stack}" if self.stack else text
 
     def to_mermaid(self) -> str:
-        """Return the graph with what waits for what, as a Mermaid flowchart."""
+        """Return the graph as a Mermaid flowchart that shows which stage waits for which."""
         return self.snapshot.to_mermaid()
 
 

@@ -223,10 +223,10 @@ class RemoteIsland:
                 self._fail(WorkerDied(f"no worker process for stage '{self.label}': {type(error).__name__}: {error}"))
 
     def _ready(self) -> None:
-        """The process has its job: tell it how the run is, and send what waits."""
+        """The process has its job: send it the state of the run, then the frames that wait."""
         resent = sum(sent.elements for sent in self._sent)
         window = CreditWindow(self.window).size
-        debt = self._credit - (window - resent)  # the process counts what it is sent against its window
+        debt = self._credit - (window - resent)  # The process takes the elements that it is sent from its window.
         self._debt = max(0, debt) if self._crashes else 0
         self._again = 0
         credit = self._granted - self._passed + self._since_mark

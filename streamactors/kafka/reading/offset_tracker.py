@@ -37,7 +37,7 @@ class PartitionProgress:
 
     @property
     def records_in_flight(self) -> int:
-        """How many records were delivered and are not done yet; where offsets are missing in the log, at most so many."""
+        """The number of records that were delivered and are not done. It is too large by the offsets that the log lacks."""
         if self.delivered is None:
             return 0
         done = self.done if self.done is not None else self.first if self.first is not None else self.delivered
@@ -199,7 +199,9 @@ class OffsetTracker:
                 if progress is not None and (progress.committed is None or position > progress.committed):
                     progress.committed = position
                     texts = self._texts.get(key)
-                    if texts:  # the last text that is not behind the position is that of the next commit, too, until another one is described
+                    if (
+                        texts
+                    ):  # A later commit has this position's text, too, until a text of a later position is described.
                         last = max((at for at in texts if at <= position), default=position)
                         self._texts[key] = {at: text for at, text in texts.items() if at >= last}
 

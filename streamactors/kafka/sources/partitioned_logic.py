@@ -171,7 +171,7 @@ class PartitionedSourceLogic(ConsumerLogic):
         self._end_when_read()
 
     def on_idle(self, silent: list[tuple[TopicPartition, int, float]]) -> None:
-        """Partitions have no record behind what was delivered, though there is demand."""
+        """Every record of these partitions has been delivered, and there is demand."""
         for key, _, silent_ms in silent:
             if key in self._subs:
                 self._subs[key].idle(silent_ms)

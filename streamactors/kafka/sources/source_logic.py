@@ -1,6 +1,6 @@
 """The logic of a Kafka source: starts the consumer, pushes what it delivers through a lane, and marks what the group does to partitions.
 
-Where a sink of the run owns the positions (Spark's checkpoint), the consumer starts when the owner says where; it may say a range first
+If a sink of the run owns the positions (Spark's checkpoint), the consumer starts at the owner's positions. The owner may first name a range
 that is delivered again exactly. Owner: the stage's island."""
 
 from __future__ import annotations

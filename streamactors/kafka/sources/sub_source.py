@@ -67,7 +67,7 @@ class SubSource:
             return not taken
 
     def started(self, logic: _SubSourceLogic) -> tuple[BaseException | None] | None:
-        """Note that the stage runs; return what it was closed with meanwhile: (None or an error)."""
+        """Note that the stage runs. If the partition was closed before, return a tuple of the error, or of None."""
         with self._lock:
             self._logic = logic
             return self._closed
@@ -91,7 +91,7 @@ class SubSource:
         _post(self._logic, _SubSourceLogic.on_revoked, epoch)
 
     def idle(self, silent_ms: float) -> None:
-        """The partition has no record behind what was delivered."""
+        """Every record of the partition has been delivered."""
         _post(self._logic, _SubSourceLogic.on_idle, silent_ms)
 
 

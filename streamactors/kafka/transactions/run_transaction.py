@@ -170,7 +170,7 @@ class RunTransaction:
         self.post(lambda: self._carry_out(self._cut.ask(urgent=True)))
 
     def post(self, step: Callable[[], None]) -> None:
-        """Take a step on the producer's thread, once there is one; whatever goes wrong in it, the sinks hear of it. Any thread."""
+        """Take a step on the producer's thread, once there is a producer. An error of the step aborts the transaction and fails the sinks. Any thread."""
         if self.producer is not None:
             self.producer.call(self._guarded, step)
 

@@ -72,7 +72,7 @@ class _Head:
 
     def __init__(self, part: PartitionRange, offset: int, rows_taken: int, stepped: Stepped) -> None:
         self.part = part
-        self._last = (offset, rows_taken)  # the last record that rows were taken of, and how many
+        self._last = (offset, rows_taken)  # the last record of which rows were taken, and the number of these rows
         self.rows: deque[Any] = deque()
         for rows in stepped(part.key, offset, part.start):  # held by the range before
             self.rows.extend(_checked(rows))

@@ -213,7 +213,7 @@ def _text(value: Any) -> str:
 
 @contextmanager
 def _java(home: Path | None) -> Iterator[None]:
-    """Start Java from `home`; the environment is as before when it runs."""
+    """Start Java from `home`, and restore the environment once Java runs."""
     before = os.environ.get("JAVA_HOME")
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)

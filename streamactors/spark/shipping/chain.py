@@ -136,8 +136,8 @@ def as_module(links: Sequence[Link]) -> Module:
 class ChainSegment:
     """A chain of stages. Made in the driver, run in a worker.
 
-    With maps and filters only it is one generated loop. Else each chunk is one run on the engine (0.3 ms), whose elements the caller's
-    thread has pulled; `remembers`: there is one run for all chunks."""
+    A chain of maps and filters is one generated loop. Any other chain runs on the engine, once for each chunk (0.3 ms); the caller's thread pulls
+    the results. `remembers`: one run takes all chunks."""
 
     links: tuple[Link, ...]
     remembers: bool = False

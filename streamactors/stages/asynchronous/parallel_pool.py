@@ -1,6 +1,6 @@
 """The worker processes of one `map_parallel`: gives them tasks, and starts another process for one that has died.
 
-Owner: the stage's island. Links call on their dispatcher; what they bring is posted to the island. A process has at most two tasks, so that it
+Owner: the stage's island. Links call on their dispatcher's thread, and their messages are posted to the island. A process has at most two tasks, so that it
 begins the second while the results of the first are on their way."""
 
 from __future__ import annotations

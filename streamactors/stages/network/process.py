@@ -81,7 +81,7 @@ class _ProcessLogic(DuplexLogic):
         try:
             await super()._write(data)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it reads no more; its output and its exit code say what that means
+            pass  # The process has closed its input. Its output and its exit code say why.
 
     async def _end_of_file(self) -> None:
         try:

@@ -175,7 +175,7 @@ class FromIterable(GraphStage):
 
 
 def _surprise(elements: str | bytes | dict[Any, Any]) -> tuple[str, str, str]:
-    """Return the type, its elements, and what else may be meant."""
+    """Return, for a warning, the name of the type, what its elements are, and the source that the user may have meant."""
     if isinstance(elements, dict):
         return "dict", "its keys", "Source.from_iterable(d.items()) gives pairs, Source.single(d) the dict"
     if isinstance(elements, bytes):

@@ -116,7 +116,7 @@ class SubstreamsLogic(Logic):
         return sub
 
     def end(self, sub: Substream) -> None:
-        """Complete a substream behind what is pending for it."""
+        """Complete a substream after its pending elements."""
         sub.ending = True
         if not sub.pending:
             sub.into.complete()

@@ -211,7 +211,7 @@ def suppress_buffer(
     report: SuppressMetrics,
     stores: Stores,
 ) -> SuppressBuffer:
-    """Return the operator of a suppression. `above`: the windows of the tables that its table is made of; the first are its keys'."""
+    """Return the operator of a suppression. `above`: the windows of the tables above it, those of its own keys first."""
     wait, bucket = suppressed.limit_ms, 0
     windows = above[0].windows
     if suppressed.final:

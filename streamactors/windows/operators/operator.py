@@ -113,7 +113,7 @@ class Operator(ABC):
         """Rebuild the state from the changelog entries of this operator's store."""
 
     def entries(self, request: StoreRequest) -> Iterable[StoreEntry]:
-        """Return the entries of the store that a reader from outside may want; it chooses among them."""
+        """Return the entries of the store among which a query from outside chooses."""
         raise UnknownStore(f"the store {self.store!r} of {self.node} cannot be read from outside")
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:

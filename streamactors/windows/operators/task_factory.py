@@ -83,7 +83,7 @@ class TaskFactory:
 
     @property
     def rows_together(self) -> int:
-        """The number of rows that a task should get at once, where there are so many."""
+        """The number of rows that a task should get at once, if that many are there."""
         return 1
 
     @property

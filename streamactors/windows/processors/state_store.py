@@ -100,7 +100,7 @@ class StateStore(Generic[E]):
         return len(self._entries)
 
     def entries(self, request: StoreRequest) -> Iterable[StoreEntry]:
-        """Return the entries that a reader from outside may want; it chooses among them."""
+        """Return the entries among which a query from outside chooses."""
         raise UnknownStore(f"the store {self.store!r} cannot be read from outside")
 
     # ── changelog ─────────────────────────────────────────────────────────────────────────────────────────────────

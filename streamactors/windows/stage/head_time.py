@@ -152,7 +152,7 @@ class HeadTimeOrder:
         self._leaving.add(name)
 
     def stand(self, name: Hashable) -> Position:
-        """Return a position that the rows taken of an input have reached, at most its next exact position."""
+        """Return the position behind the last row that was taken from an input, or a later one without rows between."""
         input_ = self._inputs[name]
         if input_.taken != input_.marked:
             return input_.epoch, input_.offset + 1

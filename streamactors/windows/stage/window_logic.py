@@ -142,7 +142,7 @@ class WindowLogic(Logic):
 
     @property
     def may_process(self) -> bool:
-        """False while results wait, the state of a partition is being read, or all is over."""
+        """False while results wait for demand or the state of a partition is being read, and once the stage has failed."""
         return self._failure is None and not self._must_hold()
 
     @property

@@ -153,8 +153,8 @@ class Stores(Protocol):
         """Return a store of a list of objects for each key."""
 
     def closing(self, name: str, queue: ClosingQueue[T], find: Callable[[int, bytes], T | None]) -> ClosingQueue[T]:
-        """Return a queue of windows by their ends: `queue`, where they are in memory. `find` returns the window of an item of the queue,
-        None if it is gone."""
+        """Return a queue of windows ordered by their ends. Stores in memory return `queue` itself. `find` returns the window of an item, None
+        if the window is gone."""
 
     def rows(self, name: str) -> RowStore:
         """Return a store of the rows of one side of a join."""

@@ -201,7 +201,7 @@ class GroupedTable:
         *,
         name: str | None = None,
     ) -> TopologyTable:
-        """`add(aggregate, value)` onto `init()`, and `subtract(aggregate, value)` of what an entry was before. None deletes."""
+        """Aggregate: `init()`, `subtract(aggregate, old)` for the entry before an update, and `add(aggregate, new)` for the entry after it. None deletes."""
         for what, fn in (("init", init), ("add", add), ("subtract", subtract)):
             callable_or_error(f"aggregate: {what}", fn)
         return self._table(TableAggregator("aggregate", init, add, subtract), name)

@@ -124,7 +124,7 @@ class Topology:
         return name
 
     def late_to(self, sink: Any) -> None:
-        """Send late rows to a sink, of all steps together. Raises BuildError if another one was given."""
+        """Send the late rows of all steps to one sink. Raises BuildError if another sink was given."""
         if sink is not None:
             if self.late not in (None, sink):
                 raise BuildError(

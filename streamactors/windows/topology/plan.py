@@ -105,7 +105,7 @@ class Plan:
 
 
 def _goes_alone(source: Node, in_memory: bool, keeps_time: bool) -> tuple[bool, list[Node]]:
-    """Return whether the rows of a source go one by one, and the nodes whose results go to each of their children in turn."""
+    """Return whether the rows of a source are processed one by one, and the nodes that give each result to all children before the next result."""
     ways: dict[Node, int] = {}
     order: list[Node] = []
 

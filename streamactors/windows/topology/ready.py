@@ -97,7 +97,7 @@ class CountedStream:
     def aggregate(
         self, init: Callable[[], Any], add: Callable[[Any, Any], Any], *, name: str | None = None
     ) -> TopologyStream:
-        """`add(aggregate, value)` onto `init()` for the n rows of a window; a Record with the largest time of them."""
+        """Fold the rows of a window: `init()`, then `add(aggregate, value)` for each row. The result is a Record with the largest timestamp of the rows."""
         callable_or_error("aggregate: init", init)
         callable_or_error("aggregate: add", add)
         return self._results(init, add, lambda state: state, name)

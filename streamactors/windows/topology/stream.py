@@ -364,7 +364,7 @@ class TopologyStream(WaysOut):
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def ready_for(self, base: str, *, needs_key: bool) -> TopologyStream:
-        """Return the stream with equal keys together, by way of the topic `<base>-repartition` if its key may have changed."""
+        """Return the stream with equal keys in one partition. If its key may have changed, it goes through the topic `<base>-repartition`."""
         return self.with_equal_keys_together(base, needs_key=needs_key) if self.key_changed else self
 
     def ready_for_join(self, base: str, name: str | None, *, needs_key: bool) -> TopologyStream:

@@ -53,7 +53,7 @@ class FollowerSession(Generic[K, A]):
         return SessionRequest(self.id, self.epoch, named, forgotten)
 
     def answered(self, session_id: int) -> None:
-        """The leader has answered without an error, in a session or in none."""
+        """The leader has answered without an error. `session_id`: the session of the answer, or NO_SESSION."""
         if session_id == NO_SESSION or (self.epoch != OPENS and session_id != self.id):
             self.id, self.epoch = NO_SESSION, OPENS
         else:

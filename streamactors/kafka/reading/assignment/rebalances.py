@@ -212,7 +212,7 @@ class Rebalances:
         return False
 
     def _begin_at(self, key: TopicPartition, offset: int) -> None:
-        """A partition that is being assigned begins at this offset: nothing of it is delivered before the client has been there."""
+        """Begin an assigned partition at this offset: none of its records is delivered before the client has sought the offset."""
         self._shared.state.pausing.withheld.add(key)
         self._seeks[key] = offset
 

@@ -95,7 +95,7 @@ class DiskStores:
             hot.taken()
 
     def rest(self) -> None:
-        """No object is in use: keep memory within its bound."""
+        """Called when no object is in use: drop decoded objects beyond the bound of the memory."""
         for hot in self._hot.values():
             hot.rest()
 

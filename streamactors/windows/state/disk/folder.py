@@ -142,7 +142,9 @@ class StateFolder:
         """Close all databases and unlock the folder, also if one of them raises StateError. Idempotent."""
         with self._mutex:
             disks, self._open = list(self._open.values()), {}
-        with ExitStack() as closing:  # one that cannot be closed keeps neither the others nor the lock
+        with (
+            ExitStack() as closing
+        ):  # If a database cannot be closed, the others are closed all the same and the lock is released.
             closing.callback(self._lock_file.close)
             for disk in disks:
                 closing.callback(disk.close)

@@ -72,7 +72,7 @@ class TableNode(Node):
 
 
 class TableSourceNode(TableNode):
-    """A topic or a stream as a table. `named`: it has a store in any case."""
+    """A topic or a stream as a table. `named`: it has a store even if no step reads one."""
 
     def __init__(
         self, name: str, store: str, named: bool, history_ms: int | None = None, ttl_ms: int | None = None
