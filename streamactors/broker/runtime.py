@@ -6,7 +6,7 @@ Used on the data plane's thread unless a field says otherwise."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
@@ -25,6 +25,9 @@ class Replicating(Protocol):
 
     lag_ms: float
     throttles: Any
+
+    @property
+    def lost_leaders(self) -> Sequence[int]: ...
 
     def eligible(self, replica: int, broker_epoch: int) -> bool: ...
 

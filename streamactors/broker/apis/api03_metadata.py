@@ -6,7 +6,8 @@ Authorised: DESCRIBE of each TOPIC; CREATE CLUSTER or CREATE of the TOPIC to cre
 Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
 LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND.
 A missing topic is UNKNOWN_TOPIC_OR_PARTITION in the answer to the request that creates it; the client retries.
-Differs from Apache Kafka: partitions are in order."""
+Differs from Apache Kafka: partitions are in order; with controller.fence.closed.connections, a leader that has closed its connection to this
+follower is not named."""
 
 from __future__ import annotations
 
@@ -17,11 +18,10 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_cluster, on_topic
-from streamactors.broker.apis.partition_view import partition_view
+from streamactors.broker.apis.partition_view import Brokers, partition_view, possible_leaders
 from streamactors.broker.controller.command import AutoCreate, TopicCreated
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage, TopicImage
-from streamactors.broker.metadata.metadata_record import BrokerRegistration
 from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS, topic_name_complaint
 from streamactors.broker.network.output import Part
 from streamactors.broker.node import Node
@@ -49,18 +49,18 @@ class EncodedTopics:
     object or the brokers changed."""
 
     def __init__(self) -> None:
-        self._brokers: Mapping[int, BrokerRegistration] = {}
+        self._brokers: Brokers = {}
         self._known: dict[tuple[str, str, int], tuple[TopicImage, bytes]] = {}
 
-    def get(self, image: MetadataImage, topic: TopicImage, listener: str, version: int) -> bytes:
-        """Return the encoding of a topic, up to its partitions, for the clients of a listener."""
-        if image.brokers != self._brokers or len(self._known) > 4 * len(image.topics) + 1_000:
-            self._brokers = image.brokers
+    def get(self, brokers: Brokers, topic: TopicImage, listener: str, version: int, topics: int) -> bytes:
+        """Return the encoding of a topic, up to its partitions, for the clients of a listener. `topics` is the number of all topics."""
+        if brokers != self._brokers or len(self._known) > 4 * topics + 1_000:
+            self._brokers = brokers
             self._known.clear()
         key = (topic.name, listener, version)
         known = self._known.get(key)
         if known is None or known[0] is not topic:
-            views = [partition_view(image, partition, listener) for partition in topic.partitions]
+            views = [partition_view(brokers, partition, listener) for partition in topic.partitions]
             internal = topic.name in INTERNAL_TOPICS
             known = self._known[key] = (
                 topic,
@@ -163,7 +163,7 @@ def _one(request: Request, image: MetadataImage, asked: AskedTopics) -> TopicMet
 
 def _topic(request: Request, image: MetadataImage, topic: TopicImage) -> TopicMetadata:
     encoded = _encoded.setdefault(request.node, EncodedTopics()).get(
-        image, topic, request.listener.name, request.version
+        possible_leaders(request.node), topic, request.listener.name, request.version, len(image.topics)
     )
     return TopicMetadata(encoded, _operations(request, topic.name))
 

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
-from streamactors.broker.metadata.metadata_record import PartitionRecord
+from streamactors.broker.metadata.image import NO_LEADER
+from streamactors.broker.metadata.metadata_record import BrokerRegistration, PartitionRecord
+from streamactors.broker.node import Node
 from streamactors.broker.protocol.metadata import PartitionMetadata
 
+Brokers = Mapping[int, BrokerRegistration]
 
-def partition_view(image: MetadataImage, partition: PartitionRecord, listener: str) -> PartitionMetadata:
-    """Return a partition. A leader without an address on this listener is left out, with an error."""
+
+def possible_leaders(node: Node) -> Brokers:
+    """Return the brokers that clients may be sent to.
+
+    With controller.fence.closed.connections a broker that has closed its connection to this follower has probably ended. Clients that
+    lost it at the same moment ask here before another leader is elected. They ask again soon if they hear of no leader; librdkafka asks
+    again after a second if it hears of the dead one."""
+    brokers = node.metadata.image.brokers
+    if node.replication is None or not node.config.controller_fence_closed_connections:
+        return brokers
+    lost = node.replication.lost_leaders
+    return {each: broker for each, broker in brokers.items() if each not in lost} if lost else brokers
+
+
+def partition_view(brokers: Brokers, partition: PartitionRecord, listener: str) -> PartitionMetadata:
+    """Return a partition. A leader that is not among the brokers, or has no address on this listener, is left out, with an error."""
     leader, code = partition.leader, ErrorCode.NONE
-    brokers = image.brokers
     registration = brokers.get(leader)
     if registration is None:
         leader, code = NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE

@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker.controller.change import Change, Publisher, Reply, Submitted
+from streamactors.broker.controller.cluster_command import ProcessEnded
 from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
 from streamactors.broker.controller.duties import Duties
+from streamactors.broker.controller.ended_process import when_ended
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.rules.election_rules import with_broker, without_broker
 from streamactors.broker.controller.rules.feature_rules import first_features
@@ -117,6 +119,7 @@ class Controller:
                     else None
                 ),
                 idle_ms=node.config.metadata_max_idle_interval_ms,
+                look_at=self._look_at,
             )
         if self._on_leader is not None:
             self._registration = SelfRegistration(node, self._dispatcher, self._voter, self._submit_own)
@@ -167,6 +170,11 @@ class Controller:
         if self._leads_others:
             self._append(list(with_broker(self._newest, node.node_id, lambda _: False)))
         call_on(self._dispatcher, self._has_registered)
+
+    def _look_at(self, broker: BrokerRegistration) -> None:
+        if self._node.config.controller_fence_closed_connections:
+            command = ProcessEnded(broker.broker_id, broker.broker_epoch)
+            when_ended(self._node.helpers, broker, lambda: self.submit(command, lambda _: None))
 
     def _has_registered(self) -> None:
         self._registered = True

@@ -22,7 +22,7 @@ from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.rules.plan_partitions import allows_unclean, balance_leaders
 from streamactors.broker.controller.sessions_state import Sessions
 from streamactors.broker.errors import BrokerError
-from streamactors.broker.metadata.metadata_record import NoOp
+from streamactors.broker.metadata.metadata_record import BrokerRegistration, NoOp
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_messages import Fetch
 from streamactors.broker.quorum.voters_history import other_folder
@@ -62,8 +62,10 @@ class Duties:
         session_ms: float,
         balance_ms: float | None = None,
         idle_ms: float = 0.0,
+        look_at: Callable[[BrokerRegistration], object] = lambda _: None,
     ) -> None:
-        """`balance_ms`: how often the leaders are balanced; None: never. `idle_ms`: how often an idle log gets a no-op record; 0: never."""
+        """`balance_ms`: how often the leaders are balanced; None: never. `idle_ms`: how often an idle log gets a no-op record; 0: never. `look_at` finds
+        out whether the process of a broker has ended."""
         self._controller = controller
         self._dispatcher = dispatcher
         self._metadata = metadata
@@ -77,10 +79,14 @@ class Duties:
         self._balance_at_ms = math.inf
         self._idle_ms = idle_ms
         self._idle_timer: Timer | None = None
+        self._look_at = look_at
 
     def start(self) -> None:
         """Give every known broker a session, and look for ended ones from now on."""
-        self._sessions.start(self._controller.facts().image, self._now_ms())
+        image = self._controller.facts().image
+        for broker_id in self._sessions.start(image, self._now_ms()):
+            # The broker may have died with the controller before: no heartbeat connection to this node tells of it.
+            self._look_at(image.brokers[broker_id])
         if self._balance_ms is not None:
             self._balance_at_ms = self._now_ms() + self._balance_ms
         self._timer = self._dispatcher.call_later(self._check_ms, self._check)

@@ -48,12 +48,13 @@ class Sessions:
         self._timeout_ms = timeout_ms
         self._sessions: dict[int, Session] = {}
 
-    def start(self, image: MetadataImage, now_ms: float) -> None:
-        """Give every broker that is registered and not fenced a new session. Sessions of an earlier leadership are over."""
+    def start(self, image: MetadataImage, now_ms: float) -> list[int]:
+        """Give every broker that is registered and not fenced a new session; return their ids. Sessions of an earlier leadership are over."""
         self._sessions.clear()
         for broker in image.brokers.values():
             if not broker.fenced and broker.broker_id != self._own_id:
                 self._sessions[broker.broker_id] = Session(broker.broker_epoch, now_ms)
+        return list(self._sessions)
 
     @property
     def next_end_ms(self) -> float | None:

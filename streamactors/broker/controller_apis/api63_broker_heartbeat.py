@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from streamactors.broker.controller.cluster_command import Beat, Heartbeat
-from streamactors.broker.controller_apis.ended_process import watch
+from streamactors.broker.controller_apis.heartbeat_connection import watch
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import cluster_action

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
 from streamactors.broker.log.partition.log_append import AppendResult
-from streamactors.broker.network.outgoing.channel import Buffers, ChannelAnswer
+from streamactors.broker.network.outgoing.channel import Buffers, ChannelAnswer, ChannelClosed
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.replication.follower_state import (
     BACKOFF_MS,
@@ -106,6 +106,7 @@ class ReplicaFetcher:
         self._not_before_ms = 0.0  # after a lost connection
         self._backoff_ms = 0.0
         self._stopped = False
+        self.lost = False  # the leader has closed the connection, and has not answered since
 
     def follow(self, partition: HostedPartition) -> None:
         """Copy a partition, in its current leader epoch."""
@@ -226,6 +227,7 @@ class ReplicaFetcher:
         self._asking = False
         if self._stopped:
             return
+        self.lost = answer.error is not None and (self.lost or isinstance(answer.error, ChannelClosed))
         if answer.error is not None or answer.value.error_code:
             code = ErrorCode.NONE if answer.error is not None else ErrorCode(answer.value.error_code)
             self._session.failed(code)

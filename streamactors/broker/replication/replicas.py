@@ -90,6 +90,11 @@ class Replicas:
 
     # --- for partitions that other brokers lead ---
 
+    @property
+    def lost_leaders(self) -> list[int]:
+        """The brokers that have closed the connection over which this broker copies their partitions, and have not answered since."""
+        return [leader for leader, fetcher in self._fetchers.items() if fetcher.lost]
+
     def _changed(self, delta: ImageDelta) -> None:
         if self._stopped:
             return

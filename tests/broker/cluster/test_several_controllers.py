@@ -158,3 +158,16 @@ def test_a_folder_keeps_the_number_of_controllers_with_which_it_began(tmp_path: 
 
 def test_two_brokers_have_one_controller() -> None:
     assert (default_controllers(2), default_controllers(3), default_controllers(5)) == (1, 3, 3)
+
+
+def test_a_new_controller_notices_that_a_broker_died_with_the_controller_before() -> None:
+    # The heartbeat connections of a dead node end at the controller, which died with it. The next controller waited for the session timeout:
+    # 2.6 s in a Cluster until the partitions of that node had another leader.
+    with Cluster(brokers=3, config={"broker.session.timeout.ms": 600_000}) as cluster:
+        both = cluster.controller()
+        cluster.create_topic("t", partitions=3)
+        partition = next(each for each in range(3) if cluster.leader("t", each) == both)
+        cluster.kill(both)
+        next_controller(cluster, both)
+        cluster.await_isr("t", partition, ALL - {both}, timeout=60)
+        assert cluster.leader("t", partition) in ALL - {both}

@@ -45,6 +45,10 @@ class ChannelBroken(StreamActorsError):
     """A request that got no answer: the node cannot be reached, closed the connection, or was silent for too long."""
 
 
+class ChannelClosed(ChannelBroken):
+    """The other node closed the connection: it does not want it, or its process has ended."""
+
+
 class UnsupportedByPeer(ChannelBroken):
     """The other node does not serve this request in a version that we can send. The connection stays open."""
 
@@ -360,7 +364,7 @@ class Channel:
     def _lost(self, why: str, refused: bool) -> None:
         if refused:
             self._entrance.outcome(self.address, why)
-        self._end(ChannelBroken(f"{self}{why}"))
+        self._end(ChannelClosed(f"{self}{why}"))
 
     def _answered(self, frame: memoryview) -> None:
         if LINKS.is_cut(self.address):
