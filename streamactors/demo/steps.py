@@ -113,8 +113,8 @@ def _stopped_in_order(spark: Any, query: SparkStreamQuery) -> Iterator[None]:
 
 
 def spark_side(progress: dict[str, Any]) -> dict[str, int]:
-    """Return what Spark is writing, what has been gathered for its next batch, and how many rows it still asks for: none while that one is
-    full, and none before it has started or behind the end."""
+    """Return the rows that Spark is writing, the rows gathered for its next batch, and the rows that it still asks for. It asks for none while
+    that batch is full, before it has started, and after the end."""
     gathered = progress.get("gathered_rows", 0)
     asked = max(0, progress["batch_rows"] - gathered) if progress.get("phase") == "giving" else 0
     return {"at_spark": progress.get("given_rows", 0), "gathered": gathered, "asked": asked}

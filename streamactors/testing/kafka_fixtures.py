@@ -48,7 +48,7 @@ def _kafka_clusters() -> Iterator[dict[int, Cluster]]:
 @pytest.fixture
 def kafka_cluster(_kafka_clusters: dict[int, Cluster], request: pytest.FixtureRequest) -> Cluster:
     """Three brokers, one process each, which a test may kill, pause and cut off; the module's tests share them, and each test finds them
-    whole and without topics. Another number: `@pytest.mark.kafka_cluster(5)`."""
+    whole and without topics. For another number: `@pytest.mark.kafka_cluster(5)`."""
     marker = request.node.get_closest_marker("kafka_cluster")
     brokers = 3 if marker is None else _brokers(marker)
     if brokers in _kafka_clusters:

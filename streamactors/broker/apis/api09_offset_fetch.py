@@ -27,7 +27,7 @@ _TOPIC_IDS: Final = 10
 
 
 class AskedGroup(NamedTuple):
-    """One group of a request, with its partitions by the client's rights."""
+    """One group of a request. Its partitions are split by the rights of the client."""
 
     group_id: str
     topics: Sequence[Any] | None  # as the client named them; None for all

@@ -39,7 +39,7 @@ _log = logging.getLogger("streamactors.broker.membership")
 
 
 class WouldLoseCommitted(StorageError):
-    """The quorum wants records back that were committed: the disks of its voters have lost them."""
+    """The quorum asks this broker to remove committed records: the disks of its voters have lost them."""
 
 
 class MetadataCopy:

@@ -21,7 +21,7 @@ OF_CLIENTS: Final = (PRODUCE, FETCH, REQUEST, MUTATIONS)
 
 Name = str | None
 Level = tuple[bool, Name, bool, Name]  # whether a user is named and which, the same of a client id; None: the default
-Client = tuple[str, str]  # user, client id; the empty text where the quota does not tell them apart
+Client = tuple[str, str]  # user, client id; empty if the quota does not depend on it
 
 
 class Limit(NamedTuple):

@@ -9,14 +9,14 @@ from collections.abc import Callable, Hashable
 from typing import Final, Generic, Protocol, TypeVar
 
 FEW: Final = 1_000
-"""So many entries are kept without a look."""
+"""With at most this many entries, none is checked for being droppable."""
 
 
 class Spent(Protocol):
     """An entry."""
 
     def is_as_new(self, now_ms: float) -> bool:
-        """Whether a new entry would do the same from now on."""
+        """Whether the entry equals a new one, so that it can be dropped."""
         ...
 
 

@@ -53,13 +53,13 @@ _I16 = struct.Struct(">h")
 
 
 def assign_offset(batch: Buffer, base_offset: int, leader_epoch: int) -> None:
-    """Write both into the batch, which must be writable. They lie outside the CRC."""
+    """Write the base offset and the leader epoch into a writable batch. The CRC does not cover them."""
     _I64.pack_into(batch, 0, base_offset)
     _I32.pack_into(batch, 12, leader_epoch)
 
 
 def assign_timestamps(batch: Buffer, attributes: int, max_timestamp: int) -> None:
-    """Write both into the writable batch, whose end is the buffer's, and compute its CRC again."""
+    """Write the attributes and the largest timestamp into a writable batch that ends with its buffer, and compute its CRC again."""
     _I16.pack_into(batch, ATTRIBUTES_AT, attributes)
     _I64.pack_into(batch, 35, max_timestamp)
     seal(batch)

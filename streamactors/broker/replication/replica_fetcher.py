@@ -1,7 +1,7 @@
 """Copies the partitions that one other broker leads: fetches, appends, truncates.
 
 Owner: the data plane. One request is under way at any time, for all partitions that are due. What an answer means is in
-`follower_state`. A fetch session with the leader (`follower_session`) keeps a request as small as what has changed. Records go from the socket's buffer to the log without a message in between."""
+`follower_state`. With a fetch session (`follower_session`) a request names only the partitions that have changed. Records go from the socket's buffer to the log without a message in between."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def list_groups(bootstrap: str, as_json: bool) -> None:
 @click.argument("group")
 @json_option
 def describe(bootstrap: str, group: str, as_json: bool) -> None:
-    """Show a group's members, what each partition has committed, where it ends, and the lag between.
+    """Show a group's members, and the committed offset, the end and the lag of each partition.
 
     \b
     Example:

@@ -74,7 +74,7 @@ def create(bootstrap: str, topic: str, partitions: int | None, replicas: int | N
 @click.argument("topic")
 @json_option
 def describe(bootstrap: str, topic: str, as_json: bool) -> None:
-    """Show a topic's partitions, who leads them, where their records begin and end, and the settings of its own.
+    """Show a topic's partitions with leader, first offset and end, and the settings that the topic overrides.
 
     \b
     Example:

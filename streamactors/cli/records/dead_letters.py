@@ -201,8 +201,8 @@ def _replay_rest(bootstrap: str, topic: str, target: str | None, group: str, dry
 
 
 def _letters(bootstrap: str, topic: str, only: Place | None = None, last: int | None = None) -> Iterator[Found]:
-    """Yield the dead letters of a topic with the records they are; with `only` that one, if it is there; with `last` those
-    among so many last records of each partition."""
+    """Yield each dead letter of a topic with its record. `only`: this letter alone, if it is there. `last`: only letters among
+    the last `last` records of each partition."""
     from streamactors.kafka.dead_letters import StoredLetter
     from streamactors.kafka.subscriptions import TopicPartition
 

@@ -24,7 +24,7 @@ _LOOK_EVERY_SECONDS: Final = 0.02
 
 
 class Moment(NamedTuple):
-    """When to kill: in this step, when so much of it is done."""
+    """When to kill: in step `step`, once `share` of it is done."""
 
     step: str
     share: float

@@ -54,7 +54,7 @@ def initial(first: Mapping[str, int], *, windows: bool, source: SourceIdentity |
 
 
 def source_of(offsets: Mapping[str, Any]) -> SourceIdentity | None:
-    """Return what the offsets say is read; None if they do not say it."""
+    """Return the identity of the source in the offsets; None if they have none."""
     kept = offsets.get(IDENTITY)
     return None if kept is None else SourceIdentity.of_json(kept)
 

@@ -26,7 +26,7 @@ class BatchSize:
         self._warm = False
 
     def took(self, rows: int, ms: float) -> None:
-        """A batch of so many rows took so long. The first one is not counted: it pays for starting Spark's workers."""
+        """Note the duration of a batch. The first batch is not counted, because it includes the start of Spark's workers."""
         if not self._warm:
             self._warm = True
             return
