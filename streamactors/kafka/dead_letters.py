@@ -23,12 +23,16 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that could not be read or processed, the error, and the number of attempts where the record was tried several times."""
+    """A record that could not be read or processed."""
 
     record: ConsumerRecord
+    """The record."""
     error: BaseException
+    """The error of the last attempt."""
     stage: str
+    """The name of the stage that failed."""
     attempts: int = 1
+    """The number of attempts."""
 
     def to_record(self, topic: str, due_ms: int | None = None) -> ProducerRecord:
         """Return the record for the dead-letter topic; headers that begin with "dead-letter." hold source and error.

@@ -189,16 +189,19 @@ class WindowedRecord(_Frozen):
 
 @dataclass(frozen=True, slots=True)
 class LateRecord:
-    """A row that a closed window refused: one LateRecord for each such window, as `dropped-records` counts them.
-
-    `limit` is stream time minus the grace period. A window [start, end) is closed when its end is at or before `limit`, a window
-    [start, end] (sessions, sliding windows) when its end is before `limit`."""
+    """A row that a closed window refused: one LateRecord for each such window, as `dropped-records` counts them."""
 
     record: Record
+    """The row."""
     start: int
+    """The start of the window."""
     end: int
+    """The end of the window."""
     stream_time: int
+    """The stream time of the task when the row came."""
     limit: int
+    """Stream time minus the grace period. A window [start, end) is closed when its end is at or before `limit`, a window [start, end]
+    (sessions, sliding windows) when its end is before `limit`."""
 
     @property
     def context(self) -> RecordContext | None:

@@ -45,18 +45,20 @@ class Verdict:
 class Supervision:
     """A parent's strategy for its children.
 
-    `decide` chooses by the error. A restart waits `min_backoff`, doubled with every further one up to `max_backoff`,
-    plus up to `jitter` of it at random. After `max_restarts` restarts the next failure stops the actor. A child that
-    has worked for `within` since its last failure starts with a clean record. The times
-    are ms, timedeltas or texts.
-    """
+    Times are milliseconds, a timedelta, or a text such as "1s"."""
 
     decide: Callable[[BaseException], Directive]
+    """Returns the directive for an error of a child."""
     min_backoff: Duration = "100ms"
+    """The wait before the first restart. It doubles with every further restart."""
     max_backoff: Duration = "10s"
+    """The longest wait before a restart."""
     jitter: float = 0.2
+    """The largest random addition to a wait, as a share of it."""
     max_restarts: int | None = None
+    """The number of restarts after which the next failure stops the child. None: no limit."""
     within: Duration = "1m"
+    """A child that has worked this long since its last failure begins with a restart count of 0."""
 
     def __post_init__(self) -> None:
         if not callable(self.decide):

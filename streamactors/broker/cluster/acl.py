@@ -34,19 +34,22 @@ CLUSTER: Final = "kafka-cluster"
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """Who may do what on which resource, in Kafka's words.
-
-    `principal` is `User:NAME`, or a name alone; `operation` READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, …, ALL; `resource` TOPIC, GROUP,
-    CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN or USER; `pattern` LITERAL, or PREFIXED for every resource whose name begins with `name`;
-    `permission` ALLOW or DENY. `name` `*` means every resource."""
+    """Who may do what on which resource, in Kafka's words."""
 
     principal: str
+    """`User:NAME`, or a name alone."""
     operation: str
+    """READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, …, ALL."""
     resource: str
+    """TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN or USER."""
     name: str = CLUSTER
+    """The name of the resource. `*` means every resource."""
     pattern: str = "LITERAL"
+    """LITERAL, or PREFIXED for every resource whose name begins with `name`."""
     permission: str = "ALLOW"
+    """ALLOW or DENY."""
     host: str = "*"
+    """The address of the client. `*` means every address."""
 
     def __post_init__(self) -> None:
         for name in ("principal", "operation", "resource", "name", "pattern", "permission", "host"):

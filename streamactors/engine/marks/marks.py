@@ -80,15 +80,14 @@ def is_behind(at: PositionMark, target: PositionMark, carried: Container[Any]) -
 
 @dataclass(frozen=True, slots=True)
 class Handling:
-    """How a stage treats marks.
-
-    passes: a mark leaves the stage when everything derived from earlier elements has left it.
-    exact: and nothing derived from later elements has left it before.
-    remembers: results depend on earlier elements, so a run that starts at a mark gives another result."""
+    """How a stage treats marks."""
 
     passes: bool
+    """A mark leaves the stage when everything derived from earlier elements has left it."""
     exact: bool
+    """Nothing derived from later elements leaves the stage before the mark."""
     remembers: bool
+    """Results depend on earlier elements, so a run that starts at a mark gives other results."""
 
 
 OPAQUE = Handling(passes=False, exact=False, remembers=True)

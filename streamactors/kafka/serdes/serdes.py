@@ -24,8 +24,11 @@ class Serde:
     """Two functions; neither is called for None, which is a missing key or a tombstone."""
 
     name: str
+    """The name of the serde in errors."""
     serialize: Callable[..., bytes]
+    """Returns the bytes of a value."""
     deserialize: Callable[..., Any]
+    """Returns the value of bytes."""
 
     @staticmethod
     def of(

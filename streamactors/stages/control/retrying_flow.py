@@ -38,11 +38,14 @@ _NOTHING: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class FailedElement:
-    """An element for which every attempt has failed: the `element`, the last `error`, and the number of `attempts`."""
+    """An element for which every attempt has failed."""
 
     element: Any
+    """The element."""
     error: BaseException
+    """The error of the last attempt."""
     attempts: int
+    """The number of attempts."""
 
 
 def backoff_settings(backoff: Duration | RestartSettings) -> RestartSettings:

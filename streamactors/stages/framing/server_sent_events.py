@@ -21,12 +21,16 @@ LONGEST_EVENT = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One event. `id` is the last event id that the server has set; `retry_ms` the wait before a new connection, where it has set one."""
+    """One event of a server."""
 
     data: str
+    """The text of the event."""
     event: str = "message"
+    """The name of the event."""
     id: str = ""
+    """The last event id that the server has set."""
     retry_ms: int | None = None
+    """The wait before a new connection, if the server has set one."""
 
 
 class EventParser:

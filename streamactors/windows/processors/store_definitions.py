@@ -32,17 +32,15 @@ class StoreDefinition:
 
 @dataclass(frozen=True)
 class KeyValueStore(StoreDefinition):
-    """One value per key. With `ttl` an entry expires when stream time has passed its last write by `ttl` (ms, a timedelta or
-    a text).
-
-    `touch="read"`: reading an entry renews it, too. `on_expire(key, value)` is called when an expired entry is removed, before the next row
-    is processed; a Record or a list of Records that it returns is forwarded. Expired entries are never read.
-
-    Raises BuildError for values that cannot work."""
+    """One value per key. Expired entries are never read. Raises BuildError for values that cannot work."""
 
     ttl: Duration | None = None
+    """An entry expires when stream time has passed its last write by so much (ms, a timedelta or a text). None: entries do not expire."""
     on_expire: Callable[[Any, Any], Any] | None = None
+    """`on_expire(key, value)` is called when an expired entry is removed, before the next row is processed. A Record or a list of Records that
+    it returns is forwarded."""
     touch: Literal["write", "read"] = "write"
+    """"read": reading an entry renews it, too."""
     ttl_ms: int | None = field(init=False, default=None, repr=False)
 
     kind = "key-value"
@@ -66,12 +64,12 @@ class KeyValueStore(StoreDefinition):
 
 @dataclass(frozen=True)
 class WindowStore(StoreDefinition):
-    """Values by key and time. Entries behind the newest time put by `retention` (ms, a timedelta or a text) or more are hidden and removed.
-
-    `retain_duplicates`: entries of equal key and time are all kept, and None is ignored."""
+    """Values by key and time."""
 
     retention: Duration = 0
+    """Entries older than the newest entry by so much (ms, a timedelta or a text) or more are hidden and removed."""
     retain_duplicates: bool = False
+    """True: entries of equal key and time are all kept, and None is ignored."""
     retention_ms: int = field(init=False, default=0, repr=False)
 
     kind = "window"
