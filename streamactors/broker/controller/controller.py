@@ -467,6 +467,8 @@ class Controller:
         _log.error("%s", self._broken)
         if not self._followed.done():
             self._followed.set_exception(self._broken)
+        if self._on_leader is not None and self._quorum is not None:
+            self._on_leader(None, self._quorum.epoch)  # this node hears of no leader any longer
 
     def _take_over(self) -> None:
         """Begin to serve as the controller of the cluster: everything before is committed and published."""

@@ -329,7 +329,6 @@ class Quorum:
         _log.error("this node takes part in the quorum of the metadata log no longer: %s", error)
         self._end()
         self._handler.halted(error)
-        self._handler.leader_changed(None, self.epoch)  # a node that hears nothing knows no leader
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         self._effects.extend(effects)
