@@ -48,14 +48,14 @@ class RetryTopics:
         flow = Flow.map(bill).retry(2, "100ms", dead_letters=retries.sink(ProducerSettings("localhost:9092")))
         retries.source(settings).via(flow).run_with(Sink.ignore())
 
-    Raises BuildError for names and delays that cannot work."""
+    Each delay is milliseconds, a timedelta or a text. Raises BuildError for names and delays that cannot work."""
 
     name: str
     """The first part of the topics' names; usually the group's name."""
     topics: str | tuple[str, ...]
     """The topics whose records are tried again."""
     delays: tuple[Duration, ...]
-    """The delay of each retry topic: ms, a timedelta or a text. The delays should grow."""
+    """The delay of each retry topic. The delays should grow."""
     dead_letters: str
     """The topic for records whose last attempt has failed."""
 

@@ -32,10 +32,12 @@ class StoreDefinition:
 
 @dataclass(frozen=True)
 class KeyValueStore(StoreDefinition):
-    """One value per key. Expired entries are never read. Raises BuildError for values that cannot work."""
+    """One value per key. Expired entries are never read.
+
+    `ttl` is milliseconds, a timedelta or a text. Raises BuildError for values that cannot work."""
 
     ttl: Duration | None = None
-    """An entry expires when stream time has passed its last write by so much (ms, a timedelta or a text). None: entries do not expire."""
+    """An entry expires when stream time has passed its last write by so much. None: entries do not expire."""
     on_expire: Callable[[Any, Any], Any] | None = None
     """`on_expire(key, value)` is called when an expired entry is removed, before the next row is processed. A Record or a list of Records that
     it returns is forwarded."""
@@ -64,10 +66,10 @@ class KeyValueStore(StoreDefinition):
 
 @dataclass(frozen=True)
 class WindowStore(StoreDefinition):
-    """Values by key and time."""
+    """Values by key and time. `retention` is milliseconds, a timedelta or a text."""
 
     retention: Duration = 0
-    """Entries older than the newest entry by so much (ms, a timedelta or a text) or more are hidden and removed."""
+    """Entries older than the newest entry by so much or more are hidden and removed."""
     retain_duplicates: bool = False
     """True: entries of equal key and time are all kept, and None is ignored."""
     retention_ms: int = field(init=False, default=0, repr=False)
