@@ -155,7 +155,7 @@ def test_every_operator_is_here_or_has_a_reason():
 
 
 @needs_glibc
-@pytest.mark.parametrize("name", ["operators-substreams.group_by", "hubs.MergeHub.source", "sinks-batches.to_sql"])
+@pytest.mark.parametrize("name", ["operators-substreams.group_by", "hubs.MergeHub.source"])
 def test_hundreds_of_runs_of_an_example_leave_nothing(name, tmp_path):
     check(name, 500, tmp_path)
 
