@@ -20,7 +20,7 @@ from operator import length_hint
 from typing import Any, TypeVar
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
-from streamactors.clock import SECONDS_TO
+from streamactors.clock import SECONDS_FROM, SECONDS_TO
 from streamactors.kafka.client.bounded_call import bounded
 from streamactors.kafka.client.connection import Connection, ck
 from streamactors.kafka.client.created_topics import CreatedTopics
@@ -191,7 +191,7 @@ class StreamProducer:
                         if timestamp is None:
                             produce(topic, value, key, partition, report)
                             continue
-                        if timestamp >= SECONDS_TO:  # else it may be in seconds, or 0, or negative
+                        if timestamp >= SECONDS_TO or 0 < timestamp < SECONDS_FROM:  # else it may be in seconds
                             produce(topic, value, key, partition, report, None, timestamp)
                             continue
                 send(record, report)

@@ -105,7 +105,7 @@ class WindowLogic(Logic):
         self.drain()
 
     def on_push(self, in_: Connection) -> None:
-        chunk = in_.grab(max(self.room, min(self._demand(), self._to_hold)))
+        chunk = in_.grab(max(self.room, self._to_hold))
         if chunk:
             self._last_input_ms = self.interpreter.now_ms()
             self._inputs.heard()
@@ -152,9 +152,9 @@ class WindowLogic(Logic):
 
     @property
     def _to_hold(self) -> int:
-        """Number of rows that may be taken to be held. The pace does not limit them: it knows only rows that were processed, so at first it would let
-        them in one by one."""
-        return HELD_TOGETHER if self.turns.held else 0
+        """Number of rows that may be taken to be held. Neither the pace nor the size of the demand limits them: both know only rows that were
+        processed, so while a topic is waited for they would let rows in by ones and tens."""
+        return HELD_TOGETHER if self.turns.held and self._demand() else 0
 
     def _demand(self) -> int:
         """Number of rows that may be taken: the smallest demand of the outlets."""
@@ -188,7 +188,7 @@ class WindowLogic(Logic):
             return
         demand = self._demand()
         if demand:
-            self.in_.want(min(demand, max(self._pace.window, self._rows_together, self._to_hold)))
+            self.in_.want(max(min(demand, max(self._pace.window, self._rows_together)), self._to_hold))
 
     def hand_out(self) -> None:
         """Emit waiting results up to the demand."""
