@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 import msgpack
@@ -35,14 +36,10 @@ def dumps(value: Any, more: ToExt | None = None) -> bytes:
     `more(part)` may return an extension for a part whose type the codec does not know, with a code of `FIRST_FREE` or more; None refuses it.
     Raises CodecError, which names the type, for a value of any other type."""
 
-    def to_ext(part: Any) -> msgpack.ExtType:
-        if type(part) is tuple:
-            return msgpack.ExtType(_TUPLE, dumps(list(part), more))
-        found = more(part)  # type: ignore[misc]  # used only with `more`
-        return _to_ext(part) if found is None else found
-
     try:
-        data: bytes = msgpack.packb(value, default=_to_ext if more is None else to_ext, strict_types=True)
+        data: bytes = msgpack.packb(
+            value, default=_to_ext if more is None else partial(_to_more, more), strict_types=True
+        )
     except CodecError:
         raise
     except (TypeError, ValueError, UnicodeError) as error:
@@ -55,16 +52,25 @@ def loads(data: bytes | memoryview, more: FromExt | None = None) -> Any:
 
     Raises CodecError for bytes that `dumps` did not write."""
 
-    def from_ext(code: int, data: bytes) -> Any:
-        if code >= FIRST_FREE:
-            return more(code, data)  # type: ignore[misc]  # used only with `more`
-        return tuple(loads(data, more)) if code == _TUPLE else _from_ext(code, data)
-
     try:
-        hook = _from_ext if more is None else from_ext
-        return msgpack.unpackb(data, ext_hook=hook, strict_map_key=False, use_list=True)
+        if more is None:
+            return msgpack.unpackb(data, ext_hook=_from_ext, strict_map_key=False, use_list=True)
+        return msgpack.unpackb(data, ext_hook=partial(_from_more, more), strict_map_key=False, use_list=True)
     except Exception as error:
         raise CodecError(f"{bytes(data[:40])!r}… is not what this package writes: {error}") from error
+
+
+def _to_more(more: ToExt, part: Any) -> msgpack.ExtType:
+    if type(part) is tuple:
+        return msgpack.ExtType(_TUPLE, dumps(list(part), more))
+    found = more(part)
+    return _to_ext(part) if found is None else found
+
+
+def _from_more(more: FromExt, code: int, data: bytes) -> Any:
+    if code >= FIRST_FREE:
+        return more(code, data)
+    return tuple(loads(data, more)) if code == _TUPLE else _from_ext(code, data)
 
 
 def _to_ext(value: Any) -> msgpack.ExtType:

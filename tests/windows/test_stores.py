@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from streamactors.windows.state.ordered_store import MemoryOrderedStore, after_prefix
 from streamactors.windows.state.row_store import MemoryRowStore, StoredRow
+from streamactors.windows.state.store_log import Change, NewestEntries
 
 moments = st.integers(0, 8)
 
@@ -59,3 +60,23 @@ def test_a_scan_is_ordered_by_bytes(steps: list[tuple[bool, bytes]], low: bytes 
 def test_after_a_prefix_lies_what_does_not_begin_with_it(prefix: bytes, key: bytes) -> None:
     end = after_prefix(prefix)
     assert (prefix <= key and (end is None or key < end)) == key.startswith(prefix)
+
+
+@given(
+    batches=st.lists(
+        st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c", b"d"]), st.sampled_from([b"1", b"2", None])), max_size=6),
+        max_size=6,
+    )
+)
+def test_the_newest_entries_of_a_changelog_are_those_of_its_keys_in_the_order_of_their_last_writes(
+    batches: list[list[tuple[bytes, bytes | None]]],
+) -> None:
+    found, model = NewestEntries(), dict[bytes, bytes]()
+    for batch in batches:
+        found.add("s", [key for key, _ in batch], [value for _, value in batch])
+        for key, value in batch:
+            model.pop(key, None)
+            if value is not None:
+                model[key] = value
+    assert list(found) == [Change("s", key, value) for key, value in model.items()]
+    assert len(found) == len(model)

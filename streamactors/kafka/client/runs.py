@@ -11,6 +11,7 @@ from streamactors.kafka.client.connection import ck
 from streamactors.kafka.record import ConsumerRecord, wrap
 from streamactors.kafka.subscriptions import TopicPartition
 
+_KEY: Any = ck.Message.key
 _VALUE: Any = ck.Message.value
 
 
@@ -45,6 +46,11 @@ def columns(messages: list[Any], counter: Iterator[Any] | None = None) -> tuple[
 
     The second iterator is `counter`, an iterator over the messages, if there is one: its length hint tells how many are left."""
     return map(_VALUE, messages), iter(messages) if counter is None else counter
+
+
+def keys_and_values(messages: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the keys of librdkafka's messages, and their values."""
+    return list(map(_KEY, messages)), list(map(_VALUE, messages))
 
 
 def made_message(

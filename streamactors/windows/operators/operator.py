@@ -212,8 +212,9 @@ class TimedOperator(Operator):
         state = reader.state(self._log)
         if state is not None:
             self._restore_state(state)
+            restore_entry = self._restore_entry
             for fields in reader.entries():
-                self._restore_entry(*fields)
+                restore_entry(*fields)
 
     def _state(self) -> dict[str, Any]:
         """What the store's metadata keeps for this operator."""

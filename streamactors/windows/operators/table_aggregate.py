@@ -21,12 +21,12 @@ class Entry:
 
     __slots__ = ("dirty", "key", "logged", "timestamp", "value")
 
-    def __init__(self, key: Any, value: Any, timestamp: int) -> None:
+    def __init__(self, key: Any, value: Any, timestamp: int, dirty: bool = True, logged: bool = False) -> None:
         self.key = key
         self.value = value
         self.timestamp = timestamp
-        self.dirty = True
-        self.logged = False
+        self.dirty = dirty
+        self.logged = logged
 
 
 class TableOperator(AggregateOperator):
@@ -76,7 +76,8 @@ class TableOperator(AggregateOperator):
             yield key_bytes(ident), _fields(entry)
 
     def _restore_entry(self, *fields: Any) -> None:
-        self._table[self.env.identity.of(fields[0])] = _entry(fields)
+        key, value, timestamp = fields
+        self._table[self.env.identity.of(key)] = Entry(key, value, timestamp, False, True)
 
 
 def _fields(entry: Entry) -> list[Any]:
@@ -85,9 +86,7 @@ def _fields(entry: Entry) -> list[Any]:
 
 def _entry(fields: Sequence[Any]) -> Entry:
     key, value, timestamp = fields
-    entry = Entry(key, value, timestamp)
-    entry.dirty, entry.logged = False, True
-    return entry
+    return Entry(key, value, timestamp, False, True)
 
 
 class TableAggregate(TableOperator):

@@ -17,7 +17,7 @@ from streamactors.windows.operators.operator import Found, Operator, TaskEnviron
 from streamactors.windows.record import LateRecord
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
-from streamactors.windows.state.store_log import Change, Stateful, StoreReader, TaskIdentity
+from streamactors.windows.state.store_log import Change, NewestEntries, Stateful, StoreReader, TaskIdentity
 
 
 class WindowTask:
@@ -140,14 +140,21 @@ class WindowTask:
         Raises RestoreError if the entries belong to another task."""
         reader_of = StoreReader if self.disk is None else self.disk.reader
         readers = {store: reader_of(store, self._identity) for store in self.stores}
-        for change in changes:
-            reader = readers.get(change.store)
-            if reader is None:
+
+        def reader(store: str) -> StoreReader:
+            if store not in readers:
                 raise RestoreError(
-                    f"the changelog has entries of the store {change.store!r}; this task has {sorted(readers)}: "
+                    f"the changelog has entries of the store {store!r}; this task has {sorted(readers)}: "
                     "it belongs to another computation, begin with an empty changelog"
                 )
-            reader.add(change.key, change.value)
+            return readers[store]
+
+        if isinstance(changes, NewestEntries):
+            for store, entries in changes.stores.items():
+                reader(store).add_all(entries)
+        else:
+            for change in changes:
+                reader(change.store).add(change.key, change.value)
         for each in self._kept:
             try:
                 each.restore(readers[str(each.store)])

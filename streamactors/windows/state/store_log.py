@@ -7,7 +7,7 @@ all entries; nothing is unpickled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -49,6 +49,33 @@ class Stateful(Protocol):
 
     def restore(self, reader: StoreReader) -> None:
         """Rebuild the state from the changelog entries of the store."""
+
+
+class NewestEntries:
+    """The newest entries of the stores of a task, as read from their changelogs. Iteration gives them as changes, store by store."""
+
+    def __init__(self) -> None:
+        self.stores: dict[str, dict[bytes, bytes]] = {}
+        """The values of each store by key, the entry that was written last behind the others."""
+
+    def add(self, store: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Take the next entries of a store. A value replaces an earlier one of its key; None removes it."""
+        found = self.stores.setdefault(store, {})
+        if None not in values and found.keys().isdisjoint(keys):
+            before = len(found)
+            found.update(zip(keys, values, strict=True))  # type: ignore[arg-type]  # no value is None
+            if len(found) == before + len(keys):
+                return
+        for key, value in zip(keys, values, strict=True):
+            found.pop(key, None)
+            if value is not None:
+                found[key] = value
+
+    def __iter__(self) -> Iterator[Change]:
+        return (Change(store, key, value) for store, found in self.stores.items() for key, value in found.items())
+
+    def __len__(self) -> int:
+        return sum(map(len, self.stores.values()))
 
 
 class Logged(Protocol):
@@ -147,6 +174,10 @@ class StoreReader:
         if value is not None:
             self._entries[key] = value
 
+    def add_all(self, entries: Mapping[bytes, bytes]) -> None:
+        """Take the newest entries of the store, the first ones it gets."""
+        self._entries.update(entries)
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -184,13 +215,20 @@ class StoreReader:
     def entries(self) -> Iterator[list[Any]]:
         """Return the fields of each entry except the metadata."""
         for key, value in self._entries.items():
-            if key != META_KEY:
-                if not key.startswith(ENTRY):
-                    raise RestoreError(f"changelog of {self.store} has the key {key[:40]!r}, which no store writes")
-                yield self._decode(key, value)
+            if key[:1] == ENTRY:
+                try:
+                    yield loads(value)
+                except CodecError as error:
+                    raise _damaged(self.store, key, error) from error
+            elif key != META_KEY:
+                raise RestoreError(f"changelog of {self.store} has the key {key[:40]!r}, which no store writes")
 
     def _decode(self, key: bytes, value: bytes) -> Any:
         try:
             return loads(value)
         except CodecError as error:
-            raise RestoreError(f"changelog of {self.store}, key {key[:40]!r}: {error}") from error
+            raise _damaged(self.store, key, error) from error
+
+
+def _damaged(store: str, key: bytes, error: CodecError) -> RestoreError:
+    return RestoreError(f"changelog of {store}, key {key[:40]!r}: {error}")

@@ -14,16 +14,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from streamactors.collector import collector_paused
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.connection import BEGINNING
 from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.client.runs import keys_and_values
 from streamactors.kafka.errors import KafkaError, TopicError, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.errors import RestoreError
 from streamactors.windows.state.changelog_settings import COMPACTED
 from streamactors.windows.state.disk.task_disk import TaskDisk
-from streamactors.windows.state.store_log import Change
+from streamactors.windows.state.store_log import NewestEntries
 
 READER: Final[Mapping[str, object]] = {
     "isolation.level": "read_committed",
@@ -73,7 +75,7 @@ class ChangelogTopics:
         """End the current `read`; any thread."""
         self._cancelled.set()
 
-    def read(self, inputs: Sequence[TopicPartition]) -> tuple[int, dict[int, list[Change]]]:
+    def read(self, inputs: Sequence[TopicPartition]) -> tuple[int, dict[int, NewestEntries]]:
         """Return the number of partitions and the entries of each partition of `inputs`, the newest of each key.
 
         Raises RestoreError if input and changelog have different numbers of partitions, KafkaError."""
@@ -83,10 +85,11 @@ class ChangelogTopics:
             partitions = self._partitions({key.topic: known.get(key.topic, 0) for key in inputs})
             self._prepare(client, known, partitions)
             numbers = sorted({key.partition for key in inputs})
-            found = Found({number: {} for number in numbers})
+            found = {number: NewestEntries() for number in numbers}
             keys = self._keys(numbers)
-            self._read(client, _high_watermarks(client, keys), dict.fromkeys(keys, BEGINNING), found)
-            return partitions, {number: list(entries.values()) for number, entries in found.entries.items()}
+            with collector_paused():
+                self._read(client, _high_watermarks(client, keys), dict.fromkeys(keys, BEGINNING), ToMemory(found))
+            return partitions, found
         finally:
             client.close()
 
@@ -172,7 +175,7 @@ class ChangelogTopics:
         client: StreamConsumer,
         to: Mapping[TopicPartition, int],
         begins: Mapping[TopicPartition, int],
-        target: Found | ToDisks,
+        target: ToMemory | ToDisks,
     ) -> None:
         """Read each partition from where it begins to its end, into `target`."""
         ends = {key: end for key, end in to.items() if end > max(0, begins[key])}
@@ -182,17 +185,18 @@ class ChangelogTopics:
             sum(end - max(0, begins[key]) for key, end in ends.items()), ", ".join(self._topics.values())
         )
         while ends and not self._cancelled.is_set():
-            batch = client.poll(10_000, 0.5)
-            for key, records, _, end in batch.runs:
-                if any(record.key is None for record in records):
-                    at = next(record.offset for record in records if record.key is None)
+            batch = client.read(10_000, 0.5)
+            for key, messages, _, end in batch.runs:
+                keys, values = keys_and_values(messages)
+                if None in keys:
+                    at = messages[keys.index(None)].offset()
                     raise RestoreError(f"changelog {key}: a record at {at} has no key; no store wrote it")
-                target.add(key.partition, self._stores[key.topic], [(r.key, r.value) for r in records], end)
-                progress.read(len(records))
+                target.add(key.partition, self._stores[key.topic], keys, values, end)
+                progress.read(len(messages))
                 _reached(ends, key, end)
             for key, position in batch.ends:
                 if key in ends:
-                    target.add(key.partition, self._stores[key.topic], [], position)
+                    target.add(key.partition, self._stores[key.topic], (), (), position)
                 _reached(ends, key, position)
             if ends and progress.silent_s() > NO_PROGRESS_S:
                 named = ", ".join(f"{key} (to {end})" for key, end in list(ends.items())[:5])
@@ -203,22 +207,15 @@ class ChangelogTopics:
         progress.end()
 
 
-Entries = Sequence["tuple[bytes, bytes | None]"]
+class ToMemory:
+    """Keeps the newest entries of each partition."""
 
+    def __init__(self, found: Mapping[int, NewestEntries]) -> None:
+        self._found = found
 
-class Found:
-    """The newest entries of each partition, in memory."""
-
-    def __init__(self, entries: dict[int, dict[tuple[str, bytes], Change]]) -> None:
-        self.entries = entries
-
-    def add(self, number: int, store: str, entries: Entries, end: int) -> None:
-        """Take entries of a partition, in order."""
-        found = self.entries[number]
-        for key, value in entries:
-            found.pop((store, key), None)
-            if value is not None:
-                found[store, key] = Change(store, key, value)
+    def add(self, number: int, store: str, keys: Sequence[bytes], values: Sequence[bytes | None], end: int) -> None:
+        """Take entries of a partition, in order; `end`: the offset behind them."""
+        self._found[number].add(store, keys, values)
 
 
 class ToDisks:
@@ -227,9 +224,9 @@ class ToDisks:
     def __init__(self, disks: Mapping[int, TaskDisk]) -> None:
         self._disks = disks
 
-    def add(self, number: int, store: str, entries: Entries, end: int) -> None:
-        """Write entries of a partition, in order; `end`: the offset behind them."""
-        self._disks[number].replay(store, entries, end)
+    def add(self, number: int, store: str, keys: Sequence[bytes], values: Sequence[bytes | None], end: int) -> None:
+        """As ToMemory; the offset is written with the entries."""
+        self._disks[number].replay(store, zip(keys, values, strict=True), end)
 
 
 class RestoreProgress:
