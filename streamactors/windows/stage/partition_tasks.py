@@ -61,7 +61,11 @@ class PartitionTasks:
         """Append the results of `rows` to `out`, in order. Raises as WindowTask.process_into, and InvalidRecord for a row
         without context among rows with one."""
         task_of = self._task_of
-        partitions = set(map(task_of, rows))
+        try:
+            one_of_each = {row.context[:2]: row for row in rows}.values()  # topic and partition tell the task
+        except (AttributeError, TypeError):
+            one_of_each = rows  # type: ignore[assignment]  # a row has no context
+        partitions = set(map(task_of, one_of_each))
         if len(partitions) == 1:
             self._task(partitions.pop(), rows[0]).process_into(rows, out)
             return

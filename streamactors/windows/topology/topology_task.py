@@ -6,7 +6,6 @@ topics. An error ends a task; later calls raise TaskDead."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
 from typing import Any
 
 from streamactors.windows.errors import InvalidRecord
@@ -63,20 +62,34 @@ class TopologyTask(WindowTask):
     def _process(self, rows: Sequence[Any]) -> None:
         for topic, lookup in self._plan.first_lookups:
             lookup.ask_ahead([row for row in rows if _topic_of(row) == topic])
-        for topic, group in groupby(rows, key=_topic_of):
-            of_topic = list(group)
-            way = self._plan.entrances.get(topic)
-            if way is None:
-                raise InvalidRecord(
-                    f"{of_topic[0]!r} comes from the topic {topic!r}; this topology reads {sorted(self._plan.entrances)}"
-                )
-            if way.alone or len(of_topic) == 1:
-                for row in of_topic:
-                    way.enter(row)
-                    self._go_round()
-            else:
-                run(way.step, of_topic)
+        try:
+            topics = [row.context.topic for row in rows]
+        except AttributeError:  # a row has no context: those before it count
+            for row in rows:
+                self._enter(_topic_of(row), [row])
+            return
+        first, count = 0, len(rows)
+        while first < count:
+            topic, last = topics[first], first + 1
+            while last < count and topics[last] == topic:
+                last += 1
+            self._enter(topic, rows[first:last])
+            first = last
+
+    def _enter(self, topic: str, rows: Sequence[Any]) -> None:
+        """Process rows of one topic."""
+        way = self._plan.entrances.get(topic)
+        if way is None:
+            raise InvalidRecord(
+                f"{rows[0]!r} comes from the topic {topic!r}; this topology reads {sorted(self._plan.entrances)}"
+            )
+        if way.alone or len(rows) == 1:
+            for row in rows:
+                way.enter(row)
                 self._go_round()
+        else:
+            run(way.step, list(rows))
+            self._go_round()
 
     def _go_round(self) -> None:
         """Process what lies in repartition topics in memory, until nothing is left."""
