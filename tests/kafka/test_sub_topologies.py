@@ -120,10 +120,49 @@ def test_tasks_of_separate_sub_topologies_move_on_their_own(cluster, settings, w
         first.shutdown().result(30)
 
 
-def test_merged_streams_of_different_numbers_of_partitions_are_refused(cluster, settings, system):
+def test_merged_streams_of_different_numbers_of_partitions_before_a_state_are_refused(cluster, settings, system):
     cluster.create_topic("wide", partitions=3)
     cluster.create_topic("narrow", partitions=2)
     topics = Consumer.topics(settings)
-    merged = topics.stream("wide").merge(topics.stream("narrow"))
-    with pytest.raises(TopicError, match=r"narrow has 2 partitions, wide has 3 partitions.*select_key"):
-        topics.source(merged).to(Sink.ignore()).run(system)
+    counts = topics.stream("wide").merge(topics.stream("narrow")).group_by_key().count()
+    with pytest.raises(
+        TopicError, match=r"narrow has 2 partitions, wide has 3 partitions.*\.repartition\(\) behind the merge"
+    ):
+        topics.source(counts).to(Sink.ignore()).run(system)
+
+
+@pytest.mark.parametrize("state", ["memory", "disk"])
+def test_merged_streams_of_different_numbers_of_partitions_meet_in_a_repartition_topic(
+    cluster, settings, write, newest, wait_for, tmp_path, state
+):
+    """The way out of the refusal: no step before the repartition topic keeps a state. A second instance takes some of the partitions."""
+    settings = settings.with_group_id(f"merging-{state}")
+    broad, slim, merged_to, counted = (f"{state}-{name}" for name in ("broad", "slim", "merged", "counts"))
+    for topic, partitions in {broad: 5, slim: 2, merged_to: 1, counted: 1}.items():
+        cluster.create_topic(topic, partitions=partitions)
+
+    def counting(instance):
+        place = settings.with_state(State.on_disk(tmp_path / instance)) if state == "disk" else settings
+        topics = Consumer.topics(place)
+        merged = topics.stream(broad, value="json").merge(topics.stream(slim, value="json"))
+        merged.to(merged_to, value="json")
+        merged.repartition(name="all").group_by_key().count(name="n").to_stream().to(counted, value="json")
+        return topics.graph()
+
+    rows = [(f"k{n}", n) for n in range(20)]
+    with ActorSystem("one") as one:
+        first = counting("one").run(one)
+        write(broad, rows)
+        write(slim, rows)
+        wait_for(lambda: newest(counted) == ({f"k{n}": 2 for n in range(20)}, 40))
+        with ActorSystem("two") as two:
+            second = counting("two").run(two)
+            wait_for(lambda: second.snapshot()["partitions"] and first.snapshot()["partitions"])
+            write(broad, rows)
+            write(slim, rows)
+            wait_for(lambda: newest(counted) == ({f"k{n}": 4 for n in range(20)}, 80))
+            second.shutdown().result(30)
+        write(broad, rows)
+        wait_for(lambda: newest(counted) == ({f"k{n}": 5 for n in range(20)}, 100))
+        first.shutdown().result(30)
+    assert newest(merged_to)[1] == 100

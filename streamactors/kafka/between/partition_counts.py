@@ -1,13 +1,14 @@
 """How many partitions the topics of a topology have: the check of the topics that one sub-topology reads, and the numbers of its repartition topics.
 
 The tasks of a sub-topology read the partitions of one number of all its topics, so these topics need equal numbers of partitions. The topics
-of another sub-topology may have another number. A repartition topic gets the number of the other topics that its sub-topology reads. If all of
-these are repartition topics, each gets the largest number of the topics whose rows they carry. Kafka Streams has the same rule, but accepts
-different numbers for streams that are merged."""
+of another sub-topology may have another number, and where no step keeps a state (streams that are merged, for example) each topic may have its own: no
+rows of two topics meet there. A repartition topic gets the number of the other topics that its sub-topology reads. If all of these are repartition
+topics, each gets the largest number of the topics whose rows they carry. Kafka Streams has the same rule, but accepts different numbers also for
+streams that are merged before a state, where it keeps rows of equal keys apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from streamactors.kafka.errors import TopicError
 from streamactors.windows.topology.model import SourceNode, Topology, above
@@ -15,8 +16,10 @@ from streamactors.windows.topology.nodes.record_nodes import RepartitionNode
 from streamactors.windows.topology.sub_topologies import sub_topologies_of
 
 
-def partition_counts(topology: Topology, given: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of partitions of each repartition topic; `given`: those of the other topics.
+def partition_counts(
+    topology: Topology, given: Mapping[str, int], keeps_state: Callable[[Topology], bool]
+) -> dict[str, int]:
+    """Return the number of partitions of each repartition topic; `given`: those of the other topics. `keeps_state(sub_topology)`: a step of it does.
 
     Raises TopicError if topics that one sub-topology reads have different numbers."""
     counts = dict(given)
@@ -25,10 +28,10 @@ def partition_counts(topology: Topology, given: Mapping[str, int]) -> dict[str, 
     for sub_topology in sub_topologies_of(topology):
         topics = {topic for topic, source in sub_topology.sources.items() if source.partitioned}
         known = {topic: counts[topic] for topic in topics if topic in given}
-        if len(set(known.values())) > 1:
+        if len(set(known.values())) > 1 and keeps_state(sub_topology):
             raise TopicError(_refusal(topology, known))
         if known:
-            counts |= dict.fromkeys(topics, next(iter(known.values())))
+            counts |= dict.fromkeys(topics - known.keys(), max(known.values()))
         else:
             unsettled.append(topics)
     counts |= {topic: 1 for topics in unsettled for topic in topics}
@@ -48,8 +51,9 @@ def _refusal(topology: Topology, counts: Mapping[str, int]) -> str:
                 "partitions, or bring one of them under new keys with select_key, which repartitions it"
             )
     return (
-        f"{_named(counts)}, and their rows are processed by the same tasks, one for each partition number; give the topics the same number of "
-        "partitions, or bring one of them under new keys with select_key, which repartitions it"
+        f"{_named(counts)}, and their rows are processed by the same tasks, one for each partition number, which keep a state: equal keys would lie "
+        "in different tasks; give the topics the same number of partitions, or send all rows through one topic before the state: "
+        ".repartition() behind the merge"
     )
 
 

@@ -35,7 +35,7 @@ from streamactors.windows.topology.edges import Output
 from streamactors.windows.topology.nodes.record_nodes import SinkNode
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import TopologyTable
-from streamactors.windows.topology.topics import TopologyTopics, topology_factory
+from streamactors.windows.topology.topics import TopologyFactory, TopologyTopics, topology_factory
 
 RESULT = "\x00result"
 """The topic of the rows that `source` emits."""
@@ -113,7 +113,7 @@ class KafkaTopics(TopologyTopics):
         if any(isinstance(node, SinkNode) and node.topic == RESULT for node in topology.nodes):
             outputs = outputs.divert_to(writer, lambda output: output.topic != RESULT)
             writer = None
-        begin = self._beginning(settings, names, internal, tables)
+        begin = self._beginning(settings, names, internal, tables, factory)
         return Source(Wired((outputs.watch_termination(Keep.both).module,), (), (), ((0, 0),), begin)), writer
 
     def _writer(self, rows: TopologyRows) -> Sink[Any, Any]:
@@ -126,13 +126,18 @@ class KafkaTopics(TopologyTopics):
         return Flow.map(rows.write).to(storing)
 
     def _beginning(
-        self, settings: ConsumerSettings, names: list[str], internal: list[str], tables: dict[str, GlobalEntries]
+        self,
+        settings: ConsumerSettings,
+        names: list[str],
+        internal: list[str],
+        tables: dict[str, GlobalEntries],
+        factory: TopologyFactory,
     ) -> Callable[[list[Any]], Control]:
         def begin(values: list[Any]) -> Control:
             control, done = values[0]
             admin = Admin(settings)
             counts = {name: len(admin.partitions_of(name)) for name in names if name not in internal}
-            counts |= partition_counts(self.topology, counts)
+            counts |= partition_counts(self.topology, counts, factory.keeps_state)
             for topic in internal:
                 ensure_topic(settings, topic, counts[topic])
                 upkeep = TopicUpkeep(settings, topic, purged=counts[topic])

@@ -133,6 +133,12 @@ class TopologyFactory(TaskFactory):
             return [self]
         return [replace(self, topology=sub_topology) for sub_topology in sub_topologies_of(self.topology)]
 
+    def keeps_state(self, sub_topology: Topology) -> bool:
+        """True if a step of a sub-topology keeps a state, or has schedules."""
+        return bool(replace(self, topology=sub_topology)().stores) or any(
+            node.keeps_time for node in sub_topology.nodes
+        )
+
     @property
     def keeps_time(self) -> bool:
         """Whether the tasks have processors, which may be called by the wall clock."""

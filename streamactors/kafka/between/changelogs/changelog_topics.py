@@ -127,8 +127,9 @@ class ChangelogTopics:
     def _keys(self, numbers: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for topic in self._topics.values() for number in numbers]
 
-    @staticmethod
-    def _partitions(counts: Mapping[str, int]) -> int:
+    def _partitions(self, counts: Mapping[str, int]) -> int:
+        if not self._topics:  # no state: the tasks of topics with different numbers have nothing in common
+            return max(counts.values())
         if len(set(counts.values())) > 1:
             named = ", ".join(f"{topic} has {n}" for topic, n in sorted(counts.items()))
             raise RestoreError(
