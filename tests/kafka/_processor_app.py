@@ -24,7 +24,7 @@ class Counting(Processor):
         self.context.forward(record.replace(value=count))
 
 
-def main(bootstrap: str, group: str, member: str, state: str, source: str, target: str) -> None:
+def main(bootstrap: str, group: str, member: str, state: str, source: str, target: str, standbys: str) -> None:
     consumer = ConsumerSettings(
         bootstrap,
         group,
@@ -33,7 +33,9 @@ def main(bootstrap: str, group: str, member: str, state: str, source: str, targe
         max_poll_records=100,
     )
     producer = ProducerSettings(bootstrap, transactional_id=f"{group}-{member}", commit_interval_ms=50)
-    topics = Consumer.topics(consumer, producer=producer, state=State.on_disk(state, cache="16MB"))
+    topics = Consumer.topics(
+        consumer, producer=producer, state=State.on_disk(state, cache="16MB", standbys=int(standbys))
+    )
     counted = topics.stream(source, value="bytes").process(Counting, stores=[KeyValueStore("counts")], name="counting")
 
     def tell(record: Record) -> None:

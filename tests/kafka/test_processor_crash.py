@@ -44,15 +44,15 @@ class Member:
         self._process.stdout.close()
 
 
-def killed_and_restarted(cluster, read_all, committed_all, tmp_path, seed, kills):
-    source, target, group = f"load-{seed}", f"counts-{seed}", f"counting-{seed}"
+def killed_and_restarted(cluster, read_all, committed_all, tmp_path, seed, kills, standbys=0):
+    source, target, group = (f"{name}-{seed}-{standbys}" for name in ("load", "counts", "counting"))
     dice = random.Random(seed)
     rows = [(i % PARTITIONS, f"k{dice.randrange(KEYS)}-{i % PARTITIONS}", 1_000 + i) for i in range(ROWS)]
     share = ROWS // (kills + 1)
     cluster.create_topic(source, partitions=PARTITIONS)
     cluster.create_topic(target, partitions=PARTITIONS)
     command = [sys.executable, str(Path(__file__).with_name("_processor_app.py")), cluster.bootstrap_servers, group]
-    members = [Member([*command, f"m{n}", str(tmp_path / f"m{n}"), source, target]) for n in range(2)]
+    members = [Member([*command, f"m{n}", str(tmp_path / f"m{n}"), source, target, str(standbys)]) for n in range(2)]
     try:
         for n in range(kills):
             produce(cluster, source, rows[n * share : (n + 1) * share], PARTITIONS)
@@ -110,3 +110,16 @@ def test_two_members_killed_in_the_middle_count_each_row_once(cluster, read_all,
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_two_members_killed_ten_times_count_each_row_once(cluster, read_all, committed_all, tmp_path, seed):
     killed_and_restarted(cluster, read_all, committed_all, tmp_path, seed, kills=10)
+
+
+def test_two_members_with_standbys_killed_in_the_middle_count_each_row_once(cluster, read_all, committed_all, tmp_path):
+    killed_and_restarted(cluster, read_all, committed_all, tmp_path, seed=1, kills=2, standbys=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_two_members_with_standbys_killed_ten_times_count_each_row_once(
+    cluster, read_all, committed_all, tmp_path, seed
+):
+    killed_and_restarted(cluster, read_all, committed_all, tmp_path, seed, kills=10, standbys=1)
