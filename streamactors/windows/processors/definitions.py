@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -68,6 +69,12 @@ def processor_definition(
             f"{where}: {make!r} is no processor; give a class derived from Processor, or a function that returns one"
         )
     no_coroutine_function(where, make)
+    needed = _needed_parameters(make)
+    if needed:
+        raise BuildError(
+            f"{where}: {make!r} is called without arguments, once for each task, and needs {', '.join(needed)}; give a class derived from "
+            "Processor, or a function that returns one. A function of one record belongs into map, of state and record into keyed"
+        )
     if semantics not in ("strict", "kafka"):
         raise BuildError(f'{where}: semantics is {semantics!r}; choose "strict" or "kafka"')
     if isinstance(stores, str | StoreDefinition):
@@ -85,6 +92,16 @@ def processor_definition(
             raise BuildError(f"{where}: two stores have the name {store.name!r}; names must differ")
     kind: Any = "kafka" if semantics == "kafka" else "strict"
     return ProcessorDefinition(node, make, tuple(own.values()), tuple(reads), keeps_key, kind, f"{node}-timers")
+
+
+def _needed_parameters(make: Callable[..., Any]) -> list[str]:
+    """Return the parameters that have no default value; none where they are not known."""
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in parameters if each.default is each.empty and each.kind not in free]
 
 
 STATE: Final = "state"

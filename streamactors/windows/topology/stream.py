@@ -165,6 +165,11 @@ class TopologyStream(WaysOut):
                 "streams with join(…, JoinWindows.of(…)), a global table with join_global"
             )
         same_topology("join_table", topology, table)
+        if table.node.windowing.windows is not None:
+            raise BuildError(
+                "join_table: the table has windows, and a record names none of them; bring the table under its plain key: "
+                ".to_stream().map(lambda row: Record(row.key, row.value, row.timestamp)).to_table()"
+            )
         grace_ms = grace_within_history(grace, table.node)
         kafka = topology.is_kafka("join_table", semantics)
         topology.late_to(late)
@@ -191,6 +196,11 @@ class TopologyStream(WaysOut):
 
         `history` (ms, a timedelta or a text): rows of `other` are kept so long. Otherwise as join_table with `grace` (ms, a
         timedelta or a text) and `late`."""
+        if not isinstance(other, TopologyStream):
+            raise BuildError(
+                f"join_asof: takes a stream, whose newest row at or before each record's time counts, got a {type(other).__name__}; for a table "
+                "use topics.table(…, history=…) and join_table"
+            )
         same_topology("join_asof", self.topology, other)
         table = other.to_table(name=None if name is None else f"{name}-history", history=history)
         return self.join_table(table, fn, how=how, grace=grace, late=late, name=name)

@@ -117,6 +117,11 @@ class TopologyTable(WaysOut):
         topology = self.topology
         _a_table("join", other)
         same_topology("join", topology, other)
+        if (self.node.windowing.windows is None) != (other.node.windowing.windows is None):
+            raise BuildError(
+                "join: one table has windows and the other has none, so no keys are equal; bring the windowed one under its plain key: "
+                ".to_stream().map(lambda row: Record(row.key, row.value, row.timestamp)).to_table()"
+            )
         kafka = topology.is_kafka("join", semantics)
         node_name = topology.named(name, "join-tables")
         return TopologyTable(

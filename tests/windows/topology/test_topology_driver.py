@@ -8,7 +8,7 @@ import pytest
 
 from streamactors.errors import BuildError
 from streamactors.testing import TopologyDriver
-from streamactors.windows import BufferConfig, Suppressed, TimeWindows
+from streamactors.windows import BufferConfig, Record, Suppressed, TimeWindows
 from streamactors.windows.topology.topics import TopologyTopics
 
 
@@ -162,3 +162,36 @@ def test_wrong_topologies_are_refused_with_the_way_out() -> None:
         TopologyDriver(
             lambda topics: topics.table("a").suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
         )
+
+
+def per_second(topics: Any) -> Any:
+    return topics.stream("c").group_by_key().windowed_by(TimeWindows.of_size("1s").with_grace(0)).count()
+
+
+def by_plain_key(topics: Any) -> Any:
+    return per_second(topics).to_stream().map(lambda row: Record(row.key, row.value, row.timestamp)).to_table()
+
+
+@pytest.mark.parametrize(
+    ("said", "build"),
+    [
+        ("one table has windows", lambda topics: topics.table("a").join(per_second(topics), both)),
+        ("one table has windows", lambda topics: per_second(topics).join(topics.table("a"), both)),
+        ("the table has windows", lambda topics: topics.stream("a").join_table(per_second(topics), both)),
+        ("takes a stream.*got a TopologyTable", lambda topics: topics.stream("a").join_asof(topics.table("b"), both)),
+        ("is called without arguments.*needs record", lambda topics: topics.stream("a").process(lambda record: record)),
+    ],
+)
+def test_what_can_never_meet_is_refused_when_it_is_built(said: str, build: Any) -> None:
+    """Formerly these failed at the first row, by an assertion or a TypeError without a word about what to do."""
+    with pytest.raises(BuildError, match=said):
+        TopologyDriver(build)
+
+
+def test_a_windowed_table_meets_others_under_its_plain_key() -> None:
+    tables = TopologyDriver(lambda topics: topics.table("a").join(by_plain_key(topics), both))
+    tables.pipe("a", "k", "x", 1)
+    assert plain(tables.pipe("c", "k", "row", 2)) == [("output", "k", "x+1", 2)]
+    streams = TopologyDriver(lambda topics: topics.stream("a").join_table(by_plain_key(topics), both))
+    streams.pipe("c", "k", "row", 2)
+    assert plain(streams.pipe("a", "k", "x", 3)) == [("output", "k", "x+1", 3)]
