@@ -10,17 +10,20 @@ import json
 import logging
 import random
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from benchmarks._kafka_peers import python_of
 from benchmarks.windows_kafka import cpu_of, produce, streams_app
 from streamactors.broker import Cluster
 
 Row = dict[str, Any]
 KEYS, REPEATS = 1_000, 3
-ROWS = {"table": 150_000, "stream": 60_000}
-"""Rows of the left topic; the right topic has as many in a join of streams, and one for each key in a join with a table."""
+ROWS = {"table": 150_000, "stream": 60_000, "quixstreams": 50_000}
+"""Rows of the left topic, by the kind of join or the peer; the right topic has as many in a join of streams, and one for each key in a join with a table."""
 
 OURS = """
 import gc
@@ -83,8 +86,38 @@ def beside_kafka_streams(kind: str, repeats: int = REPEATS) -> Row | None:
     }
 
 
+def beside_quix(repeats: int = REPEATS) -> Row | None:
+    """One row of the page; None where the peer cannot be installed."""
+    try:
+        program = [str(python_of("quixstreams")), str(Path(__file__).with_name("_join_peer.py")), "quixstreams"]
+    except (subprocess.SubprocessError, OSError) as error:
+        print(f"  quixstreams is left out: it cannot be installed ({error})", file=sys.stderr, flush=True)
+        return None
+    rows, spent = ROWS["quixstreams"], []
+    with Cluster(process=True) as cluster:
+        servers = cluster.bootstrap_servers
+        produce(cluster, "right", ((f"key-{n:04d}", b'{"name": "Bern"}', 1_000) for n in range(KEYS)))
+        produce(cluster, "left", rows_of(rows, 1, 1))
+        for number in range(repeats):
+            out, peer = f"ours-{number}", f"theirs-{number}"
+            cluster.create_topic(out, partitions=1)
+            cluster.create_topic(peer, partitions=1)
+            own = cpu_of([sys.executable, "-c", OURS, servers, "table", "left", "right", out])
+            other = cpu_of([*program, servers, "left", "right", peer, str(rows)])
+            spent.append((own, other))
+    ratios = [other / own for own, other in spent]
+    return {
+        "name": f"stream-table join beside Quix Streams' join_asof, {rows:,} rows",
+        "value": round(rows / statistics.median(own for own, _ in spent)),
+        "unit": "rows/CPU-s",
+        "peer": f"quixstreams {round(rows / statistics.median(other for _, other in spent)):,} rows/CPU-s",
+        "ratio": round(statistics.median(ratios), 2),
+        "spread": f"{min(ratios):.2f}–{max(ratios):.2f}",
+    }
+
+
 def run() -> list[Row]:
     """Every row of the page."""
     logging.getLogger("streamactors").setLevel(logging.ERROR)
-    rows = [beside_kafka_streams("table"), beside_kafka_streams("stream")]
+    rows = [beside_kafka_streams("table"), beside_kafka_streams("stream"), beside_quix()]
     return [row for row in rows if row is not None]
