@@ -29,7 +29,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from streamactors.broker import Cluster
 from tests.faults.cluster_nemesis import Trouble
 from tests.faults.connector_worker import WINDOW_MS, counted
-from tests.faults.replica_logs import differences
+from tests.faults.replica_logs import differences, metadata_differences
 from tests.faults.workload import QUIET, RESETS, TOPIC, Run
 from tests.history import Partition, check
 
@@ -185,7 +185,7 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
         for topic in (TOPIC, COPY, COUNTS):
             cluster.create_topic(topic, PARTITIONS)
         run = ClusterRun(cluster.bootstrap_servers, seed=seed, partitions=PARTITIONS)
-        trouble = Trouble(cluster, seed)
+        trouble = Trouble(cluster, seed, several_controllers=controllers > 1, bug=os.environ.get("CHAOS_BUG", ""))
         servers = cluster.bootstrap_servers
         workers = []
         if at_work:
@@ -196,6 +196,8 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
             for pair in workers if not wrong else []:
                 wrong += pair.judge()
             wrong += differences(Path(folder), TOPIC, PARTITIONS, nodes=3)
+            if controllers == 3:
+                wrong += metadata_differences(Path(folder), nodes=3)
         except (AssertionError, KafkaException) as error:  # a client that failed for good has seen something impossible
             wrong = [f"{type(error).__name__}: {error}"]
         finally:

@@ -6,21 +6,36 @@ import os
 import random
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from streamactors.broker import Cluster
+from streamactors.broker.errors import BrokerError
+from tests.faults.replica_logs import METADATA, latest_epoch
 from tests.faults.sabotage.faults import FULL_S
 from tests.faults.workload import Run
 
 NODES = (1, 2, 3)
+SHOWN_BY = {
+    "elects-anybody": "_kill_all_who_are_in_sync",
+    "forgets-votes": "_kill_who_has_voted",
+    "keeps-epochs": "_cut_off_who_leads_next",
+}
+"""The bugs that only one trouble shows."""
 
 
 class Trouble:
-    """A nemesis: one trouble after another, in the order that the seed decides. Every node runs at its end."""
+    """A nemesis: one trouble after another, in the order that the seed decides. Every node runs at its end. A planted `bug` of `SHOWN_BY` meets the
+    trouble that shows it every other time."""
 
-    def __init__(self, cluster: Cluster, seed: int, calm_s: float = 1.5) -> None:
+    def __init__(
+        self, cluster: Cluster, seed: int, calm_s: float = 1.5, several_controllers: bool = False, bug: str = ""
+    ) -> None:
         self._cluster = cluster
+        self._several_controllers = several_controllers
+        self._shown_by = SHOWN_BY.get(bug, "")
         self._dice = random.Random(f"nemesis {seed}")
         self._calm_s = calm_s
         self._happened: Counter[str] = Counter()
@@ -39,6 +54,8 @@ class Trouble:
             self._kill_while_a_follower_lags,
             self._cut_off_who_leads_next,
             self._cut_off_who_leads_next,
+            self._kill_all_who_are_in_sync,
+            self._kill_who_has_voted,
             self._stop,
             self._freeze,
             self._cut_off,
@@ -50,6 +67,8 @@ class Trouble:
         ]
         while not over.wait(self._calm_s * self._dice.uniform(0.3, 2.0)):
             trouble = self._dice.choice(troubles)
+            if self._shown_by and sum(self._happened.values()) % 2 == 0:
+                trouble = getattr(self, self._shown_by)
             self._happened[trouble.__name__.strip("_")] += 1
             trouble(run, over)
 
@@ -94,6 +113,49 @@ class Trouble:
         self._cluster.start(dying)
         over.wait(2.0)
         self._cluster.heal()
+
+    def _kill_all_who_are_in_sync(self, _run: Run, over: threading.Event) -> None:
+        """One is cut off until it has left the ISR. Then the two others die, and only one of them comes back: who was cut off must not lead."""
+        behind, first, second = self._dice.sample(NODES, 3)
+        self._cluster.partition({behind}, {first, second})
+        over.wait(4.0)  # longer than replica.lag.time.max.ms and the session
+        if 1 in (first, second) and not self._several_controllers:
+            first, second = 1, ({first, second} - {1}).pop()  # a broker needs the controller to start
+        self._cluster.kill(second)
+        self._cluster.kill(first)
+        self._cluster.heal()
+        self._cluster.start(first)
+        over.wait(self._dice.choice([1.0, 3.0]))
+        self._cluster.start(second)
+
+    def _kill_who_has_voted(self, _run: Run, over: threading.Event) -> None:
+        """A controller votes and is killed before it has a record of the new leader, who is cut off. It must remember its vote."""
+        if not self._several_controllers:
+            return
+        try:
+            before = self._cluster.controller()
+        except BrokerError:  # none leads after the trouble before
+            return
+        follower, voter = self._dice.sample([each for each in NODES if each != before], 2)
+        epoch = self._metadata_epoch(before)
+        self._cluster.slow(follower, ms=200)  # so that the record takes a while from one to the other
+        self._cluster.kill(before)  # the two others elect one of them
+        down = [before]
+        give_up = time.monotonic() + 10
+        while time.monotonic() < give_up and not over.wait(0.005):
+            leader = next((each for each in (follower, voter) if self._metadata_epoch(each) > epoch), None)
+            if leader is not None:
+                down.append(follower if leader == voter else voter)
+                self._cluster.kill(down[-1])
+                self._cluster.partition({leader}, set(down))
+                break
+        with ThreadPoolExecutor(len(down)) as pool:  # neither can start without the other
+            list(pool.map(self._cluster.start, down))
+        over.wait(3.0)
+        self._cluster.heal()
+
+    def _metadata_epoch(self, node: int) -> int:
+        return latest_epoch(self._cluster.data_folder / str(node) / METADATA)
 
     def _stop(self, _run: Run, _over: threading.Event) -> None:
         node = self._dice.choice((2, 3))

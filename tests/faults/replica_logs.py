@@ -10,6 +10,7 @@ from pathlib import Path
 
 from streamactors.broker.records.batch import iter_batches
 
+METADATA = "__cluster_metadata-0"
 Batch = tuple[int, int, int]
 """The first offset, the last one and the CRC of a batch. A follower has the batches of its leader."""
 
@@ -21,6 +22,32 @@ def batches(folder: Path) -> list[Batch]:
         for segment in sorted(folder.glob("*.log"))
         for batch in iter_batches(memoryview(bytearray(segment.read_bytes())))
     ]
+
+
+def latest_epoch(folder: Path) -> int:
+    """Return the leader epoch of the last batch of the log in a folder, -1 without one."""
+    epochs = [
+        batch.leader_epoch
+        for segment in sorted(folder.glob("*.log"))
+        for batch in iter_batches(memoryview(bytearray(segment.read_bytes())))
+    ]
+    return epochs[-1] if epochs else -1
+
+
+def metadata_differences(data: Path, nodes: int, within_s: float = 30.0) -> list[str]:
+    """Return where the metadata logs of the controllers differ within a time. They grow all the time, so their ends are not compared."""
+    give_up = time.monotonic() + within_s
+    while True:
+        logs = {node: batches(data / str(node) / METADATA) for node in range(1, nodes + 1)}
+        found = [
+            f"the metadata logs of nodes 1 and {node} differ from {a[0]} on"
+            for node, log in logs.items()
+            for a, b in [next(((a, b) for a, b in zip(logs[1], log, strict=False) if a != b), (None, None))]
+            if a is not None and b is not None
+        ]
+        if not found or time.monotonic() > give_up:
+            return found
+        time.sleep(0.5)
 
 
 def differences(data: Path, topic: str, partitions: int, nodes: int, within_s: float = 30.0) -> list[str]:

@@ -70,14 +70,14 @@ class NodeProcess:
             raise BrokerStartError(f"node {self.node_id} is not running; start({self.node_id}) starts it again")
         return self._child
 
-    def start(self) -> None:
-        """Start the process; return when it serves clients. Raises BrokerStartError."""
+    def start(self, links: Mapping[str, Any]) -> None:
+        """Start the process with these cut and slow links; return when it serves clients. Raises BrokerStartError."""
         if self._child is not None:
             raise BrokerStartError(f"node {self.node_id} is running already")
         listen = [f"{self._protocol}://{self.address}"]
         if self.controller_port is not None:
             listen.append(f"CONTROLLER://{HOST}:{self.controller_port}")
-        self._child = ChildBroker({**self._arguments, "listen": listen, "data": str(self.folder)})
+        self._child = ChildBroker({**self._arguments, "listen": listen, "data": str(self.folder), "links": links})
 
     def kill(self) -> None:
         """End the process at once, with SIGKILL."""

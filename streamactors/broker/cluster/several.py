@@ -182,7 +182,7 @@ class SeveralBrokers:
         if not down:
             return
         with ThreadPoolExecutor(len(down)) as pool:
-            for started in [pool.submit(each.start) for each in down]:
+            for started in [pool.submit(each.start, self._links_of(each)) for each in down]:
                 started.result()
         self._tell_links()
 
@@ -195,8 +195,9 @@ class SeveralBrokers:
         return self.nodes[node_id]
 
     def start(self, node_id: int) -> None:
-        """Start a node that was killed or stopped, on its old folder and address."""
-        self.node(node_id).start()
+        """Start a node that was killed or stopped, on its old folder and address. Its cut links are cut from the beginning."""
+        node = self.node(node_id)
+        node.start(self._links_of(node))
         self._tell_links()
 
     def partition(self, *sides: Collection[int]) -> None:
@@ -229,20 +230,23 @@ class SeveralBrokers:
     def _tell_links(self) -> None:
         """Tell every node its links; return when each node that is not paused has cut and healed them."""
         for node in self.nodes.values():
-            if not node.alive:
-                continue
-            cut, slow = [], []
-            for other in self.nodes.values():
-                delay_ms = self._slow_ms.get(node.node_id, 0.0) + self._slow_ms.get(other.node_id, 0.0)
-                for address in other.addresses if other is not node else ():
-                    if (node.node_id, other.node_id) in self._cut:
-                        cut.append(address)
-                    elif delay_ms:
-                        slow.append((address, delay_ms))
-            node.child.tell({"cut": cut, "slow": slow})
+            if node.alive:
+                node.child.tell(self._links_of(node))
         for node in self.nodes.values():
             if node.running:
                 node.child.await_followed()
+
+    def _links_of(self, node: NodeProcess) -> dict[str, Any]:
+        """Return the disturbed links of a node, in the form of `Links.follow`."""
+        cut, slow = [], []
+        for other in self.nodes.values():
+            delay_ms = self._slow_ms.get(node.node_id, 0.0) + self._slow_ms.get(other.node_id, 0.0)
+            for address in other.addresses if other is not node else ():
+                if (node.node_id, other.node_id) in self._cut:
+                    cut.append(address)
+                elif delay_ms:
+                    slow.append((address, delay_ms))
+        return {"cut": cut, "slow": slow}
 
     # --- what is seen ---
 

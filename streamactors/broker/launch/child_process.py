@@ -14,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +46,7 @@ class ChildBroker:
         self._socket = ours
         self._told = self._followed = 0  # numbers of the last message and of the last answer to one
         self._received = b""
+        self._answers = threading.Lock()  # one thread reads the answers at a time
         self._temporary: Path | None = None
         try:
             ours.sendall(json.dumps(arguments).encode() + b"\n")
@@ -74,8 +76,12 @@ class ChildBroker:
 
     def await_followed(self) -> None:
         """Wait until the process has done what every message says, or has ended. Raises TimeoutError."""
-        self._socket.settimeout(TELL_TIMEOUT_S)
+        with self._answers:
+            self._read_answers()
+
+    def _read_answers(self) -> None:
         try:
+            self._socket.settimeout(TELL_TIMEOUT_S)
             while self._followed < self._told:
                 more = self._socket.recv(4096)
                 if not more:
@@ -152,6 +158,10 @@ def _child(descriptor: int) -> int:
             return 1
         if "log" in arguments:
             logging.basicConfig(**arguments["log"])
+        if "links" in arguments:
+            from streamactors.broker.network.outgoing.links import LINKS
+
+            LINKS.follow(arguments["links"])
         try:
             assembled, metrics = assemble_arguments(arguments)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamactors.broker import Cluster
+from streamactors.broker.errors import BrokerStartError
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +51,15 @@ def test_a_node_that_has_died_is_not_waited_for(two: Cluster) -> None:
     two.heal()
     two.kill(2)
     two.start(2)
+
+
+@pytest.mark.slow
+def test_a_node_that_starts_cut_off_stays_cut_off() -> None:
+    # A started node had whole links until it served clients: it registered with a controller that it was cut off from.
+    with Cluster(brokers=2, config={"initial.broker.registration.timeout.ms": 5_000}) as cluster:
+        cluster.partition({1}, {2})
+        cluster.kill(2)
+        with pytest.raises(BrokerStartError):
+            cluster.start(2)
+        cluster.heal()
+        cluster.start(2)
