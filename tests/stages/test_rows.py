@@ -266,6 +266,14 @@ def test_an_event_beyond_the_limit_and_one_with_a_line_end_in_its_id_are_refused
         run(Source.single(3).format_server_sent_events())
 
 
+def test_the_limit_of_server_sent_events_is_that_of_one_event() -> None:
+    events = b"data: 123456\n\n" * 3 + b"data: 1234\ndata: 5678\n\n"
+    found = run(Source.single(events).parse_server_sent_events(10))
+    assert [each.data for each in found] == ["123456"] * 3 + ["1234\n5678"]
+    with pytest.raises(FramingError, match="an event is longer than max_length=10"):
+        run(Source.single(b"data: 12345\ndata: 67890\n\n").parse_server_sent_events(10))
+
+
 class EventServer:
     """An HTTP server; each connection is answered by the next of `answers`: (status, type, bytes)."""
 

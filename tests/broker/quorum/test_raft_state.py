@@ -229,3 +229,19 @@ def test_a_fetch_that_no_replica_can_mean_is_refused() -> None:
     for fetch in (Fetch(1, 2, -1, 0), Fetch(1, 2, 0, -1), Fetch(-1, 2, 0, 0), Fetch(1, 2, 0, 2)):
         assert state.fetch(fetch, 0.0)[0].error is ErrorCode.INVALID_REQUEST
     assert state.fetch(Fetch(1, 2, 0, 0), 0.0)[0].error is OK
+
+
+def test_a_node_without_a_vote_stands_for_election_until_the_change_is_committed() -> None:
+    """1 removes itself from {1, 2} -> 2 lacks the record and needs the vote of 1 -> the log of 1 is longer: only 1 can lead."""
+    removed: Record = (1, frozenset({2}))
+    for records, high_watermark, stands in [
+        ([removed], 0, True),  # the voters before are those of the settings
+        ([(1, frozenset({1, 2})), removed], 1, True),
+        ([(1, frozenset({2, 3})), removed], 1, False),  # it had no vote before, either
+        ([(1, frozenset({1, 2})), removed], 2, False),  # the change is committed
+        ([removed, (1, frozenset({1, 2}))], 0, True),
+    ]:
+        state = replica(voters=2, records=records)
+        state.high_watermark = high_watermark
+        state.tick(300.0)
+        assert (state.role is Role.PROSPECTIVE) == stands, records

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.transaction.transaction import MOVES, Transaction, TransactionState
-from streamactors.broker.transaction.transaction_events import ExpiryCheck, MarkersWritten, TimeoutCheck
+from streamactors.broker.transaction.transaction_events import ExpiryCheck, MarkersWritten, TimeoutCheck, Written
+from streamactors.broker.transaction.transaction_state import step
 from tests.broker.transaction.transaction_world import P0, P1, World
 
 E = ErrorCode
@@ -264,3 +267,12 @@ def test_states_have_their_wire_names() -> None:
     assert S.PREPARE_EPOCH_FENCE.label == "PrepareEpochFence"
     assert S.of_label("CompleteCommit") is S.COMPLETE_COMMIT
     assert S.of_label("Nonsense") is None
+
+
+@pytest.mark.parametrize("error", [E.NONE, E.NOT_COORDINATOR])
+def test_the_report_of_a_write_that_is_no_longer_pending_changes_nothing(error: ErrorCode) -> None:
+    world = World()
+    world.producer()
+    txn = world.ids["tx"]
+    late = Written(replace(txn, state=S.DEAD), None, fences=True, error=error)
+    assert step(txn, late, 0) == (txn, [])

@@ -78,7 +78,7 @@ def test_T_86_a_window_store_hides_what_is_behind_its_retention(
 @settings(max_examples=30, deadline=None)
 @given(
     history=steps(
-        st.tuples(st.just("put"), KEYS, TIMES, st.integers(0, 9), VALUES),
+        st.tuples(st.just("put"), KEYS, TIMES, st.integers(0, 2), VALUES),
         st.tuples(st.just("find"), KEYS, TIMES, st.none() | TIMES, st.booleans()),
     )
 )
@@ -106,13 +106,18 @@ def test_T_86_a_session_store_finds_sessions_by_end_and_start(
                 )
                 expected = expected[::-1] if reverse else expected
                 found = carried_out(
-                    kept, step, lambda k: list(k.store.find(key, first_end, last_start, reverse=reverse))
+                    kept,
+                    step,
+                    lambda k: list(k.store.find(key, first_end, last_start, reverse=reverse)),  # noqa: B023
                 )
                 assert found == [[(start, end, value) for end, start, value in expected]] * 2
             case _:
                 carried_out(kept, step, lambda k: None)
         for each in kept:
             assert len(list(each.store.items())) == sum(end > newest - 15 for _, _, end in model)
+            for one in {key for key, _, _ in model}:
+                live = sorted((end, s) for k, s, end in model if k == one and end > newest - 15)
+                assert [(end, start) for start, end, _ in each.store.find(one)] == live
 
 
 @settings(max_examples=40, deadline=None)
@@ -149,6 +154,13 @@ def test_T_87_a_versioned_store_knows_the_version_of_each_time_within_its_histor
                 assert carried_out(kept, step, lambda k: k.store.get(key, as_of)) == [expected] * 2
             case _:
                 carried_out(kept, step, lambda k: None)
+        oldest = max(0, newest - 12)
+        for one, versions in model.items():
+            at = max((t for t in versions if t <= oldest), default=None)
+            found = None if at is None else versions[at]
+            for each in kept:
+                seen = each.store.get(one, oldest)
+                assert (None if seen is None else seen[0]) == found, "the history begins here"
 
 
 def test_keys_that_are_none_are_refused_with_the_name_of_the_store() -> None:
