@@ -111,6 +111,16 @@ def test_a_lazy_flow_is_made_at_the_first_element_and_never_without_one(system):
         ended.result(5)
 
 
+@pytest.mark.parametrize("later", [lazy, prefix])
+def test_a_flow_that_is_known_later_ends_the_sink_in_it_with_its_source(system, later):
+    ended = []
+    inside = Flow.from_sink_and_source(Sink.on_complete(ended.append), Source.single("a"))
+    source = Source.single(0).concat(Source.never())
+    assert run(source.via(later(inside)), system) == ["a"]
+    system.clock.settle()
+    assert len(ended) == 1, "the sink would wait for ever"
+
+
 def test_a_future_flow_waits_for_its_future_also_when_upstream_has_completed(system):
     promise = StreamFuture()
     result = Source.range(3).via(Flow.future_flow(promise)).run_with(Sink.to_list(), system)

@@ -29,6 +29,7 @@ from streamactors import (
     Source,
 )
 from streamactors.stages.framing.rows import ParseCsv, ParseJsonLines
+from streamactors.stages.framing.server_sent_events import ParseServerSentEvents
 from tests.stages.harness import Bench
 from tests.stages.test_framing import CUTS, pieces, run
 
@@ -264,6 +265,23 @@ def test_an_event_beyond_the_limit_and_one_with_a_line_end_in_its_id_are_refused
         run(Source.single(ServerSentEvent("x", id="1\ndata: y")).format_server_sent_events())
     with pytest.raises(TypeError, match="format_server_sent_events expects ServerSentEvent or a text, got int 3"):
         run(Source.single(3).format_server_sent_events())
+
+
+@pytest.mark.parametrize(
+    "text", [b"data: abc\n\n", b"event: e\ndata: \xc3\xa4\n\n", b"data\n\n", b"data: a\r\ndata: b\r\n\r\n"]
+)
+def test_a_mark_within_an_event_waits_for_the_event(timeless, text):
+    for cut in range(len(text) + 1):
+        with Bench(timeless, ParseServerSentEvents()) as bench:
+            bench.request(5)
+            if cut:
+                bench.send(text[:cut])
+            bench.mark(1)
+            if cut < len(text):
+                bench.send(text[cut:])
+            bench.complete()
+            kinds = [kind for kind, _ in bench.seen]
+            assert kinds == (["mark", "element"] if cut == 0 else ["element", "mark"]), text[:cut]
 
 
 def test_the_limit_of_server_sent_events_is_that_of_one_event() -> None:

@@ -48,6 +48,8 @@ def test_the_certificate_in_the_settings_themselves(certificates: Path) -> None:
     text = (certificates / "server.pem").read_text()
     context = make_context(TlsSettings(keystore_certificate_chain=text, keystore_key=text))
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert context.options & ssl.OP_NO_COMPRESSION, "compressed secrets can be guessed by their length (CRIME)"
+    assert context.options & ssl.OP_NO_RENEGOTIATION, "a client must not make the broker sign again and again"
 
 
 @pytest.mark.parametrize(
