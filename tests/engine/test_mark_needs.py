@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from streamactors import ActorSystem, Flow, Source
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks.marks import Needs
-from streamactors.engine.stage import SINK, GraphStage
+from streamactors.engine.marks.mark_needs import check_needs
+from streamactors.engine.marks.marks import OPAQUE, Needs
+from streamactors.engine.stage import FLOW, SINK, SOURCE, GraphStage
 from streamactors.errors import BuildError
 
 PASSES, EXACT, FORGETS = Needs("the reader"), Needs("the reader", exact=True), Needs("the reader", no_memory=True)
@@ -76,3 +78,40 @@ def test_a_reader_refuses_the_stages_that_lack_what_it_needs_and_no_others(
         assert "needs exact cuts" in blurred
     if remembered is not None:
         assert "remembers earlier elements" in remembered
+
+
+class Outlets(GraphStage):
+    """A stage of a user's own. Without `reached` no mark of its inlet reaches an outlet."""
+
+    shape = FLOW
+
+    def __init__(self, *, reached: bool) -> None:
+        self.reached = reached
+        self.handling = OPAQUE
+
+    def marks_reach(self, inlet: int, outlet: int) -> bool:
+        return self.reached
+
+
+@pytest.mark.parametrize("opaque_first", [False, True])
+def test_a_stage_that_no_mark_passes_by_hides_no_other_one_from_a_source_that_reads_marks(opaque_first: bool) -> None:
+    class Reading(GraphStage):
+        shape = SOURCE
+        emits_marks = True
+        needs = PASSES
+
+    stages = [Reading(), Outlets(reached=opaque_first), Outlets(reached=not opaque_first)]
+    nodes: list[Any] = [SimpleNamespace(stage=stage, label=f"stage {at}") for at, stage in enumerate(stages)]
+    edges = [((0, 0), (1, 0)), ((0, 1), (2, 0))]
+    outgoing: Any = {0: edges, 1: [], 2: []}
+    with pytest.raises(BuildError, match=f"stage 'stage {1 if opaque_first else 2}'"):
+        check_needs(nodes, [0], outgoing, {0: [], 1: edges[:1], 2: edges[1:]}, set())
+
+
+@pytest.mark.parametrize("opaque_first", [False, True])
+def test_a_branch_that_carries_no_marks_hides_no_other_stage_from_a_sink_that_reads_marks(opaque_first: bool) -> None:
+    stages = [Reader(PASSES), Outlets(reached=opaque_first), Outlets(reached=not opaque_first)]
+    nodes: list[Any] = [SimpleNamespace(stage=stage, label=f"stage {at}") for at, stage in enumerate(stages)]
+    incoming: Any = {0: [((1, 0), (0, 0)), ((2, 0), (0, 1))], 1: [], 2: []}
+    with pytest.raises(BuildError, match=f"stage 'stage {1 if opaque_first else 2}'"):
+        check_needs(nodes, [0], {}, incoming, set())

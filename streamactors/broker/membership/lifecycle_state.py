@@ -102,7 +102,7 @@ class HeartbeatAnswered:
     """The answer to a heartbeat."""
 
     error: ErrorCode
-    is_fenced: bool = True
+    is_fenced: bool
     should_shut_down: bool = False
 
 

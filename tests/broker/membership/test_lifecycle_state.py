@@ -101,7 +101,10 @@ def test_a_fenced_broker_is_unfenced_by_one_heartbeat_without_a_new_registration
 def test_a_stale_epoch_leads_to_a_new_registration_which_must_be_applied_again() -> None:
     driver = unfenced()
     driver.wait()
-    assert driver(HeartbeatAnswered(ErrorCode.STALE_BROKER_EPOCH)) == [FencingChanged(fenced=True), SendRegistration()]
+    assert driver(HeartbeatAnswered(ErrorCode.STALE_BROKER_EPOCH, is_fenced=True)) == [
+        FencingChanged(fenced=True),
+        SendRegistration(),
+    ]
     (heartbeat,) = driver(Registered(NONE, 90))
     assert heartbeat == SendHeartbeat(90, 75, want_fence=True, want_shut_down=False)
     driver(HeartbeatAnswered(NONE, is_fenced=True))
