@@ -15,11 +15,11 @@ from streamactors.engine.stage import NOT_USED
 from streamactors.errors import BuildError
 from streamactors.kafka.between.repartition import RepartitionRun
 from streamactors.kafka.writing.producer_stage import ProducerStage
+from streamactors.spark.executors.graph_chain import WHO, TwoChains, chain_of, chains_around_key_by
 from streamactors.spark.executors.runner import GraphRun, Late
 from streamactors.spark.executors.topic_end import SCHEMA, TopicEnd
 from streamactors.spark.executors.translate import Translated, explained, translated
 from streamactors.spark.executors.two_queries import TwoQueries
-from streamactors.spark.executors.way import WHO, Halves, halves_of, way_of
 from streamactors.spark.files import absolute
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session.session import check_session
@@ -70,19 +70,19 @@ class SparkExecutors:
     def materialize(self, module: Module) -> Any:
         """Start a closed graph on the executors; return its materialized value. `RunnableGraph.run` calls this."""
         flat = flat_of(module)
-        halves = halves_of(flat)
-        if halves is not None:
-            return self._in_two_queries(flat, halves)
-        graph = translated(way_of(flat))
+        two_chains = chains_around_key_by(flat)
+        if two_chains is not None:
+            return self._in_two_queries(flat, two_chains)
+        graph = translated(chain_of(flat))
         run = self._run_of(graph)
-        value = _value_of(graph, flat.mat, graph.way.source, run)
+        value = _value_of(graph, flat.mat, graph.chain.source, run)
         run.start()
         return value
 
-    def _in_two_queries(self, flat: Flat, halves: Halves) -> Any:
+    def _in_two_queries(self, flat: Flat, two_chains: TwoChains) -> Any:
         """Start the two queries of a graph with key_by."""
-        between = halves.between
-        first, second = translated(way_of(flat, halves.first)), translated(way_of(flat, halves.second))
+        between = two_chains.between
+        first, second = translated(chain_of(flat, two_chains.first)), translated(chain_of(flat, two_chains.second))
         if between.bounded:
             second = replace(second, plan=replace(second.plan, until_end=True))
         reading = self._run_of(second)
@@ -102,7 +102,7 @@ class SparkExecutors:
             else (op, argument)
             for op, argument in flat.mat
         ]
-        value = _value_of(second, mat, first.way.source, run)
+        value = _value_of(second, mat, first.chain.source, run)
         run.start()
         return value
 
@@ -142,7 +142,7 @@ class SparkExecutors:
         The state goes to the changelog topics and the positions to the source's group, in one transaction for each partition. The query
         must have ended, and its last batch must be written. To continue on executors later, give the next run a new checkpoint.
         Raises BuildError for a graph without changelogs, or one that does not end in a topic; CheckpointError, RestoreError, KafkaError."""
-        translated_ = translated(way_of(flat_of(graph.module)))
+        translated_ = translated(chain_of(flat_of(graph.module)))
         windows, plan, topic = translated_.program.windows, translated_.plan, translated_.topic
         if (
             windows is None
@@ -199,12 +199,12 @@ def _value_of(graph: Translated, mat: list[tuple[str, Any]], source: int, run: G
     """Return the materialized value of a graph whose last chain is `graph`; for a graph that ends in a topic the query."""
     if graph.topic is not None:
         return run.query
-    way = graph.way
-    values: list[Any] = [NOT_USED] * len(way.flat.nodes)
+    chain = graph.chain
+    values: list[Any] = [NOT_USED] * len(chain.flat.nodes)
     values[source] = run.control
-    values[way.sink] = run.query
-    if way.late:
-        values[way.late[-1]] = run.query
+    values[chain.sink] = run.query
+    if chain.late:
+        values[chain.late[-1]] = run.query
     return evaluate(mat, values)
 
 

@@ -27,13 +27,13 @@ from streamactors.spark.errors import SparkError, SparkQueryFailed
 from streamactors.spark.executors import entry, offsets
 from streamactors.spark.executors.carried import carry_back, carry_in
 from streamactors.spark.executors.folders import folder_at
+from streamactors.spark.executors.graph_chain import WHO
 from streamactors.spark.executors.planner import Plans
 from streamactors.spark.executors.program import Windows
 from streamactors.spark.executors.query import ShippedQuery
 from streamactors.spark.executors.states import States
 from streamactors.spark.executors.topic_end import TopicEnd
 from streamactors.spark.executors.translate import Translated
-from streamactors.spark.executors.way import WHO
 from streamactors.spark.files import Files
 from streamactors.spark.query.checkpoint import Checkpoint
 from streamactors.spark.query.query import SparkStreamQuery

@@ -16,8 +16,8 @@ from streamactors.kafka.sources.read_plan import ReadPlan
 from streamactors.kafka.sources.source_stage import ConsumerSourceStage
 from streamactors.kafka.transactions.transactional_stage import TransactionalStage
 from streamactors.kafka.writing.producer_stage import ProducerStage
+from streamactors.spark.executors.graph_chain import WHO, GraphChain, chain_of, chains_around_key_by
 from streamactors.spark.executors.program import Program, Side, Windows
-from streamactors.spark.executors.way import WHO, Way, halves_of, way_of
 from streamactors.spark.shipping.chain import ChainSegment, Diverted, Link, links_of
 from streamactors.spark.sink.spark_sink import SparkSinkStage
 from streamactors.stages.bases.passing import Identity
@@ -29,7 +29,7 @@ from streamactors.windows.stage.stage import WindowStage
 class Translated:
     """A graph that can run on executors."""
 
-    way: Way
+    chain: GraphChain
     plan: ReadPlan
     program: Program
     sink: Node
@@ -41,47 +41,47 @@ class Translated:
 
 def translate_source(module: Module, who: str) -> tuple[ReadPlan, Program, list[Link]]:
     """Return the program of a source without a sink, whose results Spark's own operators take. Raises BuildError as `translate`."""
-    way = way_of(flat_of(module))
-    nodes = way.flat.nodes
-    if way.sides:
+    chain = chain_of(flat_of(module))
+    nodes = chain.flat.nodes
+    if chain.sides:
         raise BuildError(
             f'{who}: what divert_to (or dead_letters=…) takes out of the stream has no sink in Spark; use errors="emit", and take the Err '
             "elements from the DataFrame"
         )
-    if way.windows is not None:
+    if chain.windows is not None:
         raise BuildError(
-            f"{who}: the state of '{nodes[way.windows].label}' would need a checkpoint of its own beside Spark's; write the results to a topic by "
+            f"{who}: the state of '{nodes[chain.windows].label}' would need a checkpoint of its own beside Spark's; write the results to a topic by "
             "graph.run(SparkExecutors(spark, checkpoint=…)), and read that here"
         )
-    links = links_of([nodes[i] for i in way.before], who, keeps_order=True)
-    plan = checked_source(nodes[way.source])
+    links = links_of([nodes[i] for i in chain.before], who, keeps_order=True)
+    plan = checked_source(nodes[chain.source])
     return plan, Program(ChainSegment(tuple(links)), whole=plan.whole), links
 
 
 def translate(module: Module) -> Translated:
     """Return the program of a closed graph of one chain. Raises BuildError naming the stage that cannot run on executors."""
-    return translated(way_of(flat_of(module)))
+    return translated(chain_of(flat_of(module)))
 
 
-def translated(way: Way) -> Translated:
+def translated(chain: GraphChain) -> Translated:
     """Return the program of a chain. Raises BuildError naming the stage that cannot run on executors."""
-    nodes = way.flat.nodes
-    plan = checked_source(nodes[way.source])
-    topic = _producer_of(way, way.behind if way.windows is not None else way.before)
-    late_topic = _producer_of(way, way.late, ends_in_sink=True) if way.late else None
-    before = links_of([nodes[i] for i in way.before], WHO, keeps_order=True)
-    behind = links_of([nodes[i] for i in way.behind], WHO, keeps_order=True)
-    late = links_of([nodes[i] for i in way.late[:-1]], WHO, keeps_order=True)
-    windows = None if way.windows is None else _windows(nodes[way.windows], plan)
+    nodes = chain.flat.nodes
+    plan = checked_source(nodes[chain.source])
+    topic = _producer_of(chain, chain.behind if chain.windows is not None else chain.before)
+    late_topic = _producer_of(chain, chain.late, ends_in_sink=True) if chain.late else None
+    before = links_of([nodes[i] for i in chain.before], WHO, keeps_order=True)
+    behind = links_of([nodes[i] for i in chain.behind], WHO, keeps_order=True)
+    late = links_of([nodes[i] for i in chain.late[:-1]], WHO, keeps_order=True)
+    windows = None if chain.windows is None else _windows(nodes[chain.windows], plan)
     if topic is None:
-        checked_sink(nodes[way.sink])
+        checked_sink(nodes[chain.sink])
     program = Program(ChainSegment(tuple(before)), windows, ChainSegment(tuple(behind)), whole=plan.whole)
-    program.sides = tuple(_side(way, leaving, steps, topic) for leaving, steps in way.sides)
-    late_sink = nodes[way.late[-1]] if way.late else None
+    program.sides = tuple(_side(chain, leaving, steps, topic) for leaving, steps in chain.sides)
+    late_sink = nodes[chain.late[-1]] if chain.late else None
     if late_sink is not None:
         if (topic is None) is not (late_topic is None):
             raise BuildError(
-                f"{WHO}: results end in '{nodes[way.sink].label}' and late rows in '{late_sink.label}'; both must end in Spark, or both in topics"
+                f"{WHO}: results end in '{nodes[chain.sink].label}' and late rows in '{late_sink.label}'; both must end in Spark, or both in topics"
             )
         if topic is None:
             checked_sink(late_sink)
@@ -91,16 +91,16 @@ def translated(way: Way) -> Translated:
             )
         program.late = ChainSegment(tuple(late))
     links = [*before, *behind, *late, *(link for side in program.sides for link in side.steps.links)]
-    if way.windows is not None:
-        links.append(Link(nodes[way.windows].stage, nodes[way.windows].attributes))
-    return Translated(way, plan, program, nodes[way.sink], links, late_sink, topic)
+    if chain.windows is not None:
+        links.append(Link(nodes[chain.windows].stage, nodes[chain.windows].attributes))
+    return Translated(chain, plan, program, nodes[chain.sink], links, late_sink, topic)
 
 
-def _side(way: Way, leaving: Diverted, steps: list[int], topic: ProducerStage | None) -> Side:
+def _side(chain: GraphChain, leaving: Diverted, steps: list[int], topic: ProducerStage | None) -> Side:
     """Return what leaves the chain as part of the program. It must end in a topic, like the results."""
-    nodes = way.flat.nodes
+    nodes = chain.flat.nodes
     sink = nodes[steps[-1]].label
-    producer = _producer_of(way, steps, ends_in_sink=True)
+    producer = _producer_of(chain, steps, ends_in_sink=True)
     if topic is None or producer is None:
         raise BuildError(
             f"{WHO}: what divert_to (or dead_letters=…) takes out of the stream ends in '{producer.label if producer else sink}', and the "
@@ -114,11 +114,11 @@ def _side(way: Way, leaving: Diverted, steps: list[int], topic: ProducerStage | 
     return Side(leaving, ChainSegment(tuple(links_of([nodes[i] for i in steps[:-1]], WHO, keeps_order=True))))
 
 
-def _producer_of(way: Way, steps: list[int], *, ends_in_sink: bool = False) -> ProducerStage | None:
+def _producer_of(chain: GraphChain, steps: list[int], *, ends_in_sink: bool = False) -> ProducerStage | None:
     """Take the producer out of the steps before a sink; None if they do not end in one.
 
     Raises BuildError for a producer that a task cannot replace."""
-    nodes = way.flat.nodes
+    nodes = chain.flat.nodes
     last = steps[-2:-1] if ends_in_sink else steps[-1:]
     stage = nodes[last[0]].stage if last else None
     if not isinstance(stage, ProducerStage):
@@ -192,43 +192,52 @@ def _windows(node: Node, plan: ReadPlan) -> Windows:
 def explained(module: Module) -> str:
     """Return a table: each stage of a graph, and where it runs on a cluster or why it cannot."""
     flat = flat_of(module)
-    halves = halves_of(flat)
+    two_chains = chains_around_key_by(flat)
     try:
-        ways = [way_of(flat, part) for part in ((None,) if halves is None else (halves.first, halves.second))]
-        lines = [line for way in ways for line in _explained(way)]
+        chains = [
+            chain_of(flat, part) for part in ((None,) if two_chains is None else (two_chains.first, two_chains.second))
+        ]
+        lines = [line for chain in chains for line in _explained(chain)]
     except BuildError as error:
         return f"cannot run: {error}"
     width = max(len(label) for label, _ in lines)
     return "\n".join(f"{label:<{width}}  {where}" for label, where in lines)
 
 
-def _explained(way: Way) -> list[tuple[str, str]]:
-    nodes = way.flat.nodes
+def _explained(chain: GraphChain) -> list[tuple[str, str]]:
+    nodes = chain.flat.nodes
     topics: dict[int, ProducerStage] = {}
     for steps_of, sink in (
-        (way.behind if way.windows is not None else way.before, way.sink),
-        (way.late, (way.late or [-1])[-1]),
+        (chain.behind if chain.windows is not None else chain.before, chain.sink),
+        (chain.late, (chain.late or [-1])[-1]),
     ):
-        producer = _producer_of(way, steps_of, ends_in_sink=steps_of is way.late) if steps_of else None
+        producer = _producer_of(chain, steps_of, ends_in_sink=steps_of is chain.late) if steps_of else None
         if producer is not None:
             topics[sink] = producer
-    steps = {*way.before, *way.behind, *way.late[:-1]}
-    order = [way.source, *way.before, *([] if way.windows is None else [way.windows]), *way.behind, way.sink, *way.late]
+    steps = {*chain.before, *chain.behind, *chain.late[:-1]}
+    order = [
+        chain.source,
+        *chain.before,
+        *([] if chain.windows is None else [chain.windows]),
+        *chain.behind,
+        chain.sink,
+        *chain.late,
+    ]
     plan: ReadPlan | None = None
     lines: list[tuple[str, str]] = []
     for i in order:
         node = nodes[i]
         try:
-            if i == way.source:
+            if i == chain.source:
                 plan = checked_source(node)
                 where = f"executors: one task per partition reads its range of {plan.subscription}"
-            elif i == way.windows:
+            elif i == chain.windows:
                 where = "executors: windows, their state in the checkpoint"
                 if plan is not None:
                     _windows(node, plan)
             elif i in steps and isinstance(getattr(node.stage, "fn", None), Diverted):
-                leaving, side = next(each for each in way.sides if each[0] is getattr(node.stage, "fn", None))
-                _side(way, leaving, side.copy(), topics.get(way.sink))
+                leaving, side = next(each for each in chain.sides if each[0] is getattr(node.stage, "fn", None))
+                _side(chain, leaving, side.copy(), topics.get(chain.sink))
                 where = "executors: what leaves here is written in the task's transaction"
             elif i in steps:
                 where = _where(node)

@@ -1,4 +1,4 @@
-"""Ways: the nodes of a graph in the order of its stream.
+"""The chain of a graph: its nodes in the order of its stream.
 
 A task runs a chain. A graph of one source is one chain, with branches for late rows and for what divert_to takes out. A graph with
 `key_by` is two chains: the first one writes a topic, and the second one reads it."""
@@ -25,7 +25,7 @@ WHO: Final = "SparkExecutors"
 
 
 @dataclass
-class Way:
+class GraphChain:
     """The nodes of a graph in the order of the stream. `late`: those that late rows take, the last one a sink."""
 
     flat: Flat
@@ -40,7 +40,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Halves:
+class TwoChains:
     """A graph with key_by: the nodes of its two chains, and what the run does between them."""
 
     first: frozenset[int]
@@ -48,7 +48,7 @@ class Halves:
     between: RepartitionRun
 
 
-def halves_of(flat: Flat) -> Halves | None:
+def chains_around_key_by(flat: Flat) -> TwoChains | None:
     """Return the two chains of a graph with one key_by, without the stages that couple them in one process; None for every other graph."""
     runs = [argument[1] for op, argument in flat.mat if op == "wired" and isinstance(argument[1], RepartitionRun)]
     if len(runs) != 1:
@@ -67,11 +67,11 @@ def halves_of(flat: Flat) -> Halves | None:
     decoding = following[reading]
     own = {watching, following[watching], following[decoding], following[following[decoding]]}
     assert all(isinstance(flat.nodes[i].stage, (WatchEnd, KillSwitchStage, WatchTermination)) for i in own)
-    return Halves(frozenset(range(len(flat.nodes))) - second - own, frozenset(second - own), between)
+    return TwoChains(frozenset(range(len(flat.nodes))) - second - own, frozenset(second - own), between)
 
 
-def way_of(flat: Flat, members: frozenset[int] | None = None) -> Way:
-    """Return the nodes of a graph, or of those of one of its halves, in the order of the stream. Raises BuildError for a graph that is no
+def chain_of(flat: Flat, members: frozenset[int] | None = None) -> GraphChain:
+    """Return the nodes of a graph, or of one of its two chains, in the order of the stream. Raises BuildError for a graph that is no
     chain."""
     sources = [
         i for i, node in enumerate(flat.nodes) if not node.stage.shape.inlets and (members is None or i in members)
@@ -83,32 +83,32 @@ def way_of(flat: Flat, members: frozenset[int] | None = None) -> Way:
             "one that writes a topic, and one that reads it"
         )
     following: dict[tuple[int, int], int] = {source: target for source, (target, _) in flat.edges}
-    way = Way(flat, sources[0], [], None, [], -1, [], [])
+    chain = GraphChain(flat, sources[0], [], None, [], -1, [], [])
     here: int | None = following.get((sources[0], 0))
     while here is not None:
         stage = flat.nodes[here].stage
         if members is not None and here not in members:
             pass
         elif isinstance(stage, WindowStage):
-            if way.windows is not None:
+            if chain.windows is not None:
                 raise BuildError(
                     f"{WHO}: '{flat.nodes[here].label}' follows other windows; write the results of the first to a topic, "
                     "and read it in a graph of its own"
                 )
-            way.windows = here
+            chain.windows = here
             if len(stage.shape.outlets) > 1:
-                way.late = list(_to_the_end(flat, following, following[here, 1]))
+                chain.late = list(_to_the_end(flat, following, following[here, 1]))
         elif isinstance(stage, DivertTo):
-            way.sides.append((_diverting(flat, here), list(_to_the_end(flat, following, following[here, 1]))))
-            (way.before if way.windows is None else way.behind).append(here)
+            chain.sides.append((_diverting(flat, here), list(_to_the_end(flat, following, following[here, 1]))))
+            (chain.before if chain.windows is None else chain.behind).append(here)
         elif len(stage.shape.outlets) > 1 or len(stage.shape.inlets) > 1:
             raise _forks(flat.nodes[here])
         elif not stage.shape.outlets:
-            way.sink = here
+            chain.sink = here
         else:
-            (way.before if way.windows is None else way.behind).append(here)
+            (chain.before if chain.windows is None else chain.behind).append(here)
         here = following.get((here, 0))
-    return way
+    return chain
 
 
 def _diverting(flat: Flat, here: int) -> Diverted:
