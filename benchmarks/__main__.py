@@ -1,16 +1,19 @@
-"""`python -m benchmarks [NAME …]`: run the benchmarks, print their rows, and write them to docs/benchmarks.md.
+"""`python -m benchmarks [NAME[:TEXT] …]`: run the benchmarks, print their rows, and write them to docs/benchmarks.md.
 
-Each module of this folder with a `run()` that returns rows is a benchmark. A row has `name`, `value`, `unit`, `peer` (its figure in the
+Each module of this folder with a `run()` that returns rows is a benchmark. `NAME:TEXT` measures only the rows whose names contain TEXT, where the
+module's `run` takes `only`; the other rows of the page stay as they were. A row has `name`, `value`, `unit`, `peer` (its figure in the
 same run), `ratio`, `spread` and `target`. Figures without the peer beside them say nothing on a shared machine; ratios do."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import sys
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import benchmarks
 from benchmarks.report import load, save, write_page
@@ -22,20 +25,32 @@ def names() -> list[str]:
     return [name for name in found if name not in ("__main__", "report") and not name.startswith("_")]
 
 
+def replaced(before: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of an earlier run with those of the same names replaced, and new ones behind them."""
+    measured = {row["name"]: row for row in rows}
+    kept = [measured.pop(row["name"], row) for row in before]
+    return kept + list(measured.values())
+
+
 def main(wanted: list[str]) -> int:
     """Run the named benchmarks, or all; return the exit code."""
-    unknown = [name for name in wanted if name not in names()]
+    unknown = [name for name in wanted if name.partition(":")[0] not in names()]
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(names())}", file=sys.stderr)
         return 2
     failed = []
-    for name in wanted or names():
+    for each in wanted or names():
+        name, _, only = each.partition(":")
         module = importlib.import_module(f"benchmarks.{name}")
         if not hasattr(module, "run"):
             continue
+        if only and "only" not in inspect.signature(module.run).parameters:
+            print(f"benchmark {name} measures all of its rows in one run; leave :{only} out", file=sys.stderr)
+            failed.append(name)
+            continue
         print(f"\n{name}: {(module.__doc__ or '').strip().splitlines()[0]}", flush=True)
         try:
-            rows = module.run()
+            rows = module.run(only=only) if only else module.run()
         except ImportError as error:
             print(f"  skipped: {error} (make bench installs the peers)")
             failed.append(name)
@@ -49,6 +64,8 @@ def main(wanted: list[str]) -> int:
                 "  " + " | ".join(f"{key} {value}" for key, value in row.items() if value not in (None, "")), flush=True
             )
         results = load()  # another run may have finished meanwhile
+        if only:
+            rows = replaced(results.get(name, {}).get("rows", []), rows)
         results[name] = {
             "title": (module.__doc__ or name).strip().splitlines()[0],
             "date": time.strftime("%Y-%m-%d"),

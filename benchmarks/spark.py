@@ -27,6 +27,7 @@ Row = dict[str, Any]
 SCHEMA = "id long, k string, v string"
 ROUNDS = 3
 SLICE = 10_000
+ONE_ROW = "a batch of one row"
 
 
 class Rate:
@@ -185,7 +186,7 @@ def one_row_latency(spark: Any, folder: Path) -> Row:
     assert query.await_termination(600)
     took = sorted((later - earlier) * 1_000 for earlier, later in pairwise(at[10:]))
     return {
-        "name": "a batch of one row",
+        "name": ONE_ROW,
         "value": round(statistics.median(took)),
         "unit": "ms, median",
         "peer": "Spark's own Kafka source elsewhere: 129 ms",
@@ -237,8 +238,15 @@ def from_topic(cluster: Cluster, group: str) -> Source[Any, Any]:
     )
 
 
-def from_the_broker(spark: Any, n: int, size: int, batch: int, folder: Path) -> list[Row]:
+def from_the_broker(spark: Any, n: int, size: int, batch: int, folder: Path, only: str) -> list[Row]:
     """Broker, graph, Spark; beside Spark's own Kafka source on the same topic where Java and Maven are found, and from ready Arrow."""
+    names = {
+        kind: (f"{size} B from Arrow into {kind}", f"{size} B from the broker through a graph into {kind}")
+        for kind in ("count", "parquet")
+    }
+    per_cpu = f"{size} B, broker, graph, Parquet"
+    if not any(only in name for name in (per_cpu, *names["count"], *names["parquet"])):
+        return []
     ready = arrow_of(rows_of(n, size))
     found = []
     with Cluster(process=True) as cluster, ExitStack() as stack:
@@ -247,7 +255,7 @@ def from_the_broker(spark: Any, n: int, size: int, batch: int, folder: Path) -> 
         if _spark_kafka.available():
             peer = stack.enter_context(_spark_kafka.SparkKafka(cluster.bootstrap_servers, "t"))
             peer.run("count", batch, folder)  # the first query in a JVM is half as fast
-        for kind, target in (("count", 0.9), ("parquet", 0.75)):
+        for kind, target in (("count", "0.9"), ("parquet", "0.75")):
             arrow, graph, own = [], [], []
             for i in range(ROUNDS):
                 if peer is not None:
@@ -255,17 +263,14 @@ def from_the_broker(spark: Any, n: int, size: int, batch: int, folder: Path) -> 
                 arrow.append(TimedSink(spark, kind, batch, folder).run(Source.from_iterable(ready)).rows_per_s)
                 rate = TimedSink(spark, kind, batch, folder).run(from_topic(cluster, f"{kind}-{i}"))
                 graph.append(rate)
+            from_arrow, from_graph = names[kind]
             found += [
-                beside(f"{size} B from Arrow into {kind}", arrow, own, f"{target}"),
-                beside(
-                    f"{size} B from the broker through a graph into {kind}", [r.rows_per_s for r in graph], own, "0.6"
-                ),
+                beside(from_arrow, arrow, own, target),
+                beside(from_graph, [r.rows_per_s for r in graph], own, "0.6"),
             ]
         per_cpu_s = statistics.median(rate.rows_per_cpu_s for rate in graph)
-        found.append(
-            {"name": f"{size} B, broker, graph, Parquet", "value": round(per_cpu_s), "unit": "rows per CPU second"}
-        )
-    return found
+        found.append({"name": per_cpu, "value": round(per_cpu_s), "unit": "rows per CPU second"})
+    return [row for row in found if only in row["name"]]
 
 
 def beside(name: str, ours: list[float], own: list[float], target: str) -> Row:
@@ -282,8 +287,8 @@ def beside(name: str, ours: list[float], own: list[float], target: str) -> Row:
     }
 
 
-def run(n: int = 2_000_000, large: int = 100_000) -> list[Row]:
-    """Return the rows."""
+def run(n: int = 2_000_000, large: int = 100_000, only: str = "") -> list[Row]:
+    """Return the rows; `only`: those whose names have this text."""
     from streamactors.spark import spark_session
 
     spark = spark_session(
@@ -293,11 +298,16 @@ def run(n: int = 2_000_000, large: int = 100_000) -> list[Row]:
     rows = []
     try:
         for count, size, batch in ((n, 100, 200_000), (large, 5_000, 20_000)):
-            tuples = rows_of(count, size)
-            for name, elements in ((f"{size} B from tuples", tuples), (f"{size} B from Arrow", arrow_of(tuples))):
-                rows += [compared(spark, name, elements, kind, batch, folder) for kind in ("count", "parquet")]
-        rows.append(one_row_latency(spark, folder / "latency"))
-        rows += from_the_broker(spark, n, 100, 200_000, folder / "broker")
+            for form in ("tuples", "Arrow"):
+                name = f"{size} B from {form}"
+                kinds = [kind for kind in ("count", "parquet") if only in f"{name} into {kind}"]
+                if kinds:
+                    tuples = rows_of(count, size)
+                    elements = tuples if form == "tuples" else arrow_of(tuples)
+                    rows += [compared(spark, name, elements, kind, batch, folder) for kind in kinds]
+        if only in ONE_ROW:
+            rows.append(one_row_latency(spark, folder / "latency"))
+        rows += from_the_broker(spark, n, 100, 200_000, folder / "broker", only)
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -10,7 +10,7 @@ import random
 import shutil
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 from streamactors.windows import BufferConfig, Suppressed, TimeWindows
 
 ROUNDS = 3
+WARM_UP = 1
+"""Rounds before those that count. The compiler of Spark's JVM is busy in the first round; a short query is twice as quick in the third."""
 N = 2_000_000
 PARTITIONS = 4
 BATCH = 1_000_000
@@ -148,17 +150,17 @@ def compared(name: str, ours: list[float], theirs: list[float], peer: str, targe
 
 
 def alternately(bench: Bench, one: Callable[[], object], two: Callable[[], object]) -> tuple[list[float], list[float]]:
-    """Run two ways in turn; the first round warms up and does not count."""
+    """Run two ways in turn; the first rounds warm up and do not count."""
     found: tuple[list[float], list[float]] = ([], [])
-    for i in range(ROUNDS + 1):
+    for i in range(WARM_UP + ROUNDS):
         rates = bench.cpu(one), bench.cpu(two)
-        if i:
+        if i >= WARM_UP:
             found[0].append(rates[0])
             found[1].append(rates[1])
     return found
 
 
-def frames(bench: Bench) -> list[Row]:
+def frames(bench: Bench, only: str) -> list[Row]:
     """Flows on DataFrames, and DataFrames as sources."""
     from streamactors.spark import SparkSource, on_spark
 
@@ -167,34 +169,49 @@ def frames(bench: Bench) -> list[Row]:
     )
     made.count()
     flow = Flow.map(lambda r: (r[0], r[1], r[2] + 1)).filter(lambda r: r[0] % 3).map(lambda r: (r[0], r[1], r[2] * 2))
-    ours = made.transform(on_spark(flow, "id long, k string, v double"))
+    schema = "id long, k string, v double"
+    ours = made.transform(on_spark(flow, schema))
     theirs = made.selectExpr("id", "k", "v + 1 AS v").where("id % 3 != 0").selectExpr("id", "k", "v * 2 AS v")
+    source = SparkSource.of(made)
 
     def noop(frame: Any) -> Callable[[], object]:
         return lambda: frame.write.format("noop").mode("append").save()
 
+    def iterated() -> object:
+        return source.run_with(Sink.fold(0, lambda n, _: n + 1)).result(600)
+
+    def by_iterator() -> object:
+        return sum(1 for _ in made.toLocalIterator(prefetchPartitions=True))
+
+    as_expressions = noop(made.transform(on_spark(flow, schema, expressions=True)))
+    by_hand_too = noop(made.mapInArrow(by_hand, schema))
     # first the pair without Python workers: a worker that ends between two readings takes its CPU seconds with it
-    source = SparkSource.of(made)
-    iterated = alternately(
-        bench,
-        lambda: source.run_with(Sink.fold(0, lambda n, _: n + 1)).result(600),
-        lambda: sum(1 for _ in made.toLocalIterator(prefetchPartitions=True)),
-    )
-    as_expressions = made.transform(on_spark(flow, "id long, k string, v double", expressions=True))
-    own = alternately(bench, noop(as_expressions), noop(theirs))
-    expressions = alternately(bench, noop(ours), noop(theirs))
-    hand = alternately(bench, noop(ours), noop(made.mapInArrow(by_hand, "id long, k string, v double")))
-    made.unpersist()
+    pairs = [
+        ("SparkSource.of into fold", iterated, by_iterator, "toLocalIterator", "4"),
+        ("on_spark(…, expressions=True): map, filter, map", as_expressions, noop(theirs), "Spark's expressions", "0.6"),
+        ("on_spark: map, filter, map", noop(ours), noop(theirs), "Spark's expressions", "0.6"),
+        ("on_spark: map, filter, map, again", noop(ours), by_hand_too, "mapInArrow by hand", ""),
+    ]
+    try:
+        return rows_of_pairs(bench, pairs, only)
+    finally:
+        made.unpersist()
+
+
+Pair = tuple[str, Callable[[], object], Callable[[], object], str, str]
+
+
+def rows_of_pairs(bench: Bench, pairs: Sequence[Pair], only: str) -> list[Row]:
+    """Measure the pairs whose names have this text: (name, one way, the other way, name of the other way, target)."""
     return [
-        compared("on_spark(…, expressions=True): map, filter, map", *own, "Spark's expressions", "0.6"),
-        compared("on_spark: map, filter, map", *expressions, "Spark's expressions", "0.6"),
-        compared("the same", *hand, "mapInArrow by hand", ""),
-        compared("SparkSource.of into fold", *iterated, "toLocalIterator", "4"),
+        compared(name, *alternately(bench, one, two), peer, target)
+        for name, one, two, peer, target in pairs
+        if only in name
     ]
 
 
-def run() -> list[Row]:
-    """Return the rows."""
+def run(only: str = "") -> list[Row]:
+    """Return the rows; `only`: those whose names have this text."""
     from streamactors.spark import spark_session
 
     spark = spark_session("benchmarks")
@@ -203,23 +220,35 @@ def run() -> list[Row]:
             fill(cluster, N, 1_000)
             bench = Bench(spark, cluster, Path(folder))
             schema = "k string, start long, v long, n long"
-            windows = alternately(bench, lambda: bench.executors(counted, schema), lambda: bench.here(counted))
-            small = alternately(
-                bench, lambda: bench.executors(counted, schema, SMALL_BATCH), lambda: bench.here(counted)
-            )
-            steps = alternately(bench, bench.within_read, bench.behind_read)
-            return [
-                compared(
-                    "windows on executors, 1,000 keys, batches of 1,000,000 rows",
-                    *windows,
-                    "the same graph in one process",
+            windows = "windows on executors, 1,000 keys"
+            one = "the same graph in one process"
+
+            def here() -> None:
+                bench.here(counted)
+
+            pairs: list[Pair] = [
+                (
+                    f"{windows}, batches of 1,000,000 rows",
+                    lambda: bench.executors(counted, schema),
+                    here,
+                    one,
                     "0.9",
                 ),
-                compared("the same in batches of 200,000 rows", *small, "the same graph in one process", ""),
-                compared(
-                    "JSON, filter, map within the read", *steps, "the same steps in mapInArrow behind the read", "1.2"
+                (
+                    f"{windows}, batches of 200,000 rows",
+                    lambda: bench.executors(counted, schema, SMALL_BATCH),
+                    here,
+                    one,
+                    "",
                 ),
-                *frames(bench),
+                (
+                    "JSON, filter, map within the read",
+                    bench.within_read,
+                    bench.behind_read,
+                    "the same steps in mapInArrow behind the read",
+                    "1.2",
+                ),
             ]
+            return [*rows_of_pairs(bench, pairs, only), *frames(bench, only)]
     finally:
         spark.stop()

@@ -129,7 +129,8 @@ def run(only: str = "", n: int = 1_000_000) -> list[Row]:
     if not _spark_kafka.available():
         raise ImportError("Java or Maven is missing, which Spark's own Kafka source needs")
     spark = spark_session("benchmarks", **{"spark.driver.memory": "2g"})
-    before, spark_executors.N = spark_executors.N, n
+    before = spark_executors.N, spark_executors.WARM_UP
+    spark_executors.N, spark_executors.WARM_UP = n, 2
     try:
         with (
             Cluster(process=True) as cluster,
@@ -140,5 +141,5 @@ def run(only: str = "", n: int = 1_000_000) -> list[Row]:
             bench = Bench(spark, cluster, Path(folder))
             return [measure() for name, measure in rows_beside(bench, peer).items() if only in name]
     finally:
-        spark_executors.N = before
+        spark_executors.N, spark_executors.WARM_UP = before
         spark.stop()

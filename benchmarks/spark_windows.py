@@ -26,6 +26,17 @@ from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 SCHEMA = "k string, start long, v long, n long"
 RANGE = 50_000
 SMALL = 40
+SMALL_BATCHES = "a batch of a row per partition, windows on executors"
+
+
+def beside_name(keys: int, batch: int) -> str:
+    """Return the name of a row beside transformWithState."""
+    return f"windows on executors, {keys:,} keys, batches of {batch:,} rows"
+
+
+def cost_name(keys: int) -> str:
+    """Return the name of a row about the state."""
+    return f"the part of the state in a task, {keys:,} keys, ranges of {RANGE:,} rows"
 
 
 def beside_transform_with_state(spark: Any, keys: int, n: int, batch: int, target: str) -> Row:
@@ -53,8 +64,7 @@ def beside_transform_with_state(spark: Any, keys: int, n: int, batch: int, targe
                 bench.to_nowhere(windows_of(stream))
 
             both = alternately(bench, lambda: bench.executors(counted, SCHEMA, batch), theirs)
-            name = f"windows on executors, {keys:,} keys, batches of {batch:,} rows"
-            return compared(name, *both, "transformWithStateInPandas, a state per key", target)
+            return compared(beside_name(keys, batch), *both, "transformWithStateInPandas, a state per key", target)
     finally:
         spark_executors.N = before
         spark.conf.unset(PROVIDER)
@@ -126,7 +136,7 @@ def cost_of_state(keys: int, n: int = 1_000_000) -> Row:
                 parts.append(1 - without / with_state)
                 costs.append((with_state - without) / n * 1e6)
     return {
-        "name": f"the part of the state in a task, {keys:,} keys, ranges of {RANGE:,} rows",
+        "name": cost_name(keys),
         "value": f"{statistics.median(parts):.1%}",
         "unit": "of the CPU time",
         "peer": f"{statistics.median(costs):.2f} us a row",
@@ -175,7 +185,7 @@ def small_batches(spark: Any) -> Row:
                 theirs.append(pair[1])
                 ratios.append(pair[0] / pair[1])
     return {
-        "name": "a batch of a row per partition, windows on executors",
+        "name": SMALL_BATCHES,
         "value": round(statistics.median(ours) * 1_000),
         "unit": "ms, median",
         "peer": f"SparkSink: {statistics.median(theirs) * 1_000:.0f} ms",
@@ -185,18 +195,19 @@ def small_batches(spark: Any) -> Row:
     }
 
 
-def run() -> list[Row]:
-    """Return the rows."""
+def run(only: str = "") -> list[Row]:
+    """Return the rows; `only`: those whose names have this text."""
     from streamactors.spark import spark_session
 
     spark = spark_session("benchmarks", **{"spark.driver.memory": "2g"})
+    rows: dict[str, Callable[[], Row]] = {
+        beside_name(1_000, 250_000): lambda: beside_transform_with_state(spark, 1_000, 1_000_000, 250_000, ">= 2"),
+        beside_name(100_000, 50_000): lambda: beside_transform_with_state(spark, 100_000, 300_000, 50_000, ">= 1.2"),
+        SMALL_BATCHES: lambda: small_batches(spark),
+        cost_name(1_000): lambda: cost_of_state(1_000),
+        cost_name(100_000): lambda: cost_of_state(100_000, 300_000),
+    }
     try:
-        return [
-            beside_transform_with_state(spark, 1_000, 1_000_000, 250_000, ">= 2"),
-            beside_transform_with_state(spark, 100_000, 300_000, 50_000, ">= 1.2"),
-            small_batches(spark),
-            cost_of_state(1_000),
-            cost_of_state(100_000, 300_000),
-        ]
+        return [measure() for name, measure in rows.items() if only in name]
     finally:
         spark.stop()
