@@ -27,6 +27,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicParti
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamactors.broker import Cluster
+from streamactors.broker.errors import BrokerError, ErrorCode
 from tests.faults.cluster_nemesis import Trouble
 from tests.faults.connector_worker import WINDOW_MS, counted
 from tests.faults.replica_logs import differences, metadata_differences
@@ -183,7 +184,13 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
         Cluster(brokers=3, controllers=controllers, data=folder, config=CONFIG) as cluster,
     ):
         for topic in (TOPIC, COPY, COUNTS):
-            cluster.create_topic(topic, PARTITIONS)
+            try:
+                cluster.create_topic(topic, PARTITIONS)
+            except (
+                BrokerError
+            ) as error:  # beside load: the request was forwarded, its answer was lost, and it was sent again
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
         run = ClusterRun(cluster.bootstrap_servers, seed=seed, partitions=PARTITIONS)
         trouble = Trouble(cluster, seed, several_controllers=controllers > 1, bug=os.environ.get("CHAOS_BUG", ""))
         servers = cluster.bootstrap_servers

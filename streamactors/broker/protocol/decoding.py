@@ -30,8 +30,8 @@ from streamactors.broker.protocol.schema import (
     Direction,
     FieldSchema,
     StructSchema,
-    fields_of_all_versions,
     load_struct,
+    newest_field,
 )
 
 Decoder = Callable[[memoryview, int], Any]
@@ -248,7 +248,7 @@ def _read_uuid(cursor: Cursor) -> uuid.UUID | None:
 def _class_of(schema: StructSchema, key: int, direction: Direction) -> Any:
     def missing(self: Any, name: str) -> Any:
         # Python calls this only for a field that this version lacks.
-        known = None if name.startswith("__") else fields_of_all_versions(key, direction)[schema.name].get(name)
+        known = None if name.startswith("__") else newest_field(key, direction, schema.name, name)
         if known is None:
             raise AttributeError(f"{schema.name} has no field {name!r} in any version")
         return _default(known, key, direction)

@@ -19,8 +19,8 @@ from streamactors.broker.protocol.schema import (
     Direction,
     FieldSchema,
     StructSchema,
-    fields_of_all_versions,
     load_struct,
+    newest_field,
 )
 
 Body = Mapping[str, Any]
@@ -84,7 +84,7 @@ def _is(value: Any, default: Any) -> bool:
 
 
 def _check_names(schema: StructSchema, body: Body, key: int, direction: Direction) -> None:
-    unknown = body.keys() - fields_of_all_versions(key, direction)[schema.name].keys()
+    unknown = [name for name in body if newest_field(key, direction, schema.name, name) is None]
     if unknown:
         raise MessageError(f"{schema.name} has no field {', '.join(sorted(unknown))} in any version")
 

@@ -94,20 +94,25 @@ def known_versions(key: int) -> tuple[int, int]:
 
 
 @cache
-def fields_of_all_versions(key: int, direction: Direction) -> dict[str, dict[str, FieldSchema]]:
-    """Return the fields of all versions, by struct and field name, each in its newest form. Loads every version."""
+def newest_field(key: int, direction: Direction, struct: str, name: str) -> FieldSchema | None:
+    """Return a field of a struct in its newest form, None if no version has it. Loads versions from the newest one down to the first that has it."""
     low, high = known_versions(key)
-    found: dict[str, dict[str, FieldSchema]] = {}
+    found = (_fields(key, version, direction).get((struct, name)) for version in range(high, low - 1, -1))
+    return next((each for each in found if each is not None), None)
+
+
+@cache
+def _fields(key: int, version: int, direction: Direction) -> dict[tuple[str, str], FieldSchema]:
+    """Return the fields of one version, by struct and name."""
+    found: dict[tuple[str, str], FieldSchema] = {}
 
     def visit(struct: StructSchema) -> None:
-        names = found.setdefault(struct.name, {})
         for field in struct.fields:
-            names[field.name] = field
+            found[struct.name, field.name] = field
             if isinstance(field.type, StructSchema):
                 visit(field.type)
 
-    for version in range(low, high + 1):
-        visit(load_struct(key, version, direction))
+    visit(load_struct(key, version, direction))
     return found
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from crc32c import crc32c
-
 from streamactors.broker.errors import CorruptMessage
+from streamactors.broker.records.checksum import crc32c
 from streamactors.broker.records.compression import MAX_BATCH_BYTES, Compression, decompress
 from streamactors.broker.records.header import (
     ATTRIBUTES_AT,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from crc32c import crc32c
+from streamactors.broker.records.checksum import crc32c
 
 BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 """All thirteen fields, in order."""

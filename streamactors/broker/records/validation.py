@@ -10,8 +10,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from streamactors.broker.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -22,6 +20,7 @@ from streamactors.broker.errors import (
     UnsupportedCompressionType,
 )
 from streamactors.broker.records.batch import RecordBatch
+from streamactors.broker.records.checksum import crc32c
 from streamactors.broker.records.compression import Compression
 from streamactors.broker.records.header import (
     ATTRIBUTES_AT,

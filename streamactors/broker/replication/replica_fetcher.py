@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("streamactors.broker.replication")
 
 FETCH_KEY: Final = 1
+SINCE_REPLICA_STATE: Final = 15
+SINCE_HIGH_WATERMARK: Final = 18
 LIST_OFFSETS: Final = (2, 7)
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -163,6 +165,9 @@ class ReplicaFetcher:
             self._ask_soon(max(min(later, default=BACKOFF_MS), 1.0))
             return
         config = self._node.config
+        # Only fields of this version: the encoder loads every version to look for one that it does not know.
+        version = fetch_version(self._node.metadata.image.features.get("metadata.version", 0))
+        newest = {"high_watermark": NO_HIGH_WATERMARK} if version >= SINCE_HIGH_WATERMARK else {}
         topics: dict[Any, list[dict[str, Any]]] = {}
         for (topic_id, index), each in asked.named.items():
             topics.setdefault(topic_id, []).append(
@@ -173,15 +178,19 @@ class ReplicaFetcher:
                     "last_fetched_epoch": each.last_epoch,
                     "log_start_offset": each.log_start_offset,
                     "partition_max_bytes": config.replica_fetch_max_bytes,
-                    "high_watermark": NO_HIGH_WATERMARK,
+                    **newest,
                 }
             )
         forgotten: dict[Any, list[int]] = {}
         for topic_id, index in asked.forgotten:
             forgotten.setdefault(topic_id, []).append(index)
+        own_id = self._node.node_id
         body = {
-            "replica_id": self._node.node_id,
-            "replica_state": {"replica_id": self._node.node_id, "replica_epoch": self._broker_epoch()},
+            **(
+                {"replica_state": {"replica_id": own_id, "replica_epoch": self._broker_epoch()}}
+                if version >= SINCE_REPLICA_STATE
+                else {"replica_id": own_id}
+            ),
             "max_wait_ms": config.replica_fetch_wait_max_ms,
             "min_bytes": config.replica_fetch_min_bytes,
             "max_bytes": config.replica_fetch_response_max_bytes,
@@ -193,7 +202,6 @@ class ReplicaFetcher:
             ],
         }
         self._asking = True
-        version = fetch_version(self._node.metadata.image.features.get("metadata.version", 0))
         self._channel.request(FETCH_KEY, version, body, self._fetched)
 
     def _due(self, now_ms: float) -> dict[_Key, _Asked]:

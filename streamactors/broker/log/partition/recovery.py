@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.disk import LogFile
 from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
@@ -21,6 +19,7 @@ from streamactors.broker.log.segments.scan import WALK_BYTES, walk_batches
 from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.log.segments.segment_files import MAX_RELATIVE_OFFSET
 from streamactors.broker.records.batch import RecordBatch
+from streamactors.broker.records.checksum import crc32c
 from streamactors.broker.records.header import ATTRIBUTES_AT, MAGIC
 
 

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from crc32c import crc32c
-
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.producers.producer_state import BatchMetadata, ProducerEntry
 from streamactors.broker.log.segments.segment_files import SNAPSHOT_SUFFIX, snapshot_path
+from streamactors.broker.records.checksum import crc32c
 from streamactors.broker.records.header import MAX_SEQUENCE
 
 VERSION: Final = 1
